@@ -1,0 +1,79 @@
+// What may be held and pinned. Resolves the options against the limits once at start, looks at what
+// is available before memory is populated, and keeps the sums.
+//
+// Runs inside malloc, under the heap's growth lock; the sums are read from anywhere.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "allocator/options.h"
+#include "allocator/region.h"
+
+namespace rdmalloc {
+
+// What keeps more memory from being pinned.
+enum class LimitedBy : uint8_t { kCap, kMemlock, kAvailable };
+
+const char* name(LimitedBy by);
+
+struct Grant {
+  size_t bytes = 0;  // 0: refused
+  RegionKind kind = RegionKind::kOverflow;
+};
+
+class Budget {
+ public:
+  constexpr Budget() = default;
+  Budget(const Budget&) = delete;
+  Budget& operator=(const Budget&) = delete;
+
+  void boot(const Options& options);
+
+  // An option's amount in bytes, against the memory and the memlock limit found at boot.
+  uint64_t resolve(Amount amount) const { return amount.resolve(memory_, memlock_); }
+
+  // Asks for a region of `want` bytes, of which `need` are needed at once. Grants pinned memory if
+  // it can, shrinking to `need`; else overflow, unless strict; nothing above the memory cap.
+  Grant ask(size_t need, size_t want);
+
+  // Asks for memory that is not populated when acquired; only the memory cap limits it.
+  Grant ask_unpinned(RegionKind kind, size_t need, size_t want) const;
+
+  void charge(RegionKind kind, size_t bytes);
+
+  // The kernel refused to lock what was granted: somebody else uses up the limit. From here on
+  // nothing more is granted than is pinned now.
+  void note_refusal();
+
+  // In the child of a fork: locks are not inherited, the memory is.
+  void note_fork_child();
+
+  size_t held() const { return held_.load(std::memory_order_relaxed); }
+  size_t pinned() const { return pinned_.load(std::memory_order_relaxed); }
+  size_t overflow() const { return overflow_.load(std::memory_order_relaxed); }
+  size_t sparse() const { return sparse_.load(std::memory_order_relaxed); }
+  size_t peak_pinned() const { return peak_pinned_.load(std::memory_order_relaxed); }
+  uint64_t pin_limit() const { return pin_limit_.load(std::memory_order_relaxed); }
+  uint64_t memory_cap() const { return memory_cap_; }
+  uint64_t memory() const { return memory_; }
+  LimitedBy limited_by() const { return limited_by_.load(std::memory_order_relaxed); }
+
+ private:
+  uint64_t room_to_populate(size_t want) const;
+
+  uint64_t memory_ = 0;      // RAM, or the control group's limit
+  uint64_t memlock_ = 0;     // RLIMIT_MEMLOCK, or no limit with CAP_IPC_LOCK
+  uint64_t memory_cap_ = 0;  // most that is held
+  bool strict_ = false;
+  std::atomic<uint64_t> pin_limit_{0};  // most that is pinned
+  std::atomic<LimitedBy> limited_by_{LimitedBy::kCap};
+  std::atomic<size_t> held_{0};
+  std::atomic<size_t> pinned_{0};
+  std::atomic<size_t> overflow_{0};
+  std::atomic<size_t> sparse_{0};
+  std::atomic<size_t> peak_pinned_{0};
+};
+
+}  // namespace rdmalloc

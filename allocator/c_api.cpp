@@ -1,0 +1,88 @@
+// The C functions of include/rdmalloc/rdmalloc.h that concern memory.
+#include <errno.h>
+#include <string.h>
+
+#include "allocator/heap.h"
+#include "allocator/stats.h"
+#include "include/rdmalloc/rdmalloc.h"
+
+using rdmalloc::heap;
+using rdmalloc::Region;
+using rdmalloc::RegionKind;
+
+extern "C" {
+
+void* malloc(size_t size) noexcept;
+void free(void* pointer) noexcept;
+int posix_memalign(void** out, size_t alignment, size_t size) noexcept;
+
+const char* rdm_strerror(int status) {
+  switch (status) {
+    case RDM_OK:
+      return "success";
+    case RDM_NOT_OWNED:
+      return "not memory of the window";
+    case RDM_NOT_REGISTERED:
+      return "not registered";
+    case RDM_OUT_OF_BUDGET:
+      return "the budget for pinned memory is used up";
+    case RDM_INVALID:
+      return "invalid argument";
+    case RDM_UNSUPPORTED:
+      return "not supported here";
+    case RDM_SYSTEM:
+      return "a system call failed";
+    default:
+      return "unknown status";
+  }
+}
+
+int rdm_owns(const void* address) { return heap.contains(address) ? 1 : 0; }
+
+void* rdm_alloc(size_t size, size_t align, unsigned flags) {
+  if (flags != 0 || (align & (align - 1)) != 0) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  if (align <= alignof(max_align_t)) return malloc(size);
+  void* pointer = nullptr;
+  const int error = posix_memalign(&pointer, align, size);
+  if (error == 0) return pointer;
+  errno = error;
+  return nullptr;
+}
+
+void rdm_free(void* pointer) { free(pointer); }
+
+int rdm_region_get(size_t index, rdm_region* out) {
+  if (out == nullptr || index >= heap.regions().size()) return RDM_INVALID;
+  const Region& region = heap.regions()[index];
+  *out = rdm_region{};
+  out->base = reinterpret_cast<void*>(region.base);
+  out->length = region.length;
+  out->page_size = region.page_kind == rdmalloc::os::PageKind::kBase ? rdmalloc::os::kPageSize
+                                                                     : rdmalloc::os::kHugePageSize;
+  out->kind = static_cast<int>(region.kind);
+  out->node = region.node;
+  out->locked = region.locked ? 1 : 0;
+  out->sealed = region.sealed ? 1 : 0;
+  return RDM_OK;
+}
+
+int rdm_stats_get(rdm_stats* out, size_t sizeof_out) {
+  if (out == nullptr || sizeof_out == 0) return RDM_INVALID;
+  const rdm_stats stats = rdmalloc::gather_stats();
+  const size_t known = sizeof_out < sizeof stats ? sizeof_out : sizeof stats;
+  memcpy(out, &stats, known);
+  memset(reinterpret_cast<char*>(out) + known, 0, sizeof_out - known);
+  return RDM_OK;
+}
+
+int rdm_stats_json(int fd) {
+  return rdmalloc::write_json(rdmalloc::gather_stats(), fd) ? RDM_OK : RDM_SYSTEM;
+}
+
+// The report is written after every other destructor and atexit handler of the program.
+[[gnu::destructor(101)]] static void at_exit() { rdmalloc::report_at_exit(); }
+
+}  // extern "C"

@@ -1,0 +1,137 @@
+// jemalloc's default extent hooks, replaced at link time (--wrap): from the first byte, for all
+// arenas, whoever creates them. Also its metadata mappings, which stay outside the window and are
+// only counted, and which come first of all in a process: they start the heap.
+//
+// All of this runs inside malloc, at times with locks of jemalloc held. In jemalloc's hooks true
+// means failure or refusal.
+#include <string.h>
+
+#include <atomic>
+
+#include "allocator/engine/jemalloc.h"
+#include "allocator/fork.h"
+#include "allocator/heap.h"
+
+namespace rdmalloc::engine {
+namespace {
+
+std::atomic<size_t> metadata{0};
+std::atomic<bool> custom_hooks{false};
+
+constexpr size_t kPage = os::kPageSize;
+
+// First of all in a process: jemalloc maps metadata under its initialisation lock, so no other
+// thread is in malloc yet, and none of jemalloc's own fork handlers is registered.
+void start_once() {
+  if (heap.booted()) return;
+  heap.boot();
+  register_fork_handlers();
+}
+
+void* allocate(void* new_addr, size_t size, size_t alignment, bool* zero, bool* commit) {
+  start_once();
+  if (heap.window().size() == 0) {
+    // Not even the smallest window could be reserved. The first extent must not be refused: jemalloc
+    // would crash. So this process runs without us.
+    *zero = true;
+    *commit = true;
+    return new_addr == nullptr && alignment <= kPage ? os::map_metadata(size) : nullptr;
+  }
+  void* address = heap.allocate(new_addr, size, alignment < kPage ? kPage : alignment, zero);
+  if (address != nullptr) *commit = true;
+  return address;
+}
+
+bool release(void* address, size_t size) { return !heap.release(address, size); }
+
+bool merge(void* lower, void* upper) { return heap.find(lower) != heap.find(upper); }
+
+}  // namespace
+
+size_t metadata_bytes() { return metadata.load(std::memory_order_relaxed); }
+bool has_custom_hooks() { return custom_hooks.load(std::memory_order_relaxed); }
+
+}  // namespace rdmalloc::engine
+
+using namespace rdmalloc;
+using namespace rdmalloc::engine;
+
+extern "C" {
+
+void* __wrap_je_ehooks_default_alloc_impl(void*, void* new_addr, size_t size, size_t alignment,
+                                          bool* zero, bool* commit, unsigned) {
+  return allocate(new_addr, size, alignment, zero, commit);
+}
+bool __wrap_je_ehooks_default_dalloc_impl(void* address, size_t size) {
+  return release(address, size);
+}
+void __wrap_je_ehooks_default_destroy_impl(void* address, size_t size) {
+  (void)release(address, size);
+}
+bool __wrap_je_ehooks_default_commit_impl(void*, size_t, size_t) { return false; }
+bool __wrap_je_ehooks_default_decommit_impl(void*, size_t, size_t) { return true; }
+bool __wrap_je_ehooks_default_purge_lazy_impl(void*, size_t, size_t) { return true; }
+bool __wrap_je_ehooks_default_purge_forced_impl(void*, size_t, size_t) { return true; }
+bool __wrap_je_ehooks_default_split_impl() { return false; }
+bool __wrap_je_ehooks_default_merge_impl(void*, void* lower, void* upper) {
+  return merge(lower, upper);
+}
+void __wrap_je_ehooks_default_zero_impl(void* address, size_t size) { memset(address, 0, size); }
+// Guard pages are PROT_NONE pages in the middle of a region; no device could read across them.
+void __wrap_je_ehooks_default_guard_impl(void*, void*) {}
+void __wrap_je_ehooks_default_unguard_impl(void*, void*) {}
+
+// The table of the same hooks, for arenas whose own hooks delegate to the default ones. Its type is
+// extent_hooks_t of the public header, spelled out here.
+struct ExtentHooks {
+  void* (*alloc)(ExtentHooks*, void*, size_t, size_t, bool*, bool*, unsigned);
+  bool (*dalloc)(ExtentHooks*, void*, size_t, bool, unsigned);
+  void (*destroy)(ExtentHooks*, void*, size_t, bool, unsigned);
+  bool (*commit)(ExtentHooks*, void*, size_t, size_t, size_t, unsigned);
+  bool (*decommit)(ExtentHooks*, void*, size_t, size_t, size_t, unsigned);
+  bool (*purge_lazy)(ExtentHooks*, void*, size_t, size_t, size_t, unsigned);
+  bool (*purge_forced)(ExtentHooks*, void*, size_t, size_t, size_t, unsigned);
+  bool (*split)(ExtentHooks*, void*, size_t, size_t, size_t, bool, unsigned);
+  bool (*merge)(ExtentHooks*, void*, size_t, void*, size_t, bool, unsigned);
+};
+
+extern const ExtentHooks __wrap_je_ehooks_default_extent_hooks;
+const ExtentHooks __wrap_je_ehooks_default_extent_hooks = {
+    [](ExtentHooks*, void* new_addr, size_t size, size_t alignment, bool* zero, bool* commit,
+       unsigned) { return allocate(new_addr, size, alignment, zero, commit); },
+    [](ExtentHooks*, void* address, size_t size, bool, unsigned) { return release(address, size); },
+    [](ExtentHooks*, void* address, size_t size, bool, unsigned) { (void)release(address, size); },
+    [](ExtentHooks*, void*, size_t, size_t, size_t, unsigned) { return false; },
+    [](ExtentHooks*, void*, size_t, size_t, size_t, unsigned) { return true; },
+    [](ExtentHooks*, void*, size_t, size_t, size_t, unsigned) { return true; },
+    [](ExtentHooks*, void*, size_t, size_t, size_t, unsigned) { return true; },
+    [](ExtentHooks*, void*, size_t, size_t, size_t, bool, unsigned) { return false; },
+    [](ExtentHooks*, void* lower, size_t, void* upper, size_t, bool, unsigned) {
+      return merge(lower, upper);
+    },
+};
+
+void __real_je_ehooks_init(void* ehooks, const ExtentHooks* hooks, unsigned arena);
+void __wrap_je_ehooks_init(void* ehooks, const ExtentHooks* hooks, unsigned arena) {
+  if (hooks != &__wrap_je_ehooks_default_extent_hooks) custom_hooks = true;
+  __real_je_ehooks_init(ehooks, hooks, arena);
+}
+
+void* __real_je_extent_alloc_mmap(void* new_addr, size_t size, size_t alignment, bool* zero,
+                                  bool* commit);
+void* __wrap_je_extent_alloc_mmap(void* new_addr, size_t size, size_t alignment, bool* zero,
+                                  bool* commit) {
+  start_once();
+  void* got = __real_je_extent_alloc_mmap(new_addr, size, alignment, zero, commit);
+  if (got != nullptr) metadata += size;
+  return got;
+}
+
+bool __real_je_extent_dalloc_mmap(void* address, size_t size);
+bool __wrap_je_extent_dalloc_mmap(void* address, size_t size) {
+  const bool refused = __real_je_extent_dalloc_mmap(address, size);
+  if (!refused) metadata -= size;
+  return refused;
+}
+
+}  // extern "C"

@@ -1,0 +1,335 @@
+#include "allocator/heap.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "allocator/message.h"
+#include "allocator/os/limits.h"
+
+namespace rdmalloc {
+namespace {
+
+// The first regions are small, because most processes are: /bin/true needs about 100 KiB.
+constexpr size_t kFirstStep = size_t{128} << 10;
+constexpr size_t kLargestStep = size_t{1} << 30;
+// Then each is a share of what is held: a large share while that is little, so that the number of
+// regions stays low; a smaller one later, so that little is held ahead of need.
+constexpr size_t kEarlyShare = 4;
+constexpr size_t kLargestEarlyStep = size_t{4} << 20;
+constexpr size_t kShare = 8;
+
+constexpr size_t page_ceil(size_t bytes) {
+  return (bytes + os::kPageSize - 1) & ~(os::kPageSize - 1);
+}
+
+uint64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000U + static_cast<uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+
+constinit Heap heap;
+
+void Heap::boot() {
+  if (booted()) return;
+  options_.load();
+  if (options_.on(OptionId::warn) && options_.warning()[0] != '\0') {
+    Message().add(options_.warning()).add("; see rdmalloc run --help").send();
+  }
+  budget_.boot(options_);
+  sparse_from_ = budget_.resolve(options_.amount(OptionId::sparse_from));
+  const size_t wanted = budget_.resolve(options_.amount(OptionId::window));
+  Status reserved = window_.reserve(wanted < Window::kSmallest ? Window::kSmallest : wanted);
+  if (ok(reserved)) reserved = regions_.boot(window_);
+  several_nodes_ = options_.choice(OptionId::numa) == kNumaLocal && os::has_several_nodes();
+  booted_.store(true, std::memory_order_release);
+}
+
+int Heap::node_here() const { return several_nodes_ ? os::current_node() : 0; }
+
+size_t Heap::next_step() const {
+  const size_t held = budget_.held();
+  size_t step = held / kEarlyShare;
+  if (step > kLargestEarlyStep) step = kLargestEarlyStep;
+  if (step < held / kShare) step = held / kShare;
+  if (step < kFirstStep) step = kFirstStep;
+  if (step > kLargestStep) step = kLargestStep;
+  return page_ceil(step);
+}
+
+ExtentPool& Heap::pool_of(const Region& region) {
+  switch (region.kind) {
+    case RegionKind::kPinned:
+      return pinned_[region.node];
+    case RegionKind::kSparse:
+      return sparse_;
+    case RegionKind::kOverflow:
+      break;
+  }
+  return overflow_;
+}
+
+// Under the pool lock.
+void Heap::hand_out(Region& region, uintptr_t start, size_t size, bool* zero) {
+  *zero = region.kind == RegionKind::kSparse || start >= region.fresh_from;
+  if (start + size > region.fresh_from) region.fresh_from = start + size;
+  live_ += size;
+  if (live_ > peak_live_) peak_live_ = live_;
+}
+
+void* Heap::take_from(ExtentPool& pool, size_t size, size_t alignment, bool* zero) {
+  void* address = pool.take(size, alignment);
+  if (address == nullptr) return nullptr;
+  hand_out(*regions_.find(address), reinterpret_cast<uintptr_t>(address), size, zero);
+  return address;
+}
+
+// From the free extents: of this node's pinned regions, or, when nothing more can be pinned there,
+// of any other's and of overflow.
+void* Heap::take(size_t size, size_t alignment, int node, bool any_kind, bool* zero) {
+  Locked hold(pool_);
+  if (void* address = take_from(pinned_[node], size, alignment, zero)) return address;
+  if (!any_kind) return nullptr;
+  for (int other = 0; several_nodes_ && other < os::kMaxNodes; ++other) {
+    if (void* address = take_from(pinned_[other], size, alignment, zero)) return address;
+  }
+  return take_from(overflow_, size, alignment, zero);
+}
+
+void* Heap::take_at(void* address, size_t size, bool* zero) {
+  Region* region = regions_.find(address);
+  if (region == nullptr) return nullptr;
+  Locked hold(pool_);
+  if (!pool_of(*region).take_at(address, size)) return nullptr;
+  hand_out(*region, reinterpret_cast<uintptr_t>(address), size, zero);
+  return address;
+}
+
+void* Heap::allocate(void* new_addr, size_t size, size_t alignment, bool* zero) {
+  const bool must_zero = *zero;
+  if (new_addr != nullptr) return take_at(new_addr, size, zero);
+  if (must_zero && sparse_from_ != 0 && size >= sparse_from_) {
+    return allocate_sparse(size, alignment, zero);
+  }
+  const int node = node_here();
+  if (void* address = take(size, alignment, node, false, zero)) return address;
+  Locked hold(growth_);
+  // Somebody else may have grown the heap while this thread waited.
+  if (void* address = take(size, alignment, node, false, zero)) return address;
+  return grow(size, alignment, node, zero);
+}
+
+// Under the growth lock.
+void* Heap::grow(size_t size, size_t alignment, int node, bool* zero) {
+  // Regions start at a granule; a larger alignment may cost up to itself.
+  const size_t need = size + (alignment > Window::kGranule ? alignment - Window::kGranule : 0);
+  const size_t step = next_step();
+  const Grant grant = budget_.ask(need, need > step ? need : step);
+  if (grant.bytes == 0 || grant.kind != RegionKind::kPinned) {
+    if (void* address = take(size, alignment, node, true, zero)) return address;
+  }
+  if (grant.bytes == 0) return nullptr;
+  const Region* region = acquire(grant, node);
+  if (region == nullptr) return nullptr;
+  if (region->kind == RegionKind::kOverflow) warn_of_overflow();
+  return take(size, alignment, node, true, zero);
+}
+
+void* Heap::allocate_sparse(size_t size, size_t alignment, bool* zero) {
+  const auto take_sparse = [&]() {
+    Locked hold(pool_);
+    return take_from(sparse_, size, alignment, zero);
+  };
+  if (void* address = take_sparse()) return address;
+  Locked hold(growth_);
+  const size_t need = size + (alignment > Window::kGranule ? alignment - Window::kGranule : 0);
+  const Grant grant = budget_.ask_unpinned(RegionKind::kSparse, need, need);
+  if (grant.bytes == 0 || acquire(grant, node_here()) == nullptr) return nullptr;
+  return take_sparse();
+}
+
+// Makes carved addresses usable, with huge pages where asked for and possible.
+os::PageKind Heap::open(void* address, size_t* length) {
+  const uint64_t wanted = options_.choice(OptionId::huge);
+  if (wanted == kHugeHugetlb && *length >= os::kHugePageSize) {
+    const size_t whole = *length / os::kHugePageSize * os::kHugePageSize;
+    if (whole == *length && ok(os::open(address, whole, os::PageKind::kHugetlb))) {
+      return os::PageKind::kHugetlb;
+    }
+  }
+  const bool thp = wanted == kHugeThp && *length >= os::kHugePageSize;
+  const auto kind = thp ? os::PageKind::kTransparentHuge : os::PageKind::kBase;
+  if (!ok(os::open(address, *length, kind))) *length = 0;
+  return kind;
+}
+
+// Populates and locks. False: it stays ordinary memory, and what was populated stays so.
+bool Heap::pin(Region* region) {
+  void* address = reinterpret_cast<void*>(region->base);
+  Status done = os::populate(address, region->length);
+  if (!ok(done) && region->page_kind == os::PageKind::kHugetlb) {
+    // The pool promised pages that a control group or another process then took.
+    os::close(address, region->length);
+    region->page_kind = os::PageKind::kBase;
+    done = os::open(address, region->length, os::PageKind::kBase);
+    if (ok(done)) done = os::populate(address, region->length);
+  }
+  if (ok(done)) done = os::lock(address, region->length);
+  if (done == Status::kOutOfBudget) budget_.note_refusal();
+  return ok(done);
+}
+
+// Under the growth lock. The region is in its pool and known to all observers when this returns.
+Region* Heap::acquire(Grant grant, int node) {
+  const uint64_t started = now_ns();
+  if (!regions_.has_room()) return nullptr;
+  size_t length = grant.bytes;
+  const bool hugetlb = options_.choice(OptionId::huge) == kHugeHugetlb;
+  if (hugetlb && length >= os::kHugePageSize) {
+    length = (length + os::kHugePageSize - 1) / os::kHugePageSize * os::kHugePageSize;
+  }
+  void* address = window_.carve(length);
+  if (address == nullptr) return nullptr;
+  Region region;
+  region.page_kind = open(address, &length);
+  if (length == 0) return nullptr;  // the carved addresses stay retired
+  region.base = reinterpret_cast<uintptr_t>(address);
+  region.length = length;
+  region.fresh_from = region.base;
+  region.kind = grant.kind;
+  region.node = static_cast<int16_t>(node);
+  if (several_nodes_) (void)os::prefer_node(address, length, node);
+  if (grant.kind == RegionKind::kPinned) {
+    region.locked = pin(&region);
+    if (!region.locked && options_.on(OptionId::strict)) {
+      os::close(address, length);
+      return nullptr;
+    }
+    if (!region.locked) region.kind = RegionKind::kOverflow;
+  }
+  if (region.page_kind == os::PageKind::kTransparentHuge &&
+      os::transparent_huge_bytes(address, length) == 0) {
+    region.page_kind = os::PageKind::kBase;
+  }
+  if (options_.on(OptionId::seal)) region.sealed = ok(os::seal(address, length));
+
+  Region* added = regions_.add(region);
+  budget_.charge(region.kind, length);
+  for (size_t i = 0; i < observer_count_; ++i) observers_[i]->on_acquire(*added);
+  acquire_ns_ += now_ns() - started;
+  Locked hold(pool_);
+  if (budget_.held() > peak_held_) peak_held_ = budget_.held();
+  return ok(pool_of(*added).give(address, length)) ? added : nullptr;
+}
+
+bool Heap::release(void* address, size_t size) {
+  const Region* region = regions_.find(address);
+  if (region == nullptr) return false;
+  if (region->kind == RegionKind::kSparse) os::discard(address, size);
+  Locked hold(pool_);
+  if (!ok(pool_of(*region).give(address, size))) return false;
+  live_ -= size;
+  return true;
+}
+
+void Heap::warn_of_overflow() {
+  if (warned_ || !options_.on(OptionId::warn)) return;
+  // A cap of nothing is a decision, not an accident.
+  if (budget_.pin_limit() == 0 && budget_.limited_by() == LimitedBy::kCap) return;
+  warned_ = true;
+  Message message;
+  message.add("rdmalloc: from here on memory is not pinned: ");
+  switch (budget_.limited_by()) {
+    case LimitedBy::kMemlock: {
+      const os::LockLimit limit = os::lock_limit();
+      message.add("RLIMIT_MEMLOCK is ").add_size(limit.soft).add(" (hard ").add_size(limit.hard);
+      message.add("), ").add_size(budget_.pinned()).add(" is pinned; raise it with ulimit -l");
+      message.add(" or in limits.conf, or give CAP_IPC_LOCK");
+      break;
+    }
+    case LimitedBy::kAvailable:
+      message.add_size(budget_.pinned()).add(" is pinned and too little memory is available");
+      break;
+    case LimitedBy::kCap:
+      message.add("RDMALLOC_CAP allows ").add_size(budget_.pin_limit());
+      break;
+  }
+  message.add(" (RDMALLOC_WARN=off silences this)").send();
+}
+
+Status Heap::attach(RegionObserver* observer) {
+  Locked hold(growth_);
+  if (observer_count_ == kMaxObservers) return Status::kNoMemory;
+  for (size_t i = 0; i < regions_.size(); ++i) observer->on_acquire(regions_[i]);
+  observers_[observer_count_++] = observer;
+  return Status::kOk;
+}
+
+HeapCounters Heap::counters() {
+  HeapCounters now;
+  Locked hold(pool_);
+  now.live = live_;
+  now.peak_live = peak_live_;
+  now.peak_held = peak_held_;
+  now.acquire_ns = acquire_ns_;
+  now.metadata = regions_.metadata_bytes();
+  const auto add = [&now](const ExtentPool& pool) {
+    now.free_extents += pool.extents();
+    now.metadata += pool.metadata_bytes();
+    if (pool.largest() > now.largest_free) now.largest_free = pool.largest();
+  };
+  for (const ExtentPool& pool : pinned_) add(pool);
+  add(overflow_);
+  add(sparse_);
+  return now;
+}
+
+void Heap::before_fork() {
+  growth_.lock();
+  pool_.lock();
+}
+
+void Heap::after_fork_in_parent() {
+  pool_.unlock();
+  growth_.unlock();
+}
+
+void Heap::after_fork_in_child() {
+  forked_ = true;
+  for (size_t i = 0; i < regions_.size(); ++i) regions_[i].locked = false;
+  budget_.note_fork_child();
+  for (size_t i = 0; i < observer_count_; ++i) observers_[i]->on_fork_child();
+  after_fork_in_parent();
+}
+
+bool Heap::validate() {
+  Locked grow(growth_);
+  Locked hold(pool_);
+  size_t held = 0;
+  for (size_t i = 0; i < regions_.size(); ++i) {
+    const Region& region = regions_[i];
+    held += region.length;
+    if (regions_.find(reinterpret_cast<void*>(region.base)) != &region) return false;
+    if (regions_.find(reinterpret_cast<void*>(region.end() - 1)) != &region) return false;
+    if (regions_.find(reinterpret_cast<void*>(region.end())) == &region) return false;
+  }
+  size_t free = 0;
+  bool good = true;
+  const auto check = [&](const ExtentPool& pool) {
+    good = good && pool.validate();
+    free += pool.free_bytes();
+    pool.for_each([&](void* address, size_t size) {
+      const Region* region = regions_.find(address);
+      good = good && region != nullptr && &pool_of(*region) == &pool &&
+             reinterpret_cast<uintptr_t>(address) + size <= region->end();
+    });
+  };
+  for (const ExtentPool& pool : pinned_) check(pool);
+  check(overflow_);
+  check(sparse_);
+  return good && held == budget_.held() && held == free + live_;
+}
+
+}  // namespace rdmalloc

@@ -1,0 +1,123 @@
+// The heap that jemalloc's hooks stand on: the window, its regions, the free extents of all arenas
+// and the budget, put together. One per process, constant-initialised, so that it works before any
+// constructor has run.
+//
+//   allocate: extent pool -> (none fits) budget -> window -> place, populate, lock -> publish
+//   release:  back into the extent pool, pages untouched
+//
+// Everything runs inside malloc, perhaps with locks of jemalloc held: it allocates nothing, throws
+// nothing and makes plain system calls only.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "allocator/budget.h"
+#include "allocator/extent_pool.h"
+#include "allocator/mutex.h"
+#include "allocator/options.h"
+#include "allocator/os/topology.h"
+#include "allocator/region_observer.h"
+#include "allocator/region_table.h"
+#include "allocator/window.h"
+
+namespace rdmalloc {
+
+struct HeapCounters {
+  size_t live = 0;
+  size_t peak_live = 0;
+  size_t peak_held = 0;
+  size_t free_extents = 0;
+  size_t largest_free = 0;
+  uint64_t acquire_ns = 0;
+  uint64_t populated = 0;
+  size_t metadata = 0;
+};
+
+class Heap {
+ public:
+  constexpr Heap() = default;
+  Heap(const Heap&) = delete;
+  Heap& operator=(const Heap&) = delete;
+
+  // Reads options and limits and reserves the window. Called once, before the first allocate(),
+  // while no other thread can be in malloc.
+  void boot();
+  bool booted() const { return booted_.load(std::memory_order_acquire); }
+
+  // An extent of `size` bytes, a page multiple, for jemalloc; at `new_addr` exactly unless that is
+  // null. In: *zero says that it must read as zero; out: that it does. Null: no memory.
+  void* allocate(void* new_addr, size_t size, size_t alignment, bool* zero);
+
+  // Takes an extent, or any part of some, back. False: refused, the caller keeps it.
+  bool release(void* address, size_t size);
+
+  const Region* find(const void* pointer) const { return regions_.find(pointer); }
+  bool contains(const void* pointer) const { return window_.contains(pointer); }
+
+  // Tells the observer of every region there is, and from then on of every new one.
+  Status attach(RegionObserver* observer);
+
+  const Options& options() const { return options_; }
+  const Window& window() const { return window_; }
+  const RegionTable& regions() const { return regions_; }
+  const Budget& budget() const { return budget_; }
+  HeapCounters counters();
+  bool forked() const { return forked_.load(std::memory_order_relaxed); }
+
+  // Around fork, in this order relative to jemalloc's own handlers: see fork.cpp.
+  void before_fork();
+  void after_fork_in_parent();
+  void after_fork_in_child();
+
+  // Checks pools, regions and sums against each other: linear, for tests.
+  bool validate();
+
+ private:
+  static constexpr size_t kMaxObservers = 8;
+
+  void* take(size_t size, size_t alignment, int node, bool any_kind, bool* zero);
+  void* take_at(void* address, size_t size, bool* zero);
+  void* take_from(ExtentPool& pool, size_t size, size_t alignment, bool* zero);
+  void hand_out(Region& region, uintptr_t start, size_t size, bool* zero);
+  void* allocate_sparse(size_t size, size_t alignment, bool* zero);
+  void* grow(size_t size, size_t alignment, int node, bool* zero);
+
+  Region* acquire(Grant grant, int node);
+  os::PageKind open(void* address, size_t* length);
+  bool pin(Region* region);
+  void warn_of_overflow();
+
+  ExtentPool& pool_of(const Region& region);
+  int node_here() const;
+  size_t next_step() const;
+
+  std::atomic<bool> booted_{false};
+  std::atomic<bool> forked_{false};
+  bool several_nodes_ = false;
+  bool warned_ = false;
+  Options options_;
+  Window window_;
+  RegionTable regions_;
+  Budget budget_;
+  uint64_t sparse_from_ = 0;
+
+  Mutex growth_{Rank::kGrowth};  // one thread at a time acquires; guards budget, window, observers
+  RegionObserver* observers_[kMaxObservers] = {};
+  size_t observer_count_ = 0;
+
+  Mutex pool_{Rank::kPool};  // guards the pools, the sums below and Region::fresh_from
+  ExtentPool pinned_[os::kMaxNodes];
+  ExtentPool overflow_;
+  ExtentPool sparse_;
+  size_t live_ = 0;
+  size_t peak_live_ = 0;
+  size_t peak_held_ = 0;
+  std::atomic<uint64_t> acquire_ns_{0};
+};
+
+// The process's heap.
+extern constinit Heap heap;
+
+}  // namespace rdmalloc

@@ -1,0 +1,39 @@
+#include "allocator/message.h"
+
+#include "allocator/os/file.h"
+
+namespace rdmalloc {
+
+Message& Message::add(const char* text) {
+  while (*text != '\0' && size_ < kLongest - 1) buffer_[size_++] = *text++;
+  return *this;
+}
+
+Message& Message::add_number(uint64_t number) {
+  char digits[21];
+  char* first = digits + sizeof digits - 1;
+  *first = '\0';
+  do {
+    *--first = static_cast<char>('0' + number % 10);
+    number /= 10;
+  } while (number != 0);
+  return add(first);
+}
+
+Message& Message::add_size(uint64_t bytes) {
+  if (bytes == UINT64_MAX) return add("unlimited");
+  static constexpr const char* kUnits[] = {" B", " KiB", " MiB", " GiB", " TiB"};
+  size_t unit = 0;
+  while (unit < 4 && bytes >= 1024 && (bytes % 1024 == 0 || bytes >= uint64_t{10} << 10)) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return add_number(bytes).add(kUnits[unit]);
+}
+
+void Message::send() {
+  buffer_[size_++] = '\n';
+  (void)os::write_all(STDERR_FILENO, buffer_, size_);
+}
+
+}  // namespace rdmalloc

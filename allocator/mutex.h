@@ -1,0 +1,57 @@
+// The allocator's own locks. Order, outermost first: jemalloc's locks, then Rank::kGrowth, then
+// Rank::kPool. Debug builds abort when a thread takes them the other way round.
+#pragma once
+
+#include <pthread.h>
+
+#include <cstdint>
+
+namespace rdmalloc {
+
+enum class Rank : uint8_t { kNone, kGrowth, kPool };
+
+#ifdef NDEBUG
+inline void assert_rank_above(Rank) {}
+inline Rank set_rank(Rank rank) { return rank; }
+#else
+// In mutex.cpp: the rank this thread holds now.
+void assert_rank_above(Rank rank);
+Rank set_rank(Rank rank);
+#endif
+
+// A pthread mutex: needs no construction at run time, no malloc, and works before libc has started
+// threads. Held over fork by the forking thread, so the child can simply release it.
+class Mutex {
+ public:
+  explicit constexpr Mutex(Rank rank) : rank_(rank) {}
+  Mutex(const Mutex&) = delete;
+  Mutex& operator=(const Mutex&) = delete;
+
+  void lock() {
+    assert_rank_above(rank_);
+    pthread_mutex_lock(&mutex_);
+    outer_ = set_rank(rank_);
+  }
+  void unlock() {
+    set_rank(outer_);
+    pthread_mutex_unlock(&mutex_);
+  }
+
+ private:
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  const Rank rank_;
+  Rank outer_ = Rank::kNone;
+};
+
+class Locked {
+ public:
+  explicit Locked(Mutex& mutex) : mutex_(mutex) { mutex_.lock(); }
+  ~Locked() { mutex_.unlock(); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
+}  // namespace rdmalloc

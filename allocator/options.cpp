@@ -1,0 +1,155 @@
+#include "allocator/options.h"
+
+#include "allocator/os/environment.h"
+
+namespace rdmalloc {
+namespace {
+
+using os::Text;
+using os::text;
+
+constexpr char kPrefix[] = "RDMALLOC_";
+
+bool parse_choice(Text value, const char* const* choices, size_t count, uint64_t* position) {
+  for (size_t i = 0; i < count; ++i) {
+    if (value == text(choices[i])) {
+      *position = i;
+      return true;
+    }
+  }
+  return false;
+}
+
+bool parse_switch(Text value, uint64_t* on) {
+  static constexpr const char* kWords[] = {"off", "on", "0", "1", "no", "yes", "false", "true"};
+  if (!parse_choice(value, kWords, 8, on)) return false;
+  *on %= 2;
+  return true;
+}
+
+char upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
+
+bool is_variable(Text name, const char* option) {
+  const Text lower = text(option);
+  if (name.size != lower.size) return false;
+  for (size_t i = 0; i < name.size; ++i) {
+    if (name.data[i] != upper(lower.data[i])) return false;
+  }
+  return true;
+}
+
+bool parse_value(OptionType type, Text value, Amount* amount) {
+  static constexpr const char* kHuge[] = {"off", "thp", "hugetlb"};
+  static constexpr const char* kNuma[] = {"local", "off"};
+  switch (type) {
+    case OptionType::kAmount:
+      return parse_amount(value, amount);
+    case OptionType::kSwitch:
+      return parse_switch(value, &amount->value);
+    case OptionType::kHuge:
+      return parse_choice(value, kHuge, 3, &amount->value);
+    case OptionType::kNuma:
+      return parse_choice(value, kNuma, 2, &amount->value);
+    case OptionType::kPath:
+      return value.size < Options::kLongestPath;
+  }
+  return false;
+}
+
+}  // namespace
+
+const OptionInfo kOptions[kOptionCount] = {
+#define OPTION(name, type, fallback, help) {#name, kPrefix, OptionType::type, fallback, help},
+#include "allocator/options.def"
+#undef OPTION
+};
+
+uint64_t Amount::resolve(uint64_t memory, uint64_t memlock) const {
+  if (unit == Unit::kBytes) return value;
+  const uint64_t whole = unit == Unit::kPercentOfMemory ? memory : memlock;
+  if (whole == UINT64_MAX) return whole;
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(whole) * value / 100);
+}
+
+bool parse_amount(Text from, Amount* amount) {
+  uint64_t number = 0;
+  Text rest;
+  if (!parse_decimal(from, &number, &rest)) return false;
+  if (rest.size > 0 && rest.data[0] == '%') {
+    const Text of = rest.drop(1);
+    const bool memlock = of == text("memlock");
+    if (number > 100 || (of.size > 0 && !memlock)) return false;
+    *amount = {number, memlock ? Amount::Unit::kPercentOfMemlock : Amount::Unit::kPercentOfMemory};
+    return true;
+  }
+  unsigned shift = 0;
+  if (rest.size > 0) {
+    static constexpr char kUnits[] = "KMGT";
+    const void* unit = memchr(kUnits, upper(rest.data[0]), sizeof kUnits - 1);
+    if (unit == nullptr) return false;
+    shift = 10 * static_cast<unsigned>(static_cast<const char*>(unit) - kUnits + 1);
+    rest = rest.drop(1);
+    if (!(rest.size == 0 || rest == text("B") || rest == text("iB"))) return false;
+  }
+  if (number > (UINT64_MAX >> shift)) return false;
+  *amount = {number << shift, Amount::Unit::kBytes};
+  return true;
+}
+
+bool is_valid(OptionType type, Text value) {
+  Amount ignored;
+  return parse_value(type, value, &ignored);
+}
+
+bool Options::set(OptionId id, Text value) {
+  const auto index = static_cast<size_t>(id);
+  Amount amount;
+  if (!parse_value(kOptions[index].type, value, &amount)) return false;
+  amounts_[index] = amount;
+  if (kOptions[index].type == OptionType::kPath) {
+    memcpy(report_path_, value.data, value.size);
+    report_path_[value.size] = '\0';
+  }
+  return true;
+}
+
+void Options::complain(Text entry, const char* why) {
+  const auto append = [this](Text piece) {
+    const size_t room = sizeof warning_ - 1 - warning_size_;
+    const size_t taken = piece.size < room ? piece.size : room;
+    memcpy(warning_ + warning_size_, piece.data, taken);
+    warning_size_ += taken;
+  };
+  append(text(warning_size_ == 0 ? "rdmalloc: ignored " : ", "));
+  append({entry.data, entry.size < 80 ? entry.size : 80});
+  append(text(" ("));
+  append(text(why));
+  append(text(")"));
+}
+
+void Options::load_entry(Text entry) {
+  const void* equals = memchr(entry.data, '=', entry.size);
+  if (equals == nullptr) return;
+  constexpr size_t kSkip = sizeof kPrefix - 1;
+  const auto name_size = static_cast<size_t>(static_cast<const char*>(equals) - entry.data);
+  const Text name{entry.data + kSkip, name_size - kSkip};
+  for (size_t i = 0; i < kOptionCount; ++i) {
+    if (!is_variable(name, kOptions[i].name)) continue;
+    if (!set(static_cast<OptionId>(i), entry.drop(name_size + 1))) {
+      complain(entry, "malformed, default kept");
+    }
+    return;
+  }
+  complain(entry, "unknown option");
+}
+
+void Options::load() {
+  for (size_t i = 0; i < kOptionCount; ++i) {
+    (void)set(static_cast<OptionId>(i), text(kOptions[i].fallback));
+  }
+  os::for_each_environment(
+      kPrefix,
+      [](void* self, Text entry) { static_cast<Options*>(self)->load_entry(entry); }, this);
+}
+
+}  // namespace rdmalloc

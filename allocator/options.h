@@ -1,0 +1,86 @@
+// The options of a process: one table (options.def), parsed from RDMALLOC_* at the first malloc.
+// Parsing allocates nothing and runs before libc is initialised. Afterwards the values are read
+// only, from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "allocator/os/file.h"
+
+namespace rdmalloc {
+
+enum class OptionType : uint8_t { kAmount, kSwitch, kHuge, kNuma, kPath };
+
+enum class OptionId : uint8_t {
+#define OPTION(name, type, fallback, help) name,
+#include "allocator/options.def"
+#undef OPTION
+  kCount
+};
+
+struct OptionInfo {
+  const char* name;      // as in the table: lower case, underscores
+  const char* prefix;    // the variable is this and the upper-case name
+  OptionType type;
+  const char* fallback;
+  const char* help;
+};
+
+// The table, in order; kOptionCount entries.
+inline constexpr size_t kOptionCount = static_cast<size_t>(OptionId::kCount);
+extern const OptionInfo kOptions[kOptionCount];
+
+// Bytes, or a share of something that is known only at run time.
+struct Amount {
+  enum class Unit : uint8_t { kBytes, kPercentOfMemory, kPercentOfMemlock };
+  uint64_t value = 0;
+  Unit unit = Unit::kBytes;
+
+  // In bytes, saturating. A share of no limit is no limit.
+  uint64_t resolve(uint64_t memory, uint64_t memlock) const;
+};
+
+class Options {
+ public:
+  static constexpr size_t kLongestPath = 1024;
+  static constexpr size_t kLongestWarning = 1024;
+
+  constexpr Options() = default;
+
+  // Defaults, then the environment. What is unknown or malformed keeps the default and is named in
+  // warning(): one line, empty when all is well.
+  void load();
+
+  // Sets one option from text; false, and nothing changed, when it is malformed.
+  bool set(OptionId id, os::Text value);
+
+  Amount amount(OptionId id) const { return amounts_[static_cast<size_t>(id)]; }
+  bool on(OptionId id) const { return amounts_[static_cast<size_t>(id)].value != 0; }
+  // For kHuge and kNuma: the position of the value among the choices, as written in the table.
+  uint64_t choice(OptionId id) const { return amounts_[static_cast<size_t>(id)].value; }
+  const char* report_path() const { return report_path_; }
+  const char* warning() const { return warning_; }
+
+ private:
+  void load_entry(os::Text entry);
+  void complain(os::Text entry, const char* why);
+
+  Amount amounts_[kOptionCount] = {};
+  char report_path_[kLongestPath] = {};
+  char warning_[kLongestWarning] = {};
+  size_t warning_size_ = 0;
+};
+
+inline constexpr uint64_t kHugeOff = 0;
+inline constexpr uint64_t kHugeThp = 1;
+inline constexpr uint64_t kHugeHugetlb = 2;
+inline constexpr uint64_t kNumaLocal = 0;
+
+// True when the text is a valid value of that type. For the command, which must say so early.
+bool is_valid(OptionType type, os::Text value);
+
+// Parses bytes ("64K", "4G") or a share ("50%", "25%memlock").
+bool parse_amount(os::Text from, Amount* amount);
+
+}  // namespace rdmalloc

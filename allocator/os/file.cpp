@@ -1,0 +1,97 @@
+#include "allocator/os/file.h"
+
+#include <errno.h>
+
+namespace rdmalloc::os {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+bool parse_hex(Text from, uint64_t* value, Text* rest) {
+  uint64_t number = 0;
+  size_t used = 0;
+  for (; used < from.size && used < 16; ++used) {
+    const char c = from.data[used];
+    if (is_digit(c)) {
+      number = number * 16 + static_cast<uint64_t>(c - '0');
+    } else if (c >= 'a' && c <= 'f') {
+      number = number * 16 + static_cast<uint64_t>(c - 'a' + 10);
+    } else {
+      break;
+    }
+  }
+  *value = number;
+  *rest = from.drop(used);
+  return used > 0;
+}
+
+}  // namespace
+
+ssize_t read_file(const char* path, char* buffer, size_t capacity) {
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  size_t held = 0;
+  while (held < capacity) {
+    const ssize_t got = ::read(fd, buffer + held, capacity - held);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    held += static_cast<size_t>(got);
+  }
+  ::close(fd);
+  return static_cast<ssize_t>(held);
+}
+
+bool parse_decimal(Text from, uint64_t* value, Text* rest) {
+  uint64_t number = 0;
+  size_t used = 0;
+  for (; used < from.size && is_digit(from.data[used]); ++used) {
+    if (__builtin_mul_overflow(number, uint64_t{10}, &number)) return false;
+    if (__builtin_add_overflow(number, static_cast<uint64_t>(from.data[used] - '0'), &number)) {
+      return false;
+    }
+  }
+  *value = number;
+  *rest = from.drop(used);
+  return used > 0;
+}
+
+bool read_number(const char* path, uint64_t* value) {
+  char buffer[64];
+  const ssize_t got = read_file(path, buffer, sizeof buffer);
+  if (got <= 0) return false;
+  const Text content{buffer, static_cast<size_t>(got)};
+  if (content.starts_with(text("max"))) {
+    *value = UINT64_MAX;
+    return true;
+  }
+  Text rest;
+  return parse_decimal(content, value, &rest);
+}
+
+bool parse_field(Text line, const char* name, uint64_t* value) {
+  const Text wanted = text(name);
+  if (!line.starts_with(wanted)) return false;
+  line = line.drop(wanted.size);
+  while (line.size > 0 && (line.data[0] == ' ' || line.data[0] == '\t')) line = line.drop(1);
+  Text rest;
+  return parse_decimal(line, value, &rest);
+}
+
+bool parse_range(Text line, uint64_t* low, uint64_t* high) {
+  Text rest;
+  if (!parse_hex(line, low, &rest) || rest.size == 0 || rest.data[0] != '-') return false;
+  return parse_hex(rest.drop(1), high, &rest) && rest.size > 0 && rest.data[0] == ' ';
+}
+
+bool write_all(int fd, const char* data, size_t size) {
+  while (size > 0) {
+    const ssize_t put = ::write(fd, data, size);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    data += put;
+    size -= static_cast<size_t>(put);
+  }
+  return true;
+}
+
+}  // namespace rdmalloc::os

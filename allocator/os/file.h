@@ -1,0 +1,77 @@
+// Small files read and reports written without malloc or stdio: /proc, cgroupfs, the environment.
+#pragma once
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rdmalloc::os {
+
+// A run of characters that somebody else owns. std::string_view would do, but parts of it throw,
+// and what is preloaded must not need libstdc++.
+struct Text {
+  const char* data = nullptr;
+  size_t size = 0;
+
+  bool operator==(Text other) const {
+    return size == other.size && memcmp(data, other.data, size) == 0;
+  }
+  bool starts_with(Text prefix) const {
+    return size >= prefix.size && memcmp(data, prefix.data, prefix.size) == 0;
+  }
+  Text drop(size_t count) const { return {data + count, size - count}; }
+};
+
+inline Text text(const char* c_string) { return {c_string, strlen(c_string)}; }
+
+// Reads at most `capacity` bytes from the start of a file. Returns the count, or -1.
+ssize_t read_file(const char* path, char* buffer, size_t capacity);
+
+// The number in a file such as memory.max; "max" reads as UINT64_MAX. False when absent.
+bool read_number(const char* path, uint64_t* value);
+
+// Decimal digits at the start of `from`; false when there are none or they overflow.
+bool parse_decimal(Text from, uint64_t* value, Text* rest);
+
+// "  Name:   123 kB" with the given name: the number.
+bool parse_field(Text line, const char* name, uint64_t* value);
+
+// "7f00-7f10 rw-p ..." as in /proc/self/maps.
+bool parse_range(Text line, uint64_t* low, uint64_t* high);
+
+// Writes everything, over short writes and EINTR. False on an error.
+bool write_all(int fd, const char* data, size_t size);
+
+// Calls visit(Text line) -> bool for each line, until it returns false. Lines longer than the
+// buffer are cut. False when the file cannot be opened.
+template <typename Visit>
+bool for_each_line(const char* path, Visit visit) {
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  char buffer[4096];
+  size_t held = 0;
+  bool more = true;
+  while (more) {
+    const ssize_t got = ::read(fd, buffer + held, sizeof buffer - held);
+    if (got <= 0) break;
+    held += static_cast<size_t>(got);
+    size_t start = 0;
+    while (more) {
+      const void* end = memchr(buffer + start, '\n', held - start);
+      if (end == nullptr) break;
+      const auto length = static_cast<size_t>(static_cast<const char*>(end) - (buffer + start));
+      more = visit(Text{buffer + start, length});
+      start += length + 1;
+    }
+    if (start == 0 && held == sizeof buffer) start = held;
+    held -= start;
+    memmove(buffer, buffer + start, held);
+  }
+  ::close(fd);
+  return true;
+}
+
+}  // namespace rdmalloc::os

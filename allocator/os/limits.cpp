@@ -1,0 +1,173 @@
+#include "allocator/os/limits.h"
+
+#include <linux/capability.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "allocator/os/file.h"
+#include "allocator/os/memory.h"
+
+namespace rdmalloc::os {
+namespace {
+
+uint64_t from_rlim(rlim_t value) { return value == RLIM_INFINITY ? kNoLimit : value; }
+
+bool has_ipc_lock() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2] = {};
+  if (syscall(SYS_capget, &header, data) != 0) return false;
+  return (data[CAP_IPC_LOCK / 32].effective >> (CAP_IPC_LOCK % 32) & 1) != 0;
+}
+
+// One memory control group of this process: the limit and the use of each directory from the
+// process's own up to the root of the mount.
+class CgroupPath {
+ public:
+  CgroupPath() {
+    for_each_line("/proc/self/cgroup", [this](Text line) { return read_entry(line); });
+  }
+
+  bool found() const { return length_ > 0; }
+
+  // Calls visit(limit, used, reclaimable file cache) for each level that has a limit.
+  template <typename Visit>
+  void for_each_level(Visit visit) {
+    while (true) {
+      visit_level(visit);
+      if (length_ <= root_) return;
+      size_t end = length_;
+      while (end > root_ && path_[end - 1] != '/') --end;
+      length_ = end > root_ ? end - 1 : root_;
+    }
+  }
+
+ private:
+  static constexpr size_t kLongestPath = 1024;
+
+  bool read_entry(Text line) {
+    // "4:memory:/path" is version 1, "0::/path" version 2; version 1 wins where memory is there.
+    const void* first = memchr(line.data, ':', line.size);
+    if (first == nullptr) return true;
+    Text rest = line.drop(static_cast<size_t>(static_cast<const char*>(first) - line.data) + 1);
+    const void* second = memchr(rest.data, ':', rest.size);
+    if (second == nullptr) return true;
+    const auto name_size = static_cast<size_t>(static_cast<const char*>(second) - rest.data);
+    const Text names{rest.data, name_size};
+    const Text path = rest.drop(name_size + 1);
+    if (names == text("memory")) {
+      set(text("/sys/fs/cgroup/memory"), path, true);
+      return false;
+    }
+    if (names.size == 0) set(text("/sys/fs/cgroup"), path, false);
+    return true;
+  }
+
+  void set(Text mount, Text path, bool version1) {
+    // Inside a container the path may be the host's; then the mount's root is ours.
+    version1_ = version1;
+    if (mount.size + path.size >= kLongestPath) path = Text{};
+    memcpy(path_, mount.data, mount.size);
+    if (path.size > 1) memcpy(path_ + mount.size, path.data, path.size);
+    root_ = mount.size;
+    length_ = mount.size + (path.size > 1 ? path.size : 0);
+    path_[length_] = '\0';
+    if (access(path_, F_OK) != 0) length_ = root_;
+  }
+
+  bool number(const char* file, uint64_t* value) {
+    const Text name = text(file);
+    memcpy(path_ + length_, name.data, name.size + 1);
+    const bool found = read_number(path_, value);
+    path_[length_] = '\0';
+    return found;
+  }
+
+  uint64_t inactive_file() {
+    const Text name = text("/memory.stat");
+    memcpy(path_ + length_, name.data, name.size + 1);
+    uint64_t bytes = 0;
+    for_each_line(path_, [&](Text line) {
+      return !parse_field(line, version1_ ? "total_inactive_file " : "inactive_file ", &bytes);
+    });
+    path_[length_] = '\0';
+    return bytes;
+  }
+
+  template <typename Visit>
+  void visit_level(Visit visit) {
+    uint64_t limit = kNoLimit;
+    if (!number(version1_ ? "/memory.limit_in_bytes" : "/memory.max", &limit)) return;
+    // Version 1 writes "no limit" as the largest page multiple of a signed long.
+    if (limit >= (uint64_t{1} << 62)) return;
+    uint64_t used = 0;
+    number(version1_ ? "/memory.usage_in_bytes" : "/memory.current", &used);
+    visit(limit, used, inactive_file());
+  }
+
+  char path_[kLongestPath + 64] = {};
+  size_t root_ = 0;
+  size_t length_ = 0;
+  bool version1_ = false;
+};
+
+uint64_t meminfo(const char* field) {
+  uint64_t kib = 0;
+  for_each_line("/proc/meminfo", [&](Text line) { return !parse_field(line, field, &kib); });
+  return kib << 10;
+}
+
+}  // namespace
+
+LockLimit lock_limit() {
+  LockLimit limit;
+  rlimit raw{};
+  if (getrlimit(RLIMIT_MEMLOCK, &raw) == 0) {
+    limit.soft = from_rlim(raw.rlim_cur);
+    limit.hard = from_rlim(raw.rlim_max);
+  }
+  limit.unlimited_by_right = has_ipc_lock();
+  return limit;
+}
+
+uint64_t address_space_left() {
+  rlimit raw{};
+  if (getrlimit(RLIMIT_AS, &raw) != 0 || raw.rlim_cur == RLIM_INFINITY) return kNoLimit;
+  char buffer[64];
+  const ssize_t got = read_file("/proc/self/statm", buffer, sizeof buffer);
+  uint64_t pages = 0;
+  Text rest;
+  if (got > 0) (void)parse_decimal(Text{buffer, static_cast<size_t>(got)}, &pages, &rest);
+  const uint64_t mapped = pages * kPageSize;
+  return raw.rlim_cur > mapped ? raw.rlim_cur - mapped : 0;
+}
+
+uint64_t total_memory() {
+  const uint64_t total = meminfo("MemTotal:");
+  return total != 0 ? total : kNoLimit;
+}
+
+uint64_t cgroup_limit() {
+  CgroupPath path;
+  uint64_t smallest = kNoLimit;
+  if (!path.found()) return smallest;
+  path.for_each_level([&](uint64_t limit, uint64_t, uint64_t) {
+    if (limit < smallest) smallest = limit;
+  });
+  return smallest;
+}
+
+uint64_t available_memory() {
+  uint64_t left = meminfo("MemAvailable:");
+  if (left == 0) left = kNoLimit;
+  CgroupPath path;
+  if (!path.found()) return left;
+  path.for_each_level([&](uint64_t limit, uint64_t used, uint64_t reclaimable) {
+    const uint64_t kept = used > reclaimable ? used - reclaimable : 0;
+    const uint64_t room = limit > kept ? limit - kept : 0;
+    if (room < left) left = room;
+  });
+  return left;
+}
+
+}  // namespace rdmalloc::os

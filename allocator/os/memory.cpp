@@ -1,0 +1,142 @@
+#include "allocator/os/memory.h"
+
+#include <errno.h>
+#include <linux/mempolicy.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "allocator/os/file.h"
+
+namespace rdmalloc::os {
+namespace {
+
+// Numbers that Debian 12's headers may lack; the kernel answers ENOSYS or EINVAL where it is older.
+constexpr int kMadvPopulateWrite = 23;  // Linux 5.14
+constexpr long kSysMseal = 462;         // Linux 6.10, the same number on every architecture
+
+Status from_errno(int error) {
+  switch (error) {
+    case ENOMEM:
+    case EAGAIN:
+      return Status::kNoMemory;
+    case ENOSYS:
+    case EINVAL:
+      return Status::kUnsupported;
+    default:
+      return Status::kRefused;
+  }
+}
+
+Status result(long returned) { return returned == 0 ? Status::kOk : from_errno(errno); }
+
+// malloc must not change errno when it succeeds, so no call of ours may.
+class KeepErrno {
+ public:
+  ~KeepErrno() { errno = saved_; }
+
+ private:
+  int saved_ = errno;
+};
+
+}  // namespace
+
+void* reserve(size_t bytes, size_t alignment) {
+  KeepErrno keep;
+  const size_t padded = bytes + alignment;
+  if (padded < bytes) return nullptr;
+  void* raw = mmap(nullptr, padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (raw == MAP_FAILED) return nullptr;
+  const auto start = reinterpret_cast<uintptr_t>(raw);
+  const uintptr_t aligned = (start + alignment - 1) & ~(alignment - 1);
+  if (aligned > start) munmap(raw, aligned - start);
+  const uintptr_t tail = start + padded - (aligned + bytes);
+  if (tail > 0) munmap(reinterpret_cast<void*>(aligned + bytes), tail);
+  return reinterpret_cast<void*>(aligned);
+}
+
+Status open(void* address, size_t bytes, PageKind kind) {
+  KeepErrno keep;
+  if (kind == PageKind::kHugetlb) {
+    // Without MAP_NORESERVE: a pool that is too small must fail here and not at the first touch.
+    void* got = mmap(address, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_HUGETLB, -1, 0);
+    return got == MAP_FAILED ? from_errno(errno) : Status::kOk;
+  }
+  const Status opened = result(mprotect(address, bytes, PROT_READ | PROT_WRITE));
+  if (ok(opened) && kind == PageKind::kTransparentHuge) madvise(address, bytes, MADV_HUGEPAGE);
+  return opened;
+}
+
+void close(void* address, size_t bytes) {
+  KeepErrno keep;
+  mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+Status populate(void* address, size_t bytes) {
+  KeepErrno keep;
+  const Status populated = result(madvise(address, bytes, kMadvPopulateWrite));
+  if (populated != Status::kUnsupported) return populated;
+  // Before Linux 5.14 nothing but touching populates without reading the limits first. The caller
+  // has checked that the memory is there, and uses no hugetlb pages on such a kernel.
+  auto* page = static_cast<volatile char*>(address);
+  for (size_t offset = 0; offset < bytes; offset += kPageSize) page[offset] = 0;
+  return Status::kOk;
+}
+
+Status lock(void* address, size_t bytes) {
+  KeepErrno keep;
+  if (mlock(address, bytes) == 0) return Status::kOk;
+  return errno == ENOMEM || errno == EPERM || errno == EAGAIN ? Status::kOutOfBudget
+                                                               : from_errno(errno);
+}
+
+void unlock(void* address, size_t bytes) {
+  KeepErrno keep;
+  munlock(address, bytes);
+}
+
+Status seal(void* address, size_t bytes) {
+  KeepErrno keep;
+  return result(syscall(kSysMseal, address, bytes, 0UL));
+}
+
+Status prefer_node(void* address, size_t bytes, int node) {
+  KeepErrno keep;
+  constexpr unsigned long kBits = 8 * sizeof(unsigned long);
+  if (node < 0 || static_cast<unsigned long>(node) >= kBits) return Status::kInvalid;
+  const unsigned long mask = 1UL << node;
+  return result(syscall(SYS_mbind, address, bytes, MPOL_PREFERRED, &mask, kBits + 1, 0UL));
+}
+
+void discard(void* address, size_t bytes) {
+  KeepErrno keep;
+  madvise(address, bytes, MADV_DONTNEED);
+}
+
+void* map_metadata(size_t bytes) {
+  KeepErrno keep;
+  void* got = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return got == MAP_FAILED ? nullptr : got;
+}
+
+size_t transparent_huge_bytes(const void* address, size_t bytes) {
+  KeepErrno keep;
+  const auto begin = reinterpret_cast<uintptr_t>(address);
+  size_t huge = 0;
+  bool inside = false;
+  for_each_line("/proc/self/smaps", [&](Text line) {
+    uint64_t low = 0;
+    uint64_t high = 0;
+    if (parse_range(line, &low, &high)) {
+      inside = low >= begin && low < begin + bytes;
+    } else if (uint64_t kib = 0; inside && parse_field(line, "AnonHugePages:", &kib)) {
+      huge += kib << 10;
+    }
+    return true;
+  });
+  return huge;
+}
+
+}  // namespace rdmalloc::os

@@ -1,0 +1,51 @@
+// The memory system calls, one function each: the only place in the allocator that maps, locks or
+// seals. Everything here may run inside malloc, before libc is initialised and in a forked child:
+// nothing allocates, throws or takes a lock. Tests link tests/support/fake_memory.cpp in its place
+// to count calls and to make the k-th one fail.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "allocator/status.h"
+
+namespace rdmalloc::os {
+
+inline constexpr size_t kPageSize = 4096;
+inline constexpr size_t kHugePageSize = size_t{2} << 20;
+
+enum class PageKind : uint8_t { kBase, kTransparentHuge, kHugetlb };
+
+// Reserves address space without memory behind it. Null when the kernel or RLIMIT_AS refuses.
+void* reserve(size_t bytes, size_t alignment);
+
+// Makes part of a reservation readable and writable; it reads as zero. With kHugetlb the range must
+// be a multiple of kHugePageSize, and kNoMemory means that the pool has no free huge pages.
+Status open(void* address, size_t bytes, PageKind kind);
+
+// Takes back what open() did: the range is inaccessible again and holds no memory.
+void close(void* address, size_t bytes);
+
+// Faults every page in. Unlike touching, a lack of huge pages is an error and not a SIGBUS.
+Status populate(void* address, size_t bytes);
+
+// mlock and munlock. kOutOfBudget: above RLIMIT_MEMLOCK.
+Status lock(void* address, size_t bytes);
+void unlock(void* address, size_t bytes);
+
+// Forbids for ever that the range is unmapped, remapped or re-protected (mseal, Linux 6.10).
+Status seal(void* address, size_t bytes);
+
+// Prefers a NUMA node for pages not yet faulted in. kUnsupported without NUMA.
+Status prefer_node(void* address, size_t bytes, int node);
+
+// Drops the contents; the range reads as zero and is faulted in anew when touched.
+void discard(void* address, size_t bytes);
+
+// Memory for bookkeeping: private, zeroed, faulted in as it is touched. Null on failure.
+void* map_metadata(size_t bytes);
+
+// Bytes of the range that are backed by transparent huge pages now, as the kernel reports it.
+size_t transparent_huge_bytes(const void* address, size_t bytes);
+
+}  // namespace rdmalloc::os

@@ -1,0 +1,220 @@
+#include "allocator/stats.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "allocator/engine/jemalloc.h"
+#include "allocator/heap.h"
+#include "allocator/message.h"
+#include "allocator/os/file.h"
+
+namespace rdmalloc {
+namespace {
+
+size_t from_jemalloc(const char* name) {
+  size_t value = 0;
+  size_t size = sizeof value;
+  return mallctl(name, &value, &size, nullptr, 0) == 0 ? value : 0;
+}
+
+size_t window_mappings() {
+  const uint64_t low = heap.window().base();
+  const uint64_t high = low + heap.window().size();
+  size_t count = 0;
+  os::for_each_line("/proc/self/maps", [&](os::Text line) {
+    uint64_t from = 0;
+    uint64_t to = 0;
+    if (os::parse_range(line, &from, &to) && from < high && to > low) ++count;
+    return true;
+  });
+  return count;
+}
+
+// Buffered writing without stdio, which may allocate.
+class Writer {
+ public:
+  explicit Writer(int fd) : fd_(fd) {}
+  void put(const char* text) {
+    for (; *text != '\0'; ++text) put_char(*text);
+  }
+  void put_number(uint64_t number) {
+    char digits[21];
+    char* first = digits + sizeof digits - 1;
+    *first = '\0';
+    do {
+      *--first = static_cast<char>('0' + number % 10);
+      number /= 10;
+    } while (number != 0);
+    put(first);
+  }
+  void put_padded(const char* text, size_t width) {
+    size_t length = os::text(text).size;
+    put(text);
+    for (; length < width; ++length) put_char(' ');
+  }
+  bool finish() {
+    flush();
+    return good_;
+  }
+
+ private:
+  void put_char(char c) {
+    if (size_ == sizeof buffer_) flush();
+    buffer_[size_++] = c;
+  }
+  void flush() {
+    good_ = good_ && os::write_all(fd_, buffer_, size_);
+    size_ = 0;
+  }
+
+  int fd_;
+  bool good_ = true;
+  size_t size_ = 0;
+  char buffer_[2048];
+};
+
+const char* kind_name(RegionKind kind) {
+  switch (kind) {
+    case RegionKind::kPinned:
+      return "pinned";
+    case RegionKind::kOverflow:
+      return "overflow";
+    case RegionKind::kSparse:
+      return "sparse";
+  }
+  return "?";
+}
+
+void put_regions(Writer& out) {
+  const RegionTable& regions = heap.regions();
+  for (size_t i = 0; i < regions.size(); ++i) {
+    const Region& region = regions[i];
+    out.put(i == 0 ? "\n    {\"base\": " : ",\n    {\"base\": ");
+    out.put_number(region.base);
+    out.put(", \"length\": ");
+    out.put_number(region.length);
+    out.put(", \"kind\": \"");
+    out.put(kind_name(region.kind));
+    out.put("\", \"node\": ");
+    out.put_number(static_cast<uint64_t>(region.node));
+    out.put(", \"page_size\": ");
+    out.put_number(region.page_kind == os::PageKind::kBase ? os::kPageSize : os::kHugePageSize);
+    out.put(region.locked ? ", \"locked\": true" : ", \"locked\": false");
+    out.put(region.sealed ? ", \"sealed\": true}" : ", \"sealed\": false}");
+  }
+}
+
+int open_report(const char* pattern) {
+  char path[Options::kLongestPath + 16];
+  size_t length = 0;
+  char pid[21] = {};
+  char* first = pid + sizeof pid - 1;
+  for (auto id = static_cast<unsigned>(getpid()); id != 0; id /= 10) {
+    *--first = static_cast<char>('0' + id % 10);
+  }
+  for (const char* c = pattern; *c != '\0' && length < sizeof path - 1; ++c) {
+    if (c[0] != '%' || c[1] != 'p') {
+      path[length++] = *c;
+      continue;
+    }
+    for (const char* digit = first; *digit != '\0' && length < sizeof path - 1; ++digit) {
+      path[length++] = *digit;
+    }
+    ++c;
+  }
+  path[length] = '\0';
+  return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+}
+
+}  // namespace
+
+rdm_stats gather_stats() {
+  // "epoch" makes jemalloc add its counters up.
+  uint64_t epoch = 1;
+  size_t epoch_size = sizeof epoch;
+  (void)mallctl("epoch", &epoch, &epoch_size, &epoch, sizeof epoch);
+
+  const Budget& budget = heap.budget();
+  const HeapCounters counters = heap.counters();
+  rdm_stats stats{};
+  stats.live_bytes = counters.live;
+  stats.peak_live_bytes = counters.peak_live;
+  stats.allocated_bytes = from_jemalloc("stats.allocated");
+  stats.held_bytes = budget.held();
+  stats.peak_held_bytes = counters.peak_held;
+  stats.pinned_bytes = budget.pinned();
+  stats.peak_pinned_bytes = budget.peak_pinned();
+  stats.overflow_bytes = budget.overflow();
+  stats.sparse_bytes = budget.sparse();
+  stats.regions = heap.regions().size();
+  stats.free_extents = counters.free_extents;
+  stats.largest_free_bytes = counters.largest_free;
+  stats.acquire_ns = counters.acquire_ns;
+  stats.budget_bytes = budget.pin_limit();
+  stats.memory_cap_bytes = budget.memory_cap();
+  stats.budget_limited_by = static_cast<uint64_t>(budget.limited_by());
+  stats.window_bytes = heap.window().size();
+  stats.metadata_bytes = counters.metadata + engine::metadata_bytes();
+  stats.mapped_vmas = window_mappings();
+  stats.forked = heap.forked() ? 1 : 0;
+  for (size_t i = 0; i < heap.regions().size(); ++i) {
+    const Region& region = heap.regions()[i];
+    if (region.sealed) ++stats.sealed;
+    if (region.page_kind != os::PageKind::kBase) stats.huge_bytes += region.length;
+  }
+  return stats;
+}
+
+bool write_json(const rdm_stats& stats, int fd) {
+  Writer out(fd);
+  out.put("{\n");
+#define PUT(name, meaning)     \
+  out.put("  \"" #name "\": "); \
+  out.put_number(stats.name);  \
+  out.put(",\n");
+  RDM_STATS_LIST(PUT)
+#undef PUT
+  out.put("  \"budget_limited_by\": \"");
+  out.put(name(static_cast<LimitedBy>(stats.budget_limited_by)));
+  out.put("\",\n  \"pid\": ");
+  out.put_number(static_cast<uint64_t>(getpid()));
+  out.put(",\n  \"region_list\": [");
+  put_regions(out);
+  out.put("\n  ]\n}\n");
+  return out.finish();
+}
+
+bool write_text(const rdm_stats& stats, int fd) {
+  Writer out(fd);
+  out.put("rdmalloc statistics of process ");
+  out.put_number(static_cast<uint64_t>(getpid()));
+  out.put("\n");
+#define PUT(name, meaning)       \
+  out.put_padded("  " #name, 24); \
+  out.put_number(stats.name);    \
+  out.put("\n");
+  RDM_STATS_LIST(PUT)
+#undef PUT
+  out.put_padded("  budget_limited_by", 24);
+  out.put(name(static_cast<LimitedBy>(stats.budget_limited_by)));
+  out.put("\n");
+  return out.finish();
+}
+
+void report_at_exit() {
+  const Options& options = heap.options();
+  const char* path = options.report_path();
+  if (!heap.booted() || (path[0] == '\0' && !options.on(OptionId::stats))) return;
+  const rdm_stats stats = gather_stats();
+  if (options.on(OptionId::stats)) (void)write_text(stats, STDERR_FILENO);
+  if (path[0] == '\0') return;
+  const int fd = open_report(path);
+  const bool written = fd >= 0 && write_json(stats, fd);
+  if (!written) {
+    Message().add("rdmalloc: the report could not be written to ").add(path).send();
+  }
+  if (fd >= 0) close(fd);
+}
+
+}  // namespace rdmalloc

@@ -1,0 +1,20 @@
+// The statistics of this process, gathered from the heap, jemalloc and the kernel, and their two
+// written forms. Outside malloc only: it reads /proc and asks jemalloc, whose counters take locks.
+#pragma once
+
+#include "include/rdmalloc/rdmalloc.h"
+
+namespace rdmalloc {
+
+rdm_stats gather_stats();
+
+// One JSON object with all regions; false when writing fails.
+bool write_json(const rdm_stats& stats, int fd);
+
+// A short table for a person.
+bool write_text(const rdm_stats& stats, int fd);
+
+// Writes the report and the text that the options ask for. At exit.
+void report_at_exit();
+
+}  // namespace rdmalloc

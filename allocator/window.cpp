@@ -1,0 +1,39 @@
+#include "allocator/window.h"
+
+#include "allocator/os/limits.h"
+#include "allocator/os/memory.h"
+
+namespace rdmalloc {
+namespace {
+
+constexpr size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+}  // namespace
+
+Status Window::reserve(size_t wanted) {
+  // Under RLIMIT_AS the rest of the process needs address space too: stacks, libraries, files.
+  const uint64_t left = os::address_space_left();
+  size_t bytes = wanted;
+  if (left != os::kNoLimit && left / 4 * 3 < bytes) bytes = left / 4 * 3;
+  bytes = bytes / kGranule * kGranule;
+  while (bytes >= kSmallest) {
+    if (void* base = os::reserve(bytes, kGranule)) {
+      base_ = reinterpret_cast<uintptr_t>(base);
+      size_ = bytes;
+      return Status::kOk;
+    }
+    bytes = bytes / 2 / kGranule * kGranule;
+  }
+  return Status::kNoMemory;
+}
+
+void* Window::carve(size_t bytes) {
+  const size_t room = size_ - carved_;
+  if (bytes > room || room - bytes < os::kPageSize) return nullptr;
+  const uintptr_t start = base_ + carved_;
+  carved_ = round_up(carved_ + bytes + os::kPageSize, kGranule);
+  if (carved_ > size_) carved_ = size_;
+  return reinterpret_cast<void*>(start);
+}
+
+}  // namespace rdmalloc

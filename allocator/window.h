@@ -1,0 +1,51 @@
+// The one reserved address range that all of malloc's memory comes from. Addresses are carved
+// upwards and never reused: an address that left a region's life stays retired for ever.
+//
+// carve() runs inside malloc under the growth lock; contains() from anywhere, without a lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "allocator/status.h"
+
+namespace rdmalloc {
+
+class Window {
+ public:
+  // Regions start at multiples of this, so that the region of an address is an array index away,
+  // and huge pages fit. It costs address space only.
+  static constexpr size_t kGranuleShift = 21;
+  static constexpr size_t kGranule = size_t{1} << kGranuleShift;
+  static constexpr size_t kSmallest = size_t{8} << 20;
+
+  constexpr Window() = default;
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+
+  // Reserves `wanted` bytes, or half of it, and half of that, as RLIMIT_AS and the kernel allow.
+  // kNoMemory below kSmallest.
+  Status reserve(size_t wanted);
+
+  // The next free addresses, at a granule. A gap follows every carved range, so that neither the
+  // pool nor a registration cache can take two regions for one.
+  void* carve(size_t bytes);
+
+  bool contains(const void* pointer) const {
+    return reinterpret_cast<uintptr_t>(pointer) - base_ < size_;
+  }
+  size_t granule_of(const void* pointer) const {
+    return (reinterpret_cast<uintptr_t>(pointer) - base_) >> kGranuleShift;
+  }
+  size_t granules() const { return size_ >> kGranuleShift; }
+  uintptr_t base() const { return base_; }
+  size_t size() const { return size_; }
+  size_t carved() const { return carved_; }
+
+ private:
+  uintptr_t base_ = 0;
+  size_t size_ = 0;
+  size_t carved_ = 0;
+};
+
+}  // namespace rdmalloc

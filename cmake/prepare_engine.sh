@@ -1,0 +1,51 @@
+#!/bin/sh
+# Makes our copy of jemalloc's static archive: checks that it is the one the hooks were written for,
+# renames the public functions that we export in versions of our own, and unties operator new from
+# libstdc++.
+#
+#   prepare_engine.sh ARCHIVE OUTPUT WORK_FOLDER
+set -eu
+archive=$1
+output=$2
+work=$3
+
+fail() {
+  echo "rdmalloc: $archive cannot be the engine: $1" >&2
+  echo "rdmalloc: install Debian's libjemalloc-dev 5.3 (sh cmake/bootstrap.sh build does it)" >&2
+  exit 1
+}
+
+[ -r "$archive" ] || fail "it is not there"
+
+wrapped=$(sed -n 's/^ *-Wl,--wrap=\([a-z0-9_]*\).*/\1/p' "$(dirname "$0")/engine_wraps.txt")
+renamed="free realloc posix_memalign aligned_alloc memalign valloc malloc_usable_size sallocx
+  xallocx nallocx"
+used="je_inspect_extent_util_stats_get je_large_dalloc je_arena_palloc je_sz_index2size_tab
+  malloc_conf_2_conf_harder"
+
+defined=$(nm --defined-only "$archive" 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u)
+undefined=$(nm --undefined-only "$archive" 2>/dev/null | awk 'NF == 2 { print $2 }' | sort -u)
+for symbol in $wrapped $renamed $used; do
+  echo "$defined" | grep -qx "$symbol" || fail "it does not define $symbol"
+done
+# A function that its own object file alone calls cannot be taken over by the linker.
+for symbol in $wrapped; do
+  echo "$undefined" | grep -qx "$symbol" || fail "nothing calls $symbol across object files"
+done
+
+rm -rf "$work"
+mkdir -p "$work"
+(cd "$work" && ar x "$archive")
+rename=
+for symbol in $renamed; do rename="$rename --redefine-sym $symbol=je_$symbol"; done
+# shellcheck disable=SC2086  # a list of words
+objcopy $rename "$work"/jemalloc.*o
+# What operator new throws and catches comes from the program's libstdc++, if it has one.
+objcopy --redefine-sym _ZSt15set_new_handlerPFvvE=rdmalloc_set_new_handler \
+  --redefine-sym _ZSt17__throw_bad_allocv=rdmalloc_throw_bad_alloc \
+  --weaken-symbol _ZSt20__throw_system_errori --weaken-symbol _ZTISt9bad_alloc \
+  --weaken-symbol __cxa_begin_catch --weaken-symbol __cxa_end_catch \
+  --weaken-symbol __gxx_personality_v0 --weaken-symbol _Unwind_Resume "$work"/jemalloc_cpp.*o
+rm -f "$output"
+ar rcs "$output" "$work"/*.o
+rm -rf "$work"
