@@ -22,6 +22,11 @@ constexpr size_t page_ceil(size_t bytes) {
   return (bytes + os::kPageSize - 1) & ~(os::kPageSize - 1);
 }
 
+// Regions start at a granule; a larger alignment may cost up to itself.
+constexpr size_t with_room_to_align(size_t size, size_t alignment) {
+  return size + (alignment > Window::kGranule ? alignment - Window::kGranule : 0);
+}
+
 uint64_t now_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -72,82 +77,87 @@ ExtentPool& Heap::pool_of(const Region& region) {
 }
 
 // Under the pool lock.
-void Heap::hand_out(Region& region, uintptr_t start, size_t size, bool* zero) {
-  *zero = region.kind == RegionKind::kSparse || start >= region.fresh_from;
-  if (start + size > region.fresh_from) region.fresh_from = start + size;
+Heap::Taken Heap::hand_out(void* address, size_t size) {
+  if (address == nullptr) return {};
   live_ += size;
   if (live_ > peak_live_) peak_live_ = live_;
+  Region* region = regions_.find(address);
+  if (region->kind == RegionKind::kSparse) return {address, 0};  // purged when it was freed
+  const auto start = reinterpret_cast<uintptr_t>(address);
+  const size_t used = region->fresh_from > start ? region->fresh_from - start : 0;
+  if (used < size) region->fresh_from = start + size;
+  return {address, used < size ? used : size};
 }
 
-void* Heap::take_from(ExtentPool& pool, size_t size, size_t alignment, bool* zero) {
-  void* address = pool.take(size, alignment);
-  if (address == nullptr) return nullptr;
-  hand_out(*regions_.find(address), reinterpret_cast<uintptr_t>(address), size, zero);
-  return address;
+Heap::Taken Heap::take_from(ExtentPool& pool, size_t size, size_t alignment) {
+  return hand_out(pool.take(size, alignment), size);
 }
 
 // From the free extents: of this node's pinned regions, or, when nothing more can be pinned there,
 // of any other's and of overflow.
-void* Heap::take(size_t size, size_t alignment, int node, bool any_kind, bool* zero) {
+Heap::Taken Heap::take(size_t size, size_t alignment, int node, bool any_kind) {
   Locked hold(pool_);
-  if (void* address = take_from(pinned_[node], size, alignment, zero)) return address;
-  if (!any_kind) return nullptr;
+  if (const Taken taken = take_from(pinned_[node], size, alignment)) return taken;
+  if (!any_kind) return {};
   for (int other = 0; several_nodes_ && other < os::kMaxNodes; ++other) {
-    if (void* address = take_from(pinned_[other], size, alignment, zero)) return address;
+    if (const Taken taken = take_from(pinned_[other], size, alignment)) return taken;
   }
-  return take_from(overflow_, size, alignment, zero);
+  return take_from(overflow_, size, alignment);
 }
 
-void* Heap::take_at(void* address, size_t size, bool* zero) {
-  Region* region = regions_.find(address);
-  if (region == nullptr) return nullptr;
+Heap::Taken Heap::take_at(void* address, size_t size) {
+  const Region* region = regions_.find(address);
+  if (region == nullptr) return {};
   Locked hold(pool_);
-  if (!pool_of(*region).take_at(address, size)) return nullptr;
-  hand_out(*region, reinterpret_cast<uintptr_t>(address), size, zero);
-  return address;
+  return hand_out(pool_of(*region).take_at(address, size) ? address : nullptr, size);
 }
 
 void* Heap::allocate(void* new_addr, size_t size, size_t alignment, bool* zero) {
-  const bool must_zero = *zero;
-  if (new_addr != nullptr) return take_at(new_addr, size, zero);
-  if (must_zero && sparse_from_ != 0 && size >= sparse_from_) {
-    return allocate_sparse(size, alignment, zero);
-  }
+  const Taken taken = find_extent(new_addr, size, alignment, *zero);
+  if (!taken) return nullptr;
+  // jemalloc wants *zero obeyed here; it zeroes what it reuses itself, not what we hand out.
+  if (*zero) memset(taken.address, 0, taken.dirty);
+  *zero = *zero || taken.dirty == 0;
+  return taken.address;
+}
+
+Heap::Taken Heap::find_extent(void* new_addr, size_t size, size_t alignment, bool must_zero) {
+  if (new_addr != nullptr) return take_at(new_addr, size);
+  if (must_zero && sparse_from_ != 0 && size >= sparse_from_) return take_sparse(size, alignment);
   const int node = node_here();
-  if (void* address = take(size, alignment, node, false, zero)) return address;
+  if (const Taken taken = take(size, alignment, node, false)) return taken;
   Locked hold(growth_);
   // Somebody else may have grown the heap while this thread waited.
-  if (void* address = take(size, alignment, node, false, zero)) return address;
-  return grow(size, alignment, node, zero);
+  if (const Taken taken = take(size, alignment, node, false)) return taken;
+  return grow(size, alignment, node);
 }
 
 // Under the growth lock.
-void* Heap::grow(size_t size, size_t alignment, int node, bool* zero) {
-  // Regions start at a granule; a larger alignment may cost up to itself.
-  const size_t need = size + (alignment > Window::kGranule ? alignment - Window::kGranule : 0);
+Heap::Taken Heap::grow(size_t size, size_t alignment, int node) {
+  const size_t need = with_room_to_align(size, alignment);
   const size_t step = next_step();
   const Grant grant = budget_.ask(need, need > step ? need : step);
   if (grant.bytes == 0 || grant.kind != RegionKind::kPinned) {
-    if (void* address = take(size, alignment, node, true, zero)) return address;
+    if (const Taken taken = take(size, alignment, node, true)) return taken;
   }
-  if (grant.bytes == 0) return nullptr;
+  if (grant.bytes == 0) return {};
   const Region* region = acquire(grant, node);
-  if (region == nullptr) return nullptr;
+  if (region == nullptr) return {};
   if (region->kind == RegionKind::kOverflow) warn_of_overflow();
-  return take(size, alignment, node, true, zero);
+  return take(size, alignment, node, true);
 }
 
-void* Heap::allocate_sparse(size_t size, size_t alignment, bool* zero) {
-  const auto take_sparse = [&]() {
+Heap::Taken Heap::take_sparse(size_t size, size_t alignment) {
+  const auto take_free = [&]() {
     Locked hold(pool_);
-    return take_from(sparse_, size, alignment, zero);
+    return take_from(sparse_, size, alignment);
   };
-  if (void* address = take_sparse()) return address;
+  if (const Taken taken = take_free()) return taken;
   Locked hold(growth_);
-  const size_t need = size + (alignment > Window::kGranule ? alignment - Window::kGranule : 0);
+  const size_t need = with_room_to_align(size, alignment);
   const Grant grant = budget_.ask_unpinned(RegionKind::kSparse, need, need);
-  if (grant.bytes == 0 || acquire(grant, node_here()) == nullptr) return nullptr;
-  return take_sparse();
+  if (grant.bytes == 0 || acquire(grant, node_here()) == nullptr) return {};
+  return take_free();
 }
 
 // Makes carved addresses usable, with huge pages where asked for and possible.

@@ -77,12 +77,20 @@ class Heap {
  private:
   static constexpr size_t kMaxObservers = 8;
 
-  void* take(size_t size, size_t alignment, int node, bool any_kind, bool* zero);
-  void* take_at(void* address, size_t size, bool* zero);
-  void* take_from(ExtentPool& pool, size_t size, size_t alignment, bool* zero);
-  void hand_out(Region& region, uintptr_t start, size_t size, bool* zero);
-  void* allocate_sparse(size_t size, size_t alignment, bool* zero);
-  void* grow(size_t size, size_t alignment, int node, bool* zero);
+  // What was taken from a pool: the first `dirty` bytes were handed out before, the rest is zero.
+  struct Taken {
+    void* address = nullptr;
+    size_t dirty = 0;
+    explicit operator bool() const { return address != nullptr; }
+  };
+
+  Taken find_extent(void* new_addr, size_t size, size_t alignment, bool must_zero);
+  Taken take(size_t size, size_t alignment, int node, bool any_kind);
+  Taken take_at(void* address, size_t size);
+  Taken take_from(ExtentPool& pool, size_t size, size_t alignment);
+  Taken take_sparse(size_t size, size_t alignment);
+  Taken hand_out(void* address, size_t size);
+  Taken grow(size_t size, size_t alignment, int node);
 
   Region* acquire(Grant grant, int node);
   os::PageKind open(void* address, size_t* length);

@@ -67,6 +67,15 @@ void je_large_dalloc(void* tsdn, void* edata);
 void* je_arena_palloc(void* tsdn, void* arena, size_t class_size, size_t alignment, bool zero,
                       void* tcache);
 
+// Cache-oblivious placement adds a page to every large object and starts it at a random line of the
+// first one. Both would be lost on exact extents; no option of jemalloc's switches it off.
+extern bool je_opt_cache_oblivious;
+void __real_je_sz_boot(const void* classes, bool cache_oblivious);
+void __wrap_je_sz_boot(const void* classes, bool) {
+  je_opt_cache_oblivious = false;
+  __real_je_sz_boot(classes, false);
+}
+
 void* __real_je_pa_alloc(void* tsdn, void* shard, size_t size, size_t alignment, bool slab,
                          unsigned size_class, bool zero, bool guarded, bool* deferred);
 void* __wrap_je_pa_alloc(void* tsdn, void* shard, size_t size, size_t alignment, bool slab,
