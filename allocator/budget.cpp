@@ -14,6 +14,10 @@ constexpr size_t kUncheckedBytes = size_t{8} << 20;
 constexpr uint64_t kLeastReserve = uint64_t{16} << 20;
 constexpr uint64_t kReserveShare = 64;
 
+// Of a small control group a share is too little for what a process has besides its heap: text,
+// stacks, page tables, the engine's metadata.
+constexpr uint64_t kProcessReserve = uint64_t{8} << 20;
+
 uint64_t less(uint64_t from, uint64_t amount) { return from > amount ? from - amount : 0; }
 
 size_t page_floor(uint64_t bytes) { return bytes & ~uint64_t{os::kPageSize - 1}; }
@@ -38,6 +42,8 @@ void Budget::boot(const Options& options) {
   memory_ = group < total ? group : total;
   memlock_ = os::lock_limit().effective();
   memory_cap_ = resolve(options.amount(OptionId::memory_cap));
+  const uint64_t reserve = memory_ / 2 < kProcessReserve ? memory_ / 2 : kProcessReserve;
+  if (memory_cap_ > less(memory_, reserve)) memory_cap_ = less(memory_, reserve);
   strict_ = options.on(OptionId::strict);
 
   const uint64_t cap = resolve(options.amount(OptionId::cap));

@@ -182,6 +182,18 @@ Status ExtentPool::give(void* address, size_t size) {
   return Status::kOk;
 }
 
+bool ExtentPool::prepare() {
+  if (spare_ == nullptr) spare_ = nodes_.get();
+  return spare_ != nullptr;
+}
+
+void ExtentPool::add(void* address, size_t size) {
+  spare_->address = reinterpret_cast<uintptr_t>(address);
+  spare_->size = size;
+  insert(spare_);
+  spare_ = nullptr;
+}
+
 bool ExtentPool::check(const Node* node, const Node** previous, Range* sum) {
   if (node == nullptr) return true;
   if (node->left != nullptr && node->left->priority > node->priority) return false;

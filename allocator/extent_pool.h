@@ -32,6 +32,12 @@ class ExtentPool {
   // Makes a range free. It must not overlap what is free. kNoMemory: nothing changed.
   Status give(void* address, size_t size);
 
+  // Sets a record aside, so that the next add() cannot fail. False: no memory for it.
+  bool prepare();
+
+  // give() for the whole of a new region, which touches nothing that is free; after prepare().
+  void add(void* address, size_t size);
+
   size_t free_bytes() const { return free_bytes_; }
   size_t extents() const { return extents_; }
   size_t largest() const { return root_ == nullptr ? 0 : root_->largest; }
@@ -85,6 +91,7 @@ class ExtentPool {
   bool carve(Range from, Range wanted);
 
   Node* root_ = nullptr;
+  Node* spare_ = nullptr;
   size_t free_bytes_ = 0;
   size_t extents_ = 0;
   uint32_t random_ = 0x9e3779b9;

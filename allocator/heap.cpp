@@ -22,6 +22,8 @@ constexpr size_t page_ceil(size_t bytes) {
   return (bytes + os::kPageSize - 1) & ~(os::kPageSize - 1);
 }
 
+constexpr size_t huge_floor(size_t bytes) { return bytes & ~(os::kHugePageSize - 1); }
+
 // Regions start at a granule; a larger alignment may cost up to itself.
 constexpr size_t with_room_to_align(size_t size, size_t alignment) {
   return size + (alignment > Window::kGranule ? alignment - Window::kGranule : 0);
@@ -46,8 +48,8 @@ void Heap::boot() {
   budget_.boot(options_);
   sparse_from_ = budget_.resolve(options_.amount(OptionId::sparse_from));
   const size_t wanted = budget_.resolve(options_.amount(OptionId::window));
-  Status reserved = window_.reserve(wanted < Window::kSmallest ? Window::kSmallest : wanted);
-  if (ok(reserved)) reserved = regions_.boot(window_);
+  const Status reserved = window_.reserve(wanted < Window::kSmallest ? Window::kSmallest : wanted);
+  if (ok(reserved) && !ok(regions_.boot())) window_.abandon();
   several_nodes_ = options_.choice(OptionId::numa) == kNumaLocal && os::has_several_nodes();
   booted_.store(true, std::memory_order_release);
 }
@@ -136,14 +138,16 @@ Heap::Taken Heap::find_extent(void* new_addr, size_t size, size_t alignment, boo
 Heap::Taken Heap::grow(size_t size, size_t alignment, int node) {
   const size_t need = with_room_to_align(size, alignment);
   const size_t step = next_step();
-  const Grant grant = budget_.ask(need, need > step ? need : step);
+  const bool hugetlb = options_.choice(OptionId::huge) == kHugeHugetlb;
+  size_t want = need > step ? need : step;
+  if (hugetlb && want >= os::kHugePageSize) want = huge_floor(want + os::kHugePageSize - 1);
+  Grant grant = budget_.ask(need, want);
+  if (hugetlb && huge_floor(grant.bytes) >= need) grant.bytes = huge_floor(grant.bytes);
   if (grant.bytes == 0 || grant.kind != RegionKind::kPinned) {
     if (const Taken taken = take(size, alignment, node, true)) return taken;
   }
   if (grant.bytes == 0) return {};
-  const Region* region = acquire(grant, node);
-  if (region == nullptr) return {};
-  if (region->kind == RegionKind::kOverflow) warn_of_overflow();
+  if (const Taken taken = acquire(grant, need, node, size, alignment)) return taken;
   return take(size, alignment, node, true);
 }
 
@@ -156,88 +160,113 @@ Heap::Taken Heap::take_sparse(size_t size, size_t alignment) {
   Locked hold(growth_);
   const size_t need = with_room_to_align(size, alignment);
   const Grant grant = budget_.ask_unpinned(RegionKind::kSparse, need, need);
-  if (grant.bytes == 0 || acquire(grant, node_here()) == nullptr) return {};
-  return take_free();
+  if (grant.bytes == 0) return {};
+  return acquire(grant, need, node_here(), size, alignment);
 }
 
-// Makes carved addresses usable, with huge pages where asked for and possible.
-os::PageKind Heap::open(void* address, size_t* length) {
+// Makes carved addresses usable and says where their pages shall lie. False: the kernel refused.
+bool Heap::open(Region* region, os::PageKind kind) {
+  void* address = reinterpret_cast<void*>(region->base);
+  if (!ok(os::open(address, region->length, kind))) return false;
+  region->page_kind = kind;
+  if (several_nodes_) (void)os::prefer_node(address, region->length, region->node);
+  return true;
+}
+
+// With huge pages where asked for and possible. Only what is populated at once may be hugetlb: a
+// fault that finds the control group's share used up is a SIGBUS, and such pages are not discarded
+// in part.
+bool Heap::open_best(Region* region) {
   const uint64_t wanted = options_.choice(OptionId::huge);
-  if (wanted == kHugeHugetlb && *length >= os::kHugePageSize) {
-    const size_t whole = *length / os::kHugePageSize * os::kHugePageSize;
-    if (whole == *length && ok(os::open(address, whole, os::PageKind::kHugetlb))) {
-      return os::PageKind::kHugetlb;
-    }
+  if (wanted == kHugeHugetlb && region->kind == RegionKind::kPinned &&
+      region->length % os::kHugePageSize == 0 && open(region, os::PageKind::kHugetlb)) {
+    return true;
   }
-  const bool thp = wanted == kHugeThp && *length >= os::kHugePageSize;
-  const auto kind = thp ? os::PageKind::kTransparentHuge : os::PageKind::kBase;
-  if (!ok(os::open(address, *length, kind))) *length = 0;
-  return kind;
+  const bool thp = wanted == kHugeThp && region->length >= os::kHugePageSize;
+  return open(region, thp ? os::PageKind::kTransparentHuge : os::PageKind::kBase);
 }
 
-// Populates and locks. False: it stays ordinary memory, and what was populated stays so.
+// Populates and locks. What cannot be locked becomes overflow, unless strict. False: the range is
+// closed again.
 bool Heap::pin(Region* region) {
   void* address = reinterpret_cast<void*>(region->base);
   Status done = os::populate(address, region->length);
   if (!ok(done) && region->page_kind == os::PageKind::kHugetlb) {
     // The pool promised pages that a control group or another process then took.
     os::close(address, region->length);
-    region->page_kind = os::PageKind::kBase;
-    done = os::open(address, region->length, os::PageKind::kBase);
-    if (ok(done)) done = os::populate(address, region->length);
+    if (!open(region, os::PageKind::kBase)) return false;
+    done = os::populate(address, region->length);
   }
   if (ok(done)) done = os::lock(address, region->length);
   if (done == Status::kOutOfBudget) budget_.note_refusal();
-  return ok(done);
+  region->locked = ok(done);
+  if (region->locked) return true;
+  if (options_.on(OptionId::strict)) {
+    os::close(address, region->length);
+    return false;
+  }
+  region->kind = RegionKind::kOverflow;
+  return true;
 }
 
-// Under the growth lock. The region is in its pool and known to all observers when this returns.
-Region* Heap::acquire(Grant grant, int node) {
-  const uint64_t started = now_ns();
-  if (!regions_.has_room()) return nullptr;
-  size_t length = grant.bytes;
-  const bool hugetlb = options_.choice(OptionId::huge) == kHugeHugetlb;
-  if (hugetlb && length >= os::kHugePageSize) {
-    length = (length + os::kHugePageSize - 1) / os::kHugePageSize * os::kHugePageSize;
-  }
-  void* address = window_.carve(length);
-  if (address == nullptr) return nullptr;
+// The address range of a region of `want` bytes, or of `need` when the window has no more. Zero
+// length: not even that.
+Region Heap::carve(size_t want, size_t need) {
   Region region;
-  region.page_kind = open(address, &length);
-  if (length == 0) return nullptr;  // the carved addresses stay retired
+  region.length = want;
+  void* address = window_.carve(want);
+  if (address == nullptr) {
+    region.length = need;
+    address = window_.carve(need);
+  }
+  if (address == nullptr) return {};
   region.base = reinterpret_cast<uintptr_t>(address);
-  region.length = length;
   region.fresh_from = region.base;
+  return region;
+}
+
+// Under the growth lock. The region is known to all observers when this returns, and its first
+// extent is taken: other threads, who need no growth lock to take, could use it up at once. Nothing
+// taken: nothing happened, but for addresses that stay retired.
+Heap::Taken Heap::acquire(Grant grant, size_t need, int node, size_t size, size_t alignment) {
+  const uint64_t started = now_ns();
+  if (!regions_.has_room()) return {};
+  Region region = carve(grant.bytes, need);
+  if (region.length == 0) return {};
   region.kind = grant.kind;
   region.node = static_cast<int16_t>(node);
-  if (several_nodes_) (void)os::prefer_node(address, length, node);
-  if (grant.kind == RegionKind::kPinned) {
-    region.locked = pin(&region);
-    if (!region.locked && options_.on(OptionId::strict)) {
-      os::close(address, length);
-      return nullptr;
-    }
-    if (!region.locked) region.kind = RegionKind::kOverflow;
+  if (!open_best(&region)) return {};
+  if (region.kind == RegionKind::kPinned && !pin(&region)) return {};
+  void* address = reinterpret_cast<void*>(region.base);
+  if (Locked hold(pool_); !pool_of(region).prepare()) {
+    os::close(address, region.length);
+    return {};
   }
   if (region.page_kind == os::PageKind::kTransparentHuge &&
-      os::transparent_huge_bytes(address, length) == 0) {
+      os::transparent_huge_bytes(address, region.length) == 0) {
     region.page_kind = os::PageKind::kBase;
   }
-  if (options_.on(OptionId::seal)) region.sealed = ok(os::seal(address, length));
+  if (options_.on(OptionId::seal)) region.sealed = ok(os::seal(address, region.length));
 
   Region* added = regions_.add(region);
-  budget_.charge(region.kind, length);
+  budget_.charge(region.kind, region.length);
   for (size_t i = 0; i < observer_count_; ++i) observers_[i]->on_acquire(*added);
   acquire_ns_ += now_ns() - started;
+  if (region.kind == RegionKind::kOverflow) warn_of_overflow();
   Locked hold(pool_);
   if (budget_.held() > peak_held_) peak_held_ = budget_.held();
-  return ok(pool_of(*added).give(address, length)) ? added : nullptr;
+  pool_of(*added).add(address, region.length);
+  return take_from(pool_of(*added), size, alignment);
 }
 
 bool Heap::release(void* address, size_t size) {
   const Region* region = regions_.find(address);
-  if (region == nullptr) return false;
-  if (region->kind == RegionKind::kSparse) os::discard(address, size);
+  if (region == nullptr || region->end() - reinterpret_cast<uintptr_t>(address) < size)
+    return false;
+  // Locked pages are not discarded (mlockall); what is free in a sparse region must read as zero.
+  if (region->kind == RegionKind::kSparse && !ok(os::discard(address, size))) {
+    memset(address, 0, size);
+  }
   Locked hold(pool_);
   if (!ok(pool_of(*region).give(address, size))) return false;
   live_ -= size;

@@ -92,8 +92,10 @@ class Heap {
   Taken hand_out(void* address, size_t size);
   Taken grow(size_t size, size_t alignment, int node);
 
-  Region* acquire(Grant grant, int node);
-  os::PageKind open(void* address, size_t* length);
+  Taken acquire(Grant grant, size_t need, int node, size_t size, size_t alignment);
+  Region carve(size_t want, size_t need);
+  bool open(Region* region, os::PageKind kind);
+  bool open_best(Region* region);
   bool pin(Region* region);
   void warn_of_overflow();
 
@@ -107,7 +109,7 @@ class Heap {
   bool warned_ = false;
   Options options_;
   Window window_;
-  RegionTable regions_;
+  RegionTable regions_{window_};
   Budget budget_;
   uint64_t sparse_from_ = 0;
 

@@ -1,6 +1,7 @@
 #include "allocator/message.h"
 
 #include "allocator/os/file.h"
+#include "allocator/os/keep_errno.h"
 
 namespace rdmalloc {
 
@@ -32,6 +33,7 @@ Message& Message::add_size(uint64_t bytes) {
 }
 
 void Message::send() {
+  const os::KeepErrno keep;
   buffer_[size_++] = '\n';
   (void)os::write_all(STDERR_FILENO, buffer_, size_);
 }

@@ -148,8 +148,8 @@ void Options::load() {
     (void)set(static_cast<OptionId>(i), text(kOptions[i].fallback));
   }
   os::for_each_environment(
-      kPrefix,
-      [](void* self, Text entry) { static_cast<Options*>(self)->load_entry(entry); }, this);
+      kPrefix, [](void* self, Text entry) { static_cast<Options*>(self)->load_entry(entry); },
+      this);
 }
 
 }  // namespace rdmalloc

@@ -20,8 +20,8 @@ enum class OptionId : uint8_t {
 };
 
 struct OptionInfo {
-  const char* name;      // as in the table: lower case, underscores
-  const char* prefix;    // the variable is this and the upper-case name
+  const char* name;    // as in the table: lower case, underscores
+  const char* prefix;  // the variable is this and the upper-case name
   OptionType type;
   const char* fallback;
   const char* help;

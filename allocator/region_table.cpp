@@ -4,15 +4,14 @@
 
 namespace rdmalloc {
 
-Status RegionTable::boot(const Window& window) {
-  const size_t index_bytes = window.granules() * sizeof *by_granule_;
+Status RegionTable::boot() {
+  const size_t index_bytes = window_->granules() * sizeof *by_granule_;
   const size_t region_bytes = kMaxRegions * sizeof(Region);
   auto* memory = static_cast<unsigned char*>(os::map_metadata(region_bytes + index_bytes));
   if (memory == nullptr) return Status::kNoMemory;
   regions_ = reinterpret_cast<Region*>(memory);
   by_granule_ = reinterpret_cast<std::atomic<uint16_t>*>(memory + region_bytes);
   metadata_bytes_ = region_bytes + index_bytes;
-  window_ = &window;
   return Status::kOk;
 }
 

@@ -19,10 +19,11 @@ class RegionTable {
  public:
   static constexpr size_t kMaxRegions = UINT16_MAX - 1;
 
-  constexpr RegionTable() = default;
+  explicit constexpr RegionTable(const Window& window) : window_(&window) {}
 
-  // Maps the arrays for this window, lazily backed.
-  Status boot(const Window& window);
+  // Maps the arrays for the window, lazily backed. Until then, and when it fails, the window must
+  // be empty.
+  Status boot();
 
   // The arrays have room for one more region: ask before acquiring memory for it.
   bool has_room() const { return size() < kMaxRegions; }
@@ -32,8 +33,7 @@ class RegionTable {
   // The region that holds `pointer`, or null. Wait-free.
   Region* find(const void* pointer) const {
     if (!window_->contains(pointer)) return nullptr;
-    const uint16_t slot =
-        by_granule_[window_->granule_of(pointer)].load(std::memory_order_acquire);
+    const uint16_t slot = by_granule_[window_->granule_of(pointer)].load(std::memory_order_acquire);
     if (slot == 0) return nullptr;
     Region* region = &regions_[slot - 1];
     return reinterpret_cast<uintptr_t>(pointer) < region->end() ? region : nullptr;
@@ -44,7 +44,7 @@ class RegionTable {
   size_t metadata_bytes() const { return metadata_bytes_; }
 
  private:
-  const Window* window_ = nullptr;
+  const Window* const window_;
   Region* regions_ = nullptr;
   std::atomic<uint16_t>* by_granule_ = nullptr;  // index + 1; 0: none
   std::atomic<size_t> size_{0};

@@ -169,9 +169,9 @@ rdm_stats gather_stats() {
 bool write_json(const rdm_stats& stats, int fd) {
   Writer out(fd);
   out.put("{\n");
-#define PUT(name, meaning)     \
+#define PUT(name, meaning)      \
   out.put("  \"" #name "\": "); \
-  out.put_number(stats.name);  \
+  out.put_number(stats.name);   \
   out.put(",\n");
   RDM_STATS_LIST(PUT)
 #undef PUT
@@ -190,9 +190,9 @@ bool write_text(const rdm_stats& stats, int fd) {
   out.put("rdmalloc statistics of process ");
   out.put_number(static_cast<uint64_t>(getpid()));
   out.put("\n");
-#define PUT(name, meaning)       \
+#define PUT(name, meaning)        \
   out.put_padded("  " #name, 24); \
-  out.put_number(stats.name);    \
+  out.put_number(stats.name);     \
   out.put("\n");
   RDM_STATS_LIST(PUT)
 #undef PUT

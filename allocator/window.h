@@ -27,6 +27,9 @@ class Window {
   // kNoMemory below kSmallest.
   Status reserve(size_t wanted);
 
+  // Undoes reserve(): the window is empty again. Its addresses stay reserved, for nobody.
+  void abandon() { size_ = 0; }
+
   // The next free addresses, at a granule. A gap follows every carved range, so that neither the
   // pool nor a registration cache can take two regions for one.
   void* carve(size_t bytes);

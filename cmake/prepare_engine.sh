@@ -19,9 +19,9 @@ fail() {
 
 wrapped=$(sed -n 's/^ *-Wl,--wrap=\([a-z0-9_]*\).*/\1/p' "$(dirname "$0")/engine_wraps.txt")
 renamed="free realloc posix_memalign aligned_alloc memalign valloc malloc_usable_size sallocx
-  xallocx nallocx"
+  rallocx xallocx nallocx"
 used="je_inspect_extent_util_stats_get je_large_dalloc je_arena_palloc je_sz_index2size_tab
-  je_opt_cache_oblivious malloc_conf_2_conf_harder"
+  je_opt_cache_oblivious je_opt_prof je_tsd_slow_update malloc_conf_2_conf_harder"
 
 defined=$(nm --defined-only "$archive" 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u)
 undefined=$(nm --undefined-only "$archive" 2>/dev/null | awk 'NF == 2 { print $2 }' | sort -u)

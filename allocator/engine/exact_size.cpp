@@ -80,7 +80,8 @@ void* __real_je_pa_alloc(void* tsdn, void* shard, size_t size, size_t alignment,
                          unsigned size_class, bool zero, bool guarded, bool* deferred);
 void* __wrap_je_pa_alloc(void* tsdn, void* shard, size_t size, size_t alignment, bool slab,
                          unsigned size_class, bool zero, bool guarded, bool* deferred) {
-  if (!slab && request.bytes != 0 && request.bytes < size) size = request.bytes;
+  const bool is_meant = !slab && request.bytes != 0 && request.size_class == size_class;
+  if (is_meant && request.bytes < size) size = request.bytes;
   return __real_je_pa_alloc(tsdn, shard, size, alignment, slab, size_class, zero, guarded,
                             deferred);
 }

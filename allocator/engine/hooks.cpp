@@ -9,6 +9,7 @@
 #include <atomic>
 
 #include "allocator/engine/jemalloc.h"
+#include "allocator/engine/thread_cache.h"
 #include "allocator/fork.h"
 #include "allocator/heap.h"
 
@@ -38,6 +39,7 @@ void* allocate(void* new_addr, size_t size, size_t alignment, bool* zero, bool* 
     return new_addr == nullptr && alignment <= kPage ? os::map_metadata(size) : nullptr;
   }
   void* address = heap.allocate(new_addr, size, alignment < kPage ? kPage : alignment, zero);
+  if (address == nullptr) note_refusal();
   if (address != nullptr) *commit = true;
   return address;
 }

@@ -23,8 +23,11 @@ void* je_memalign(size_t alignment, size_t size) noexcept;
 void* je_valloc(size_t size) noexcept;
 size_t je_malloc_usable_size(void* pointer) noexcept;
 size_t je_sallocx(const void* pointer, int flags) noexcept;
+void* je_rallocx(void* pointer, size_t size, int flags) noexcept;
 size_t je_xallocx(void* pointer, size_t size, size_t extra, int flags) noexcept;
 size_t je_nallocx(size_t size, int flags) noexcept;
+
+extern bool je_opt_prof;  // heap profiling is compiled in and on
 
 // Size of the extent that a live object lies in; the object's own size when it is large.
 void je_inspect_extent_util_stats_get(void* tsdn, const void* pointer, size_t* free_objects,

@@ -3,6 +3,7 @@
 // the C++ operators are jemalloc's own code, exported as they are.
 #include <errno.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "allocator/engine/exact_size.h"
 #include "allocator/engine/foreign.h"
@@ -24,6 +25,22 @@ size_t usable(const void* pointer, size_t class_size) {
   const size_t extent = extent_size(pointer);
   return extent < class_size ? extent : class_size;
 }
+
+// Of the aligned functions. jemalloc may allocate for itself inside such a call, and must not be given
+// the size that the call is about: its thread cache in a thread's first call, a profile's tables in
+// any. 0 leaves sizes as jemalloc has them.
+size_t exact_when_aligned(size_t size) {
+  [[gnu::tls_model("initial-exec")]] static thread_local bool has_cache = false;
+  if (size <= kLargestCached || je_opt_prof) return 0;
+  if (!has_cache) {
+    has_cache = true;
+    je_free(malloc(1));
+  }
+  return size;
+}
+
+// MALLOCX_LG_ALIGN: the lowest six bits.
+size_t alignment_mask(int flags) { return (size_t{1} << (flags & 63)) - 1; }
 
 }  // namespace
 
@@ -60,8 +77,26 @@ EXPORT size_t sallocx(const void* pointer, int flags) noexcept {
   return usable(pointer, je_sallocx(pointer, flags));
 }
 
+// Where the flags' alignment makes an object move, jemalloc copies up to the size class: with an
+// exact extent that would read the neighbour's bytes, or beyond the region's end.
+EXPORT void* rallocx(void* pointer, size_t size, int flags) noexcept {
+  const size_t misaligned = reinterpret_cast<uintptr_t>(pointer) & alignment_mask(flags);
+  if (misaligned == 0) [[likely]] return je_rallocx(pointer, size, flags);
+  const size_t class_size = je_sallocx(pointer, 0);
+  const size_t old_size = usable(pointer, class_size);
+  if (old_size == class_size) return je_rallocx(pointer, size, flags);
+  ExactRequest exact(exact_when_aligned(size));
+  void* moved = mallocx(size, flags);
+  if (moved == nullptr) return nullptr;
+  memcpy(moved, pointer, old_size < size ? old_size : size);
+  je_free(pointer);
+  return moved;
+}
+
+// jemalloc returns the old size when an object could not grow by `extra` but did grow to `size`.
 EXPORT size_t xallocx(void* pointer, size_t size, size_t extra, int flags) noexcept {
-  return usable(pointer, je_xallocx(pointer, size, extra, flags));
+  (void)je_xallocx(pointer, size, extra, flags);
+  return usable(pointer, je_sallocx(pointer, flags));
 }
 
 EXPORT size_t nallocx(size_t size, int flags) noexcept {
@@ -71,22 +106,22 @@ EXPORT size_t nallocx(size_t size, int flags) noexcept {
 }
 
 EXPORT int posix_memalign(void** out, size_t alignment, size_t size) noexcept {
-  ExactRequest exact(size);
+  ExactRequest exact(exact_when_aligned(size));
   return je_posix_memalign(out, alignment, size);
 }
 
 EXPORT void* aligned_alloc(size_t alignment, size_t size) noexcept {
-  ExactRequest exact(size);
+  ExactRequest exact(exact_when_aligned(size));
   return je_aligned_alloc(alignment, size);
 }
 
 EXPORT void* memalign(size_t alignment, size_t size) noexcept {
-  ExactRequest exact(size);
+  ExactRequest exact(exact_when_aligned(size));
   return je_memalign(alignment, size);
 }
 
 EXPORT void* valloc(size_t size) noexcept {
-  ExactRequest exact(size);
+  ExactRequest exact(exact_when_aligned(size));
   return je_valloc(size);
 }
 

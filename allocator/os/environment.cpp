@@ -1,5 +1,7 @@
 #include "allocator/os/environment.h"
 
+#include "allocator/os/keep_errno.h"
+
 extern "C" char** environ;
 
 namespace rdmalloc::os {
@@ -34,6 +36,7 @@ void read_from_proc(Text prefix, void (*visit)(void*, Text), void* context) {
 
 void for_each_environment(const char* prefix, void (*visit)(void* context, Text entry),
                           void* context) {
+  const KeepErrno keep;
   const Text wanted = text(prefix);
   if (environ == nullptr) {
     read_from_proc(wanted, visit, context);

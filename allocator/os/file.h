@@ -45,8 +45,8 @@ bool parse_range(Text line, uint64_t* low, uint64_t* high);
 // Writes everything, over short writes and EINTR. False on an error.
 bool write_all(int fd, const char* data, size_t size);
 
-// Calls visit(Text line) -> bool for each line, until it returns false. Lines longer than the
-// buffer are cut. False when the file cannot be opened.
+// Calls visit(Text line) -> bool for each line, until it returns false. Of a line longer than the
+// buffer only the beginning is seen. False when the file cannot be opened.
 template <typename Visit>
 bool for_each_line(const char* path, Visit visit) {
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
@@ -54,6 +54,7 @@ bool for_each_line(const char* path, Visit visit) {
   char buffer[4096];
   size_t held = 0;
   bool more = true;
+  bool skipping = false;  // the rest of a line whose beginning was visited
   while (more) {
     const ssize_t got = ::read(fd, buffer + held, sizeof buffer - held);
     if (got <= 0) break;
@@ -63,13 +64,19 @@ bool for_each_line(const char* path, Visit visit) {
       const void* end = memchr(buffer + start, '\n', held - start);
       if (end == nullptr) break;
       const auto length = static_cast<size_t>(static_cast<const char*>(end) - (buffer + start));
-      more = visit(Text{buffer + start, length});
+      if (!skipping) more = visit(Text{buffer + start, length});
+      skipping = false;
       start += length + 1;
     }
-    if (start == 0 && held == sizeof buffer) start = held;
+    if (more && start == 0 && held == sizeof buffer) {
+      if (!skipping) more = visit(Text{buffer, held});
+      skipping = true;
+      start = held;
+    }
     held -= start;
     memmove(buffer, buffer + start, held);
   }
+  if (more && held > 0 && !skipping) (void)visit(Text{buffer, held});
   ::close(fd);
   return true;
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "allocator/os/file.h"
+#include "allocator/os/keep_errno.h"
 #include "allocator/os/memory.h"
 
 namespace rdmalloc::os {
@@ -120,6 +121,7 @@ uint64_t meminfo(const char* field) {
 }  // namespace
 
 LockLimit lock_limit() {
+  const KeepErrno keep;
   LockLimit limit;
   rlimit raw{};
   if (getrlimit(RLIMIT_MEMLOCK, &raw) == 0) {
@@ -131,6 +133,7 @@ LockLimit lock_limit() {
 }
 
 uint64_t address_space_left() {
+  const KeepErrno keep;
   rlimit raw{};
   if (getrlimit(RLIMIT_AS, &raw) != 0 || raw.rlim_cur == RLIM_INFINITY) return kNoLimit;
   char buffer[64];
@@ -143,11 +146,13 @@ uint64_t address_space_left() {
 }
 
 uint64_t total_memory() {
+  const KeepErrno keep;
   const uint64_t total = meminfo("MemTotal:");
   return total != 0 ? total : kNoLimit;
 }
 
 uint64_t cgroup_limit() {
+  const KeepErrno keep;
   CgroupPath path;
   uint64_t smallest = kNoLimit;
   if (!path.found()) return smallest;
@@ -158,6 +163,7 @@ uint64_t cgroup_limit() {
 }
 
 uint64_t available_memory() {
+  const KeepErrno keep;
   uint64_t left = meminfo("MemAvailable:");
   if (left == 0) left = kNoLimit;
   CgroupPath path;

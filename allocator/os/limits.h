@@ -11,8 +11,8 @@ namespace rdmalloc::os {
 inline constexpr uint64_t kNoLimit = UINT64_MAX;
 
 struct LockLimit {
-  uint64_t soft = 0;           // RLIMIT_MEMLOCK, what mlock and a registration are compared with
-  uint64_t hard = 0;           // as far as an ordinary process may raise the soft one
+  uint64_t soft = 0;  // RLIMIT_MEMLOCK, what mlock and a registration are compared with
+  uint64_t hard = 0;  // as far as an ordinary process may raise the soft one
   bool unlimited_by_right = false;  // CAP_IPC_LOCK is effective: no limit applies
   uint64_t effective() const { return unlimited_by_right ? kNoLimit : soft; }
 };

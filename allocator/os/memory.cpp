@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "allocator/os/file.h"
+#include "allocator/os/keep_errno.h"
 
 namespace rdmalloc::os {
 namespace {
@@ -30,19 +31,10 @@ Status from_errno(int error) {
 
 Status result(long returned) { return returned == 0 ? Status::kOk : from_errno(errno); }
 
-// malloc must not change errno when it succeeds, so no call of ours may.
-class KeepErrno {
- public:
-  ~KeepErrno() { errno = saved_; }
-
- private:
-  int saved_ = errno;
-};
-
 }  // namespace
 
 void* reserve(size_t bytes, size_t alignment) {
-  KeepErrno keep;
+  const KeepErrno keep;
   const size_t padded = bytes + alignment;
   if (padded < bytes) return nullptr;
   void* raw = mmap(nullptr, padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -56,12 +48,19 @@ void* reserve(size_t bytes, size_t alignment) {
 }
 
 Status open(void* address, size_t bytes, PageKind kind) {
-  KeepErrno keep;
+  const KeepErrno keep;
   if (kind == PageKind::kHugetlb) {
     // Without MAP_NORESERVE: a pool that is too small must fail here and not at the first touch.
-    void* got = mmap(address, bytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_HUGETLB, -1, 0);
-    return got == MAP_FAILED ? from_errno(errno) : Status::kOk;
+    // Not with MAP_FIXED: when that fails the reservation has already lost the range.
+    void* got = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+    if (got == MAP_FAILED) return from_errno(errno);
+    if (mremap(got, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, address) == address) {
+      return Status::kOk;
+    }
+    const Status refused = from_errno(errno);  // hugetlb pages move from Linux 5.16 on
+    munmap(got, bytes);
+    return refused;
   }
   const Status opened = result(mprotect(address, bytes, PROT_READ | PROT_WRITE));
   if (ok(opened) && kind == PageKind::kTransparentHuge) madvise(address, bytes, MADV_HUGEPAGE);
@@ -69,12 +68,12 @@ Status open(void* address, size_t bytes, PageKind kind) {
 }
 
 void close(void* address, size_t bytes) {
-  KeepErrno keep;
+  const KeepErrno keep;
   mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
 Status populate(void* address, size_t bytes) {
-  KeepErrno keep;
+  const KeepErrno keep;
   const Status populated = result(madvise(address, bytes, kMadvPopulateWrite));
   if (populated != Status::kUnsupported) return populated;
   // Before Linux 5.14 nothing but touching populates without reading the limits first. The caller
@@ -85,44 +84,44 @@ Status populate(void* address, size_t bytes) {
 }
 
 Status lock(void* address, size_t bytes) {
-  KeepErrno keep;
+  const KeepErrno keep;
   if (mlock(address, bytes) == 0) return Status::kOk;
   return errno == ENOMEM || errno == EPERM || errno == EAGAIN ? Status::kOutOfBudget
-                                                               : from_errno(errno);
+                                                              : from_errno(errno);
 }
 
 void unlock(void* address, size_t bytes) {
-  KeepErrno keep;
+  const KeepErrno keep;
   munlock(address, bytes);
 }
 
 Status seal(void* address, size_t bytes) {
-  KeepErrno keep;
+  const KeepErrno keep;
   return result(syscall(kSysMseal, address, bytes, 0UL));
 }
 
 Status prefer_node(void* address, size_t bytes, int node) {
-  KeepErrno keep;
+  const KeepErrno keep;
   constexpr unsigned long kBits = 8 * sizeof(unsigned long);
   if (node < 0 || static_cast<unsigned long>(node) >= kBits) return Status::kInvalid;
   const unsigned long mask = 1UL << node;
   return result(syscall(SYS_mbind, address, bytes, MPOL_PREFERRED, &mask, kBits + 1, 0UL));
 }
 
-void discard(void* address, size_t bytes) {
-  KeepErrno keep;
-  madvise(address, bytes, MADV_DONTNEED);
+Status discard(void* address, size_t bytes) {
+  const KeepErrno keep;
+  return result(madvise(address, bytes, MADV_DONTNEED));
 }
 
 void* map_metadata(size_t bytes) {
-  KeepErrno keep;
+  const KeepErrno keep;
   void* got = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return got == MAP_FAILED ? nullptr : got;
 }
 
 size_t transparent_huge_bytes(const void* address, size_t bytes) {
-  KeepErrno keep;
+  const KeepErrno keep;
   const auto begin = reinterpret_cast<uintptr_t>(address);
   size_t huge = 0;
   bool inside = false;

@@ -39,8 +39,9 @@ Status seal(void* address, size_t bytes);
 // Prefers a NUMA node for pages not yet faulted in. kUnsupported without NUMA.
 Status prefer_node(void* address, size_t bytes, int node);
 
-// Drops the contents; the range reads as zero and is faulted in anew when touched.
-void discard(void* address, size_t bytes);
+// Drops the contents; the range reads as zero and is faulted in anew when touched. kUnsupported,
+// and nothing dropped, when it is locked.
+Status discard(void* address, size_t bytes);
 
 // Memory for bookkeeping: private, zeroed, faulted in as it is touched. Null on failure.
 void* map_metadata(size_t bytes);

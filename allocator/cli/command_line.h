@@ -1,0 +1,33 @@
+// The command line: what CLI11 knows of the sub-commands and flags, and what a parsed line asks
+// for.
+// --help and the man pages are made from the same App (page.h).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "allocator/cli/run.h"
+
+namespace CLI {
+class App;
+}
+
+namespace rdmalloc::cli {
+
+struct Request {
+  std::string command;  // the sub-command given
+  RunRequest run;
+  bool json = false;
+  bool all = false;  // doctor explains what is ok, too
+  bool markdown = false;
+  std::string page;  // the man page asked for
+};
+
+// `request` must outlive the App.
+std::unique_ptr<CLI::App> make_command_line(Request& request);
+
+// Splits "run [options] [--] PROGRAM ARGS...": what belongs to the program goes to
+// request.run.command, untouched, and the rest is returned. Other lines are returned as they are.
+std::vector<std::string> take_program(int argc, char** argv, Request& request);
+
+}  // namespace rdmalloc::cli

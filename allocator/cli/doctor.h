@@ -1,0 +1,9 @@
+#pragma once
+
+namespace rdmalloc::cli {
+
+// Prints what this system allows and how to change it; `explain_all`: what is ok, too. The exit
+// status.
+int doctor(bool json, bool explain_all);
+
+}  // namespace rdmalloc::cli

@@ -1,0 +1,124 @@
+#include "allocator/cli/option_flags.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "allocator/cli/refusal.h"
+
+namespace rdmalloc::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+os::Text as_text(const std::string& value) { return {value.data(), value.size()}; }
+
+const char* placeholder(OptionType type) {
+  switch (type) {
+    case OptionType::kAmount:
+      return "AMOUNT";
+    case OptionType::kSwitch:
+      return "on|off";
+    case OptionType::kHuge:
+      return "off|thp|hugetlb";
+    case OptionType::kNuma:
+      return "local|off";
+    case OptionType::kPath:
+      return "FILE";
+  }
+  return "VALUE";
+}
+
+const char* well_formed(OptionType type) {
+  switch (type) {
+    case OptionType::kAmount:
+      return "give bytes with K, M, G or T (64M), or a share of memory (50%) or of the memlock "
+             "limit "
+             "(25%memlock)";
+    case OptionType::kSwitch:
+      return "give on or off";
+    case OptionType::kHuge:
+      return "give off, thp or hugetlb";
+    case OptionType::kNuma:
+      return "give local or off";
+    case OptionType::kPath:
+      return "give a shorter path";
+  }
+  return "";
+}
+
+// Empty when the value is good, as CLI11 wants it.
+std::string objection(const OptionInfo& option, const std::string& value) {
+  const bool no_file = option.type == OptionType::kPath && value.empty();
+  if (!no_file && is_valid(option.type, as_text(value))) return {};
+  return "'" + value +
+         "' is malformed: " + (no_file ? "give a file name" : well_formed(option.type));
+}
+
+std::string writable_report(const std::string& value) {
+  const fs::path path = fs::absolute(value).lexically_normal();
+  // The file itself may have a %p in its name.
+  const std::string target = fs::exists(path) ? path : path.parent_path();
+  if (fs::is_directory(path)) throw Refusal("cannot write the report: " + value + " is a folder");
+  if (access(target.c_str(), W_OK) != 0) {
+    throw Refusal("cannot write the report to " + value + ": " + target + ": " + strerror(errno));
+  }
+  if (!is_valid(OptionType::kPath, as_text(path))) {
+    throw Refusal("cannot write the report: " + path.string() + " is too long a path");
+  }
+  return path;
+}
+
+}  // namespace
+
+std::string variable_name(const OptionInfo& option) {
+  std::string name = option.prefix;
+  for (const char* c = option.name; *c != '\0'; ++c) name += static_cast<char>(toupper(*c));
+  return name;
+}
+
+std::string flag_name(const OptionInfo& option) {
+  std::string name = "--";
+  for (const char* c = option.name; *c != '\0'; ++c) name += *c == '_' ? '-' : *c;
+  return name;
+}
+
+std::string flag_usage(const OptionInfo& option) {
+  const std::string value = placeholder(option.type);
+  return flag_name(option) + (takes_value(option) ? " " + value : "[=" + value + "]");
+}
+
+std::string default_text(const OptionInfo& option) {
+  return *option.fallback == '\0' ? "none" : option.fallback;
+}
+
+bool takes_value(const OptionInfo& option) { return option.type != OptionType::kSwitch; }
+
+void add_option_flags(CLI::App& app, std::vector<Setting>& settings) {
+  for (size_t i = 0; i < kOptionCount; ++i) {
+    const OptionInfo& option = kOptions[i];
+    const auto keep = [&settings, i](const std::string& value) {
+      settings.push_back({static_cast<OptionId>(i), value});
+    };
+    CLI::Option* flag = app.add_option_function<std::string>(flag_name(option), keep, option.help);
+    flag->type_name(placeholder(option.type));
+    // A switch alone means on; a value follows only after '='.
+    if (!takes_value(option)) flag->expected(0, 1)->default_str("on");
+    flag->take_last()->check([&option](const std::string& v) { return objection(option, v); });
+  }
+}
+
+void apply(const std::vector<Setting>& settings) {
+  for (const Setting& setting : settings) {
+    const OptionInfo& option = kOptions[static_cast<size_t>(setting.id)];
+    const bool is_path = option.type == OptionType::kPath;
+    const std::string value = is_path ? writable_report(setting.value) : setting.value;
+    setenv(variable_name(option).c_str(), value.c_str(), 1);
+  }
+}
+
+}  // namespace rdmalloc::cli

@@ -1,0 +1,110 @@
+#include "allocator/cli/page.h"
+
+#include <CLI/CLI.hpp>
+
+#include "allocator/cli/option_flags.h"
+#include "include/rdmalloc/rdmalloc.h"
+
+namespace rdmalloc::cli {
+namespace {
+
+const OptionInfo* table_option(const std::string& flag) {
+  for (const OptionInfo& option : kOptions) {
+    if (flag == flag_name(option)) return &option;
+  }
+  return nullptr;
+}
+
+// A flag of the option table with its value and default; any other as CLI11 has it.
+Entry describe(const CLI::Option& flag) {
+  const OptionInfo* option = table_option(flag.get_name());
+  if (option == nullptr) {
+    std::string names = flag.get_name(false, true);
+    const size_t comma = names.find(',');
+    if (comma != std::string::npos) names.insert(comma + 1, " ");
+    return {names, flag.get_description()};
+  }
+  return {flag_usage(*option), flag.get_description() + " (default " + default_text(*option) + ")"};
+}
+
+Section options_of(const CLI::App& command) {
+  Section section{"OPTIONS", {}, {}};
+  for (const CLI::Option* flag : command.get_options()) {
+    if (!flag->get_positional()) section.entries.push_back(describe(*flag));
+  }
+  return section;
+}
+
+Section list_of_commands() {
+  Section section{"COMMANDS", {}, {}};
+  for (const Page& page : all_pages()) {
+    if (page.hidden || page.command.empty()) continue;
+    section.entries.push_back({page.command, page.summary});
+  }
+  return section;
+}
+
+Section see_also(const Page& page) {
+  Section section{"SEE ALSO", {}, {}};
+  std::string names;
+  for (const Page& other : all_pages()) {
+    if (other.hidden || other.name == page.name) continue;
+    names += other.name + "(1), ";
+  }
+  section.paragraphs.push_back(names + (page.manual_section == 1 ? "rdmalloc(7)" : "rdmalloc(1)"));
+  return section;
+}
+
+Section variables() {
+  Section section{
+      "ENVIRONMENT",
+      {"Read once, before the program's first allocation. One that is unknown or malformed "
+       "is named in a warning and the default is kept."},
+      {}};
+  for (const OptionInfo& option : kOptions) {
+    section.entries.push_back({variable_name(option), std::string(option.help) + " (default " +
+                                                          default_text(option) + ")"});
+  }
+  return section;
+}
+
+Section statistics() {
+  Section section{"STATISTICS",
+                  {"The keys of the report, and the fields that rdm_stats_get() fills. Bytes and "
+                   "nanoseconds are named so, the rest are counts; a peak is the highest since the "
+                   "process started."},
+                  {}};
+#define STATISTIC(name, meaning) section.entries.push_back({#name, meaning});
+  RDM_STATS_LIST(STATISTIC)
+#undef STATISTIC
+  section.entries.push_back(
+      {"budget_limited_by", "which limit budget_bytes comes from: cap, memlock or available"});
+  return section;
+}
+
+}  // namespace
+
+Page complete_page(const std::string& command, const CLI::App& app) {
+  Page page = *find_page(command);
+  const CLI::App* parsed = command.empty() ? &app : app.get_subcommand(command);
+  // After the description and before the exit status.
+  auto place = page.sections.begin() + (page.sections.empty() ? 0 : 1);
+  place = page.sections.insert(place, options_of(*parsed));
+  if (command.empty()) page.sections.insert(place, list_of_commands());
+  return page;
+}
+
+Page manual_page(const std::string& command, const CLI::App& app) {
+  Page page = complete_page(command, app);
+  page.sections.push_back(see_also(page));
+  return page;
+}
+
+Page reference_page() {
+  Page page{"", "rdmalloc", 7, "environment variables and statistics", {}, false, {}};
+  page.sections = {variables(), find_page("run")->sections[1], statistics()};
+  page.sections.push_back(see_also(page));
+  return page;
+}
+
+}  // namespace rdmalloc::cli

@@ -1,0 +1,48 @@
+// What there is to read about a command: the prose written here, the options from the command
+// line's and the options' own tables. Rendered (render.h) as --help and as man pages.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace rdmalloc::cli {
+
+struct Entry {
+  std::string term;
+  std::string text;
+};
+
+struct Section {
+  std::string title;  // as in man pages: upper case
+  std::vector<std::string> paragraphs;
+  std::vector<Entry> entries;
+};
+
+struct Page {
+  std::string command;  // "" for rdmalloc itself
+  std::string name;     // of the man page, such as rdmalloc-run
+  int manual_section = 1;
+  std::string summary;
+  std::vector<std::string> synopsis;
+  bool hidden = false;  // not for users, so in no list
+  std::vector<Section> sections;
+};
+
+// The prose alone: no options yet. Null for an unknown command.
+const Page* find_page(const std::string& command);
+const std::vector<Page>& all_pages();
+
+// The prose and what the command line says of the command: what --help prints.
+Page complete_page(const std::string& command, const CLI::App& app);
+
+// The same with what only a manual has.
+Page manual_page(const std::string& command, const CLI::App& app);
+
+// Every variable with its default, and every statistic: the page rdmalloc(7).
+Page reference_page();
+
+}  // namespace rdmalloc::cli

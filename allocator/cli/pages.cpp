@@ -1,0 +1,139 @@
+// The prose of the pages.
+#include "allocator/cli/page.h"
+
+namespace rdmalloc::cli {
+namespace {
+
+Page overview() {
+  return {"",
+          "rdmalloc",
+          1,
+          "malloc for buffers that devices read and write",
+          {"rdmalloc COMMAND [options]", "rdmalloc run [options] [--] PROGRAM ARGS..."},
+          false,
+          {{"DESCRIPTION",
+            {"rdmalloc takes a program's heap from one reserved window of addresses, pins it and "
+             "never gives an address back to the system, so that a buffer that was registered with "
+             "a device stays registered. A program gets it by being started with rdmalloc run, or "
+             "by being linked with -lrdmalloc."},
+            {}}}};
+}
+
+Page run() {
+  return {
+      "run",
+      "rdmalloc-run",
+      1,
+      "run a program with its heap in pinned memory",
+      {"rdmalloc run [options] [--] PROGRAM ARGS..."},
+      false,
+      {{"DESCRIPTION",
+        {"Starts PROGRAM with librdmalloc.so in front of LD_PRELOAD, in the same process: process "
+         "id, exit status, signals and terminal are the program's own. Each flag sets the "
+         "variable of its name (--memory-cap sets RDMALLOC_MEMORY_CAP), which child processes "
+         "inherit; a flag wins over a variable that is already set.",
+         "A program into which the library would not be loaded is refused before it runs: one "
+         "that is statically linked, of another architecture or C library, or that gains rights "
+         "when executed (set-user-id, set-group-id, file capabilities)."},
+        {}},
+       {"AMOUNTS",
+        {"An AMOUNT is bytes with K, M, G or T (powers of 1024), or a share: 50% is of the memory "
+         "this process may have (RAM, or its control group's limit), 50%memlock of the limit on "
+         "locked memory."},
+        {}},
+       {"EXIT STATUS",
+        {"The program's own, or:"},
+        {{"2",
+          "nothing was run: an option is unknown or malformed, or the library would not be "
+          "loaded into the program"},
+         {"126", "the program was found but could not be executed"},
+         {"127", "the program was not found"}}},
+       {"EXAMPLES",
+        {},
+        {{"rdmalloc run --report heap.json -- ./solver input.dat",
+          "leaves the statistics of the run in heap.json"},
+         {"rdmalloc run --report heap.%p.json -- make test",
+          "one report for each process that make starts"},
+         {"rdmalloc run --cap 4G --strict -- ./server",
+          "pins at most 4 GiB; beyond that malloc fails instead of going on unpinned"}}}}};
+}
+
+Page info() {
+  return {
+      "info",
+      "rdmalloc-info",
+      1,
+      "show what is in force: engine, options, limits",
+      {"rdmalloc info [--json]"},
+      false,
+      {{"DESCRIPTION",
+        {"Prints the engine and the library, every option with its value and where that came "
+         "from, and what a process started now would get: its window, its budget and what limits "
+         "that, and the NUMA nodes. The numbers come from a process that is really started under "
+         "the library; it also counts how many of its allocations, from before its first "
+         "constructor on, lie in the window."},
+        {}},
+       {"EXIT STATUS",
+        {},
+        {{"0", "every allocation lay in the window"},
+         {"1", "the library could not be loaded, or did not take over every allocation"},
+         {"2", "an option is unknown"}}}}};
+}
+
+Page doctor() {
+  return {
+      "doctor",
+      "rdmalloc-doctor",
+      1,
+      "check what this system allows, and say how to change it",
+      {"rdmalloc doctor [--json | --all]"},
+      false,
+      {{"DESCRIPTION",
+        {"Looks at the limits of this process and at the kernel, one line for each: ok; note, "
+         "where something is less good than it could be; problem, where the heap or a good part "
+         "of it would not be pinned. Notes and problems are followed by what they mean and by "
+         "what to type to change it. What the kernel can do is found out by asking it to, in a "
+         "child process. Needs no rights."},
+        {}},
+       {"EXIT STATUS",
+        {},
+        {{"0", "no problem"}, {"1", "at least one problem"}, {"2", "an option is unknown"}}}}};
+}
+
+Page options() {
+  return {"options",
+          "rdmalloc-options",
+          1,
+          "list the options: variable, flag, default, meaning",
+          {"rdmalloc options [--markdown]"},
+          false,
+          {}};
+}
+
+Page hidden(const char* command, const char* summary) {
+  return {command, std::string("rdmalloc-") + command, 1, summary, {}, true, {}};
+}
+
+}  // namespace
+
+const std::vector<Page>& all_pages() {
+  static const std::vector<Page> pages = {
+      overview(),
+      run(),
+      info(),
+      doctor(),
+      options(),
+      hidden("man", "print a man page as roff"),
+      hidden("probe", "allocate under the library and count"),
+  };
+  return pages;
+}
+
+const Page* find_page(const std::string& command) {
+  for (const Page& page : all_pages()) {
+    if (page.command == command) return &page;
+  }
+  return nullptr;
+}
+
+}  // namespace rdmalloc::cli

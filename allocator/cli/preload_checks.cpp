@@ -1,0 +1,66 @@
+// Whether the library is there and takes the heap of a program over.
+#include <sys/auxv.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "allocator/cli/check.h"
+#include "allocator/cli/library.h"
+#include "allocator/cli/probe.h"
+#include "allocator/cli/refusal.h"
+
+namespace rdmalloc::cli {
+namespace {
+
+Check library(std::string* path) {
+  Check check;
+  check.name = "library";
+  try {
+    *path = find_library();
+  } catch (const Refusal& refusal) {
+    check.verdict = Verdict::kProblem;
+    check.found = refusal.what();
+    return check;
+  }
+  check.found = *path;
+  check.cures = {"install rdmalloc in a folder that you may read, on a mount without noexec"};
+  struct statvfs mount {};
+  const bool no_exec = statvfs(path->c_str(), &mount) == 0 && (mount.f_flag & ST_NOEXEC) != 0;
+  const bool unreadable = access(path->c_str(), R_OK) != 0;
+  if (no_exec) check.meaning = "it lies on a mount with noexec: ld.so cannot load it";
+  if (unreadable) check.meaning = "you may not read it: ld.so cannot load it";
+  if (no_exec || unreadable) check.verdict = Verdict::kProblem;
+  return check;
+}
+
+Check takeover(const std::string& path) {
+  Check check;
+  check.name = "preload";
+  check.meaning =
+      "programs that are statically linked or gain rights when executed cannot be preloaded: "
+      "rdmalloc run says so for each";
+  check.cures = {"link such a program with -lrdmalloc"};
+  const ProbeResult probe = run_probe(path);
+  if (probe.failure.empty()) {
+    check.found = std::to_string(probe.in_window) + " of " + std::to_string(probe.asked) +
+                  " allocations of a program lie in the window";
+  } else {
+    check.found = probe.failure;
+  }
+  if (probe.took()) return check;
+  check.verdict = Verdict::kProblem;
+  check.meaning = "a program started under the library does not get its heap from it";
+  check.cures = {"LD_DEBUG=libs rdmalloc run -- true   (what ld.so does)",
+                 "env | grep -e RDMALLOC_ -e LD_ -e MALLOC_CONF   (what may be in the way)"};
+  return check;
+}
+
+}  // namespace
+
+std::vector<Check> preload_checks() {
+  std::string path;
+  std::vector<Check> checks{library(&path)};
+  if (!path.empty()) checks.push_back(takeover(path));
+  return checks;
+}
+
+}  // namespace rdmalloc::cli

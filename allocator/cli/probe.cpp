@@ -1,0 +1,91 @@
+#include "allocator/cli/probe.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "allocator/cli/refusal.h"
+#include "include/rdmalloc/rdmalloc.h"
+
+namespace rdmalloc::cli {
+namespace {
+
+constexpr size_t kSizes[] = {1,     16,    24,      100,       1024,      4096,
+                             14337, 65536, 100'001, 1'000'000, 2'097'152, 5'000'000};
+constexpr size_t kThreads = 8;
+
+// Allocated before libc has run a single constructor, the library's own included.
+constexpr size_t kEarlySizes[] = {24, 5000, 300'000};
+void* early[std::size(kEarlySizes)];
+
+void allocate_early(int argc, char** argv, char**) {
+  if (argc < 2 || strcmp(argv[1], "probe") != 0) return;
+  for (size_t i = 0; i < std::size(kEarlySizes); ++i) early[i] = malloc(kEarlySizes[i]);
+}
+
+[[gnu::section(".preinit_array"), gnu::used]] void (*const at_preinit)(int, char**,
+                                                                       char**) = allocate_early;
+
+struct Counts {
+  decltype(&rdm_owns) owns;
+  std::atomic<uint64_t> asked{0};
+  std::atomic<uint64_t> in_window{0};
+
+  void note(const void* pointer) {
+    ++asked;
+    if (pointer != nullptr && owns(pointer) == 1) ++in_window;
+  }
+};
+
+void allocate_every_way(Counts& counts) {
+  std::vector<void*> kept;
+  for (const size_t size : kSizes) {
+    void* grown = malloc(size);
+    counts.note(grown);
+    kept.push_back(realloc(grown, size * 2));
+    kept.push_back(calloc(size, 1));
+    kept.push_back(aligned_alloc(4096, (size + 4095) & ~size_t{4095}));
+    kept.push_back(strdup("a short string that libc copies"));
+    char* made = new char[size];
+    counts.note(made);
+    delete[] made;
+  }
+  for (void* pointer : kept) {
+    counts.note(pointer);
+    free(pointer);
+  }
+}
+
+template <typename Function>
+Function find(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+}
+
+}  // namespace
+
+int probe() {
+  Counts counts{find<decltype(&rdm_owns)>("rdm_owns")};
+  const auto report = find<decltype(&rdm_stats_json)>("rdm_stats_json");
+  if (counts.owns == nullptr || report == nullptr) {
+    throw Refusal("the probe runs without the library: it is a part of info and doctor");
+  }
+  for (void* pointer : early) {
+    counts.note(pointer);
+    free(pointer);
+  }
+  allocate_every_way(counts);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < kThreads; ++i) threads.emplace_back([&] { allocate_every_way(counts); });
+  for (std::thread& thread : threads) thread.join();
+  printf("%lu %lu %zu\n", counts.asked.load(), counts.in_window.load(), kThreads);
+  fflush(stdout);
+  return report(STDOUT_FILENO) == RDM_OK ? kExitOk : kExitProblem;
+}
+
+}  // namespace rdmalloc::cli

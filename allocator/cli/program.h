@@ -1,0 +1,19 @@
+// The program that `run` is asked to start: found as a shell finds it, and looked at for what would
+// make ld.so pass the preloaded library over in silence.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace rdmalloc::cli {
+
+// The file that `name` means: itself when it has a slash, else the first match on PATH. Throws
+// Refusal: status 127 when there is none, 126 when it may not be executed.
+std::string find_program(const std::string& name);
+
+// Throws Refusal when the library would not be loaded into the program: it is statically linked, of
+// another architecture or C library, or runs with rights that its caller does not have. A script is
+// judged by its interpreter. Returns sentences the user should know that forbid nothing.
+std::vector<std::string> check_preloadable(const std::string& program, const std::string& library);
+
+}  // namespace rdmalloc::cli

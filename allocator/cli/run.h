@@ -1,0 +1,20 @@
+// `rdmalloc run`: starts a program under the library, in the same process, so that its process id,
+// exit status, signals and terminal are those that its caller sees.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "allocator/cli/option_flags.h"
+
+namespace rdmalloc::cli {
+
+struct RunRequest {
+  std::vector<Setting> settings;
+  std::vector<std::string> command;  // the program and its arguments
+};
+
+// Does not return: the program takes this process's place, or a Refusal is thrown.
+[[noreturn]] void run(const RunRequest& request);
+
+}  // namespace rdmalloc::cli

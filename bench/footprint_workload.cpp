@@ -1,0 +1,229 @@
+// One allocation pattern per run, for bench_footprint: the plain malloc interface, every byte
+// touched, so that what is held is resident. Prints the peak of what was live and of what the
+// process held for it.
+//
+//   footprint_workload PATTERN
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "rdmalloc/rdmalloc.h"
+
+namespace {
+
+constexpr size_t kKiB = 1024;
+constexpr size_t kMiB = 1024 * kKiB;
+
+size_t live = 0;
+size_t peak_live = 0;
+
+struct Block {
+  void* address = nullptr;
+  size_t size = 0;
+};
+
+Block allocate(size_t size) {
+  void* address = malloc(size);
+  if (address == nullptr) abort();
+  memset(address, 1, size);
+  live += size;
+  peak_live = std::max(peak_live, live);
+  return {address, size};
+}
+
+void release(Block* block) {
+  free(block->address);
+  live -= block->size;
+  *block = {};
+}
+
+void grow(Block* block, size_t size) {
+  auto* address = static_cast<char*>(realloc(block->address, size));
+  if (address == nullptr) abort();
+  memset(address + block->size, 1, size - block->size);
+  live += size - block->size;
+  peak_live = std::max(peak_live, live);
+  *block = {address, size};
+}
+
+class Random {
+ public:
+  explicit Random(unsigned seed) : engine_(seed) {}
+  size_t below(size_t bound) { return engine_() % bound; }
+  size_t between(size_t low, size_t high) { return low + below(high - low + 1); }
+  // Sizes whose logarithm is uniform: as many per doubling.
+  size_t spread(size_t low, size_t high) {
+    const double unit = static_cast<double>(engine_() >> 11) * 0x1.0p-53;
+    return static_cast<size_t>(
+        static_cast<double>(low) *
+        std::pow(static_cast<double>(high) / static_cast<double>(low), unit));
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+// v: buffers that grow by half with realloc; finished ones are dropped at random.
+void growing_vectors() {
+  Random random(1);
+  std::vector<Block> vectors(400);
+  std::vector<size_t> goals(vectors.size());
+  for (auto& goal : goals) goal = random.spread(4 * kKiB, 8 * kMiB);
+  for (int step = 0; step < 60000; ++step) {
+    const size_t i = random.below(vectors.size());
+    Block& vector = vectors[i];
+    if (vector.size >= goals[i]) {
+      release(&vector);
+      goals[i] = random.spread(4 * kKiB, 8 * kMiB);
+      continue;
+    }
+    grow(&vector, vector.size == 0 ? 64 : vector.size / 2 * 3);
+  }
+  for (auto& vector : vectors) release(&vector);
+}
+
+// m: sizes from 16 B to 1 MiB come and go around a level that rises and falls.
+void mixed_churn() {
+  Random random(2);
+  std::vector<Block> blocks;
+  for (int step = 0; step < 400000; ++step) {
+    const double level = 160.0 + 80.0 * std::sin(step / 30000.0);
+    if (live < static_cast<size_t>(level * static_cast<double>(kMiB))) {
+      blocks.push_back(allocate(random.spread(16, kMiB)));
+    } else {
+      const size_t i = random.below(blocks.size());
+      release(&blocks[i]);
+      blocks[i] = blocks.back();
+      blocks.pop_back();
+    }
+  }
+  for (auto& block : blocks) release(&block);
+}
+
+void fill_and_thin(Random* random, std::vector<Block>* blocks, size_t level, size_t low,
+                   size_t high) {
+  const size_t goal = live + level;
+  std::vector<Block> fresh;
+  while (live < goal) fresh.push_back(allocate(random->spread(low, high)));
+  // What a phase sets up first is what outlives it.
+  const size_t kept = fresh.size() / 20;
+  std::shuffle(fresh.begin() + static_cast<ptrdiff_t>(kept), fresh.end(),
+               std::mt19937_64(random->below(1000)));
+  for (size_t i = kept; i < fresh.size(); ++i) release(&fresh[i]);
+  fresh.resize(kept);
+  blocks->insert(blocks->end(), fresh.begin(), fresh.end());
+}
+
+// p: a phase of small objects, one of large ones, one of medium ones; each leaves its first
+// twentieth.
+void phases() {
+  Random random(3);
+  std::vector<Block> blocks;
+  for (int round = 0; round < 2; ++round) {
+    fill_and_thin(&random, &blocks, 200 * kMiB, 16, 512);
+    fill_and_thin(&random, &blocks, 200 * kMiB, 256 * kKiB, 4 * kMiB);
+    fill_and_thin(&random, &blocks, 200 * kMiB, 2 * kKiB, 64 * kKiB);
+  }
+  for (auto& block : blocks) release(&block);
+}
+
+// L: buffers of 1 to 100 MiB.
+void large_buffers() {
+  Random random(4);
+  std::vector<Block> blocks;
+  for (int step = 0; step < 400; ++step) {
+    if (live < 900 * kMiB && (blocks.empty() || random.below(100) < 55)) {
+      blocks.push_back(allocate(random.between(kMiB, 100 * kMiB)));
+    } else {
+      const size_t i = random.below(blocks.size());
+      release(&blocks[i]);
+      blocks[i] = blocks.back();
+      blocks.pop_back();
+    }
+  }
+  for (auto& block : blocks) release(&block);
+}
+
+// d: a fixed number of buffers whose typical size drifts upwards, as problem sizes in a sweep do.
+void drifting_sizes() {
+  Random random(5);
+  std::vector<Block> blocks(256);
+  for (int step = 0; step < 30000; ++step) {
+    Block& block = blocks[random.below(blocks.size())];
+    if (block.address != nullptr) release(&block);
+    const auto centre =
+        static_cast<size_t>(64.0 * static_cast<double>(kKiB) * std::pow(16.0, step / 30000.0));
+    block = allocate(random.between(centre / 2, centre * 3 / 2));
+  }
+  for (auto& block : blocks) release(&block);
+}
+
+// s: a key-value store: long-lived small values, overwritten by values of other sizes, and
+// short-lived message buffers between them.
+void store() {
+  Random random(6);
+  std::vector<Block> values(300000);
+  std::vector<Block> messages(64);
+  for (int step = 0; step < 1500000; ++step) {
+    Block& value = values[random.below(values.size())];
+    if (value.address != nullptr) release(&value);
+    const size_t high = step < 750000 ? 512 : 1024;
+    value = allocate(random.spread(24, high));
+    if (step % 50 == 0) {
+      Block& message = messages[random.below(messages.size())];
+      if (message.address != nullptr) release(&message);
+      message = allocate(random.spread(4 * kKiB, 512 * kKiB));
+    }
+  }
+  for (auto& value : values) release(&value);
+  for (auto& message : messages) release(&message);
+}
+
+size_t status_bytes(const char* field) {
+  FILE* file = fopen("/proc/self/status", "re");
+  char line[256];
+  size_t kib = 0;
+  while (file != nullptr && fgets(line, sizeof line, file) != nullptr) {
+    if (strncmp(line, field, strlen(field)) == 0) {
+      kib = strtoull(line + strlen(field), nullptr, 10);
+    }
+  }
+  if (file != nullptr) fclose(file);
+  return kib * kKiB;
+}
+
+struct Pattern {
+  char name;
+  void (*run)();
+};
+
+constexpr Pattern kPatterns[] = {{'v', growing_vectors}, {'m', mixed_churn},    {'p', phases},
+                                 {'L', large_buffers},   {'d', drifting_sizes}, {'s', store}};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (const Pattern& pattern : kPatterns) {
+    if (argc != 2 || argv[1][0] != pattern.name || argv[1][1] != '\0') continue;
+    const size_t before = status_bytes("VmRSS:");
+    pattern.run();
+    const size_t resident = status_bytes("VmHWM:") - before;
+    rdm_stats stats{};
+    using Get = int (*)(rdm_stats*, size_t);
+    if (const auto get = reinterpret_cast<Get>(dlsym(RTLD_DEFAULT, "rdm_stats_get"))) {
+      get(&stats, sizeof stats);
+    }
+    printf("peak_live %zu peak_resident %zu peak_held %zu regions %zu\n", peak_live, resident,
+           static_cast<size_t>(stats.peak_held_bytes), static_cast<size_t>(stats.regions));
+    return 0;
+  }
+  fprintf(stderr, "usage: footprint_workload v|m|p|L|d|s\n");
+  return 2;
+}

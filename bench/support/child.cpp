@@ -1,0 +1,111 @@
+#include "bench/support/child.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <sstream>
+
+extern char** environ;
+
+namespace rdmalloc::bench {
+namespace {
+
+std::string name_of(const std::string& entry) { return entry.substr(0, entry.find('=') + 1); }
+
+void set(std::vector<std::string>& environment, const std::string& entry) {
+  std::erase_if(environment,
+                [&](const std::string& old) { return old.starts_with(name_of(entry)); });
+  environment.push_back(entry);
+}
+
+std::vector<std::string> environment_for(const Allocator& allocator,
+                                         const std::vector<std::string>& more) {
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) set(environment, *entry);
+  set(environment, "LD_PRELOAD=" + allocator.library);
+  const char* tried = getenv("BENCH_OURS_ENV");
+  if (tried != nullptr && allocator.name == ours().name) {
+    std::istringstream entries(tried);
+    for (std::string entry; entries >> entry;) set(environment, entry);
+  }
+  for (const std::string& entry : more) set(environment, entry);
+  return environment;
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> result;
+  for (const std::string& string : strings) result.push_back(const_cast<char*>(string.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+double seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+}
+
+std::string read_all(int fd) {
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got; (got = read(fd, buffer, sizeof buffer)) > 0;) {
+    text.append(buffer, static_cast<size_t>(got));
+  }
+  return text;
+}
+
+}  // namespace
+
+double Outcome::number(const std::string& key) const {
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t at = line.find(key);
+    if (at == std::string::npos) continue;
+    const size_t digits = line.find_first_of("0123456789", at + key.size());
+    if (digits != std::string::npos) return strtod(line.c_str() + digits, nullptr);
+  }
+  return -1;
+}
+
+Outcome run(const std::vector<std::string>& command, const Allocator& allocator,
+            const std::vector<std::string>& environment) {
+  Outcome outcome;
+  const std::vector<std::string> entries = environment_for(allocator, environment);
+  std::vector<char*> argv = pointers(command);
+  std::vector<char*> envp = pointers(entries);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return outcome;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  const auto start = std::chrono::steady_clock::now();
+  pid_t pid = 0;
+  const int refused = posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), envp.data());
+  close(ends[1]);
+  posix_spawn_file_actions_destroy(&actions);
+  if (refused == 0) {
+    outcome.output = read_all(ends[0]);
+    int status = 0;
+    rusage usage{};
+    wait4(pid, &status, 0, &usage);
+    outcome.started = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    outcome.cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  }
+  close(ends[0]);
+  outcome.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return outcome;
+}
+
+std::vector<std::string> workload(const std::vector<std::string>& arguments) {
+  const auto self = std::filesystem::read_symlink("/proc/self/exe");
+  std::vector<std::string> command{self.parent_path() / "bench_workload"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
+}
+
+}  // namespace rdmalloc::bench

@@ -1,0 +1,29 @@
+// Starts a program under one of the allocators and reads what it says.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/support/allocator.h"
+
+namespace rdmalloc::bench {
+
+struct Outcome {
+  bool started = false;  // and ended with status 0
+  double cpu_s = 0;      // user and system time of the whole process, as wait4 reports it
+  double wall_s = 0;     // from spawn to end
+  std::string output;    // standard output
+
+  // The number after `key` in a line "key 123" or "  "key": 123,"; -1 when there is none.
+  double number(const std::string& key) const;
+};
+
+// `environment` has entries NAME=value that win over the inherited ones. To our own runs are also
+// added the entries of BENCH_OURS_ENV (separated by spaces), for trying options on us alone.
+Outcome run(const std::vector<std::string>& command, const Allocator& allocator,
+            const std::vector<std::string>& environment = {});
+
+// The command line of bench_workload, which lies beside this program.
+std::vector<std::string> workload(const std::vector<std::string>& arguments);
+
+}  // namespace rdmalloc::bench

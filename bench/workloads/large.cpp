@@ -1,0 +1,76 @@
+// Large blocks, taken and given back again and again: what a program pays that allocates its
+// message buffers anew for every step.
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/workloads/meter.h"
+
+namespace rdmalloc::bench {
+namespace {
+
+constexpr size_t kPage = 4096;
+constexpr size_t kMebibyte = size_t{1} << 20;
+
+void touch(void* block, size_t from, size_t to) {
+  auto* bytes = static_cast<volatile char*>(block);
+  for (size_t i = from; i < to; i += kPage) bytes[i] = 1;
+}
+
+// The first turn is not measured: it is where an allocator that keeps memory gets it.
+template <typename Turn>
+void repeat(const Arguments& arguments, Meter& meter, Turn turn) {
+  // About the same number of bytes for every size.
+  const size_t turns = 20 * 64 * kMebibyte / arguments.bytes + 1;
+  const size_t count = arguments.short_form ? 1 : turns;
+  turn();
+  meter.start();
+  for (size_t i = 0; i < count; ++i) turn();
+  meter.stop();
+  report("turns", count);
+}
+
+}  // namespace
+
+void run_large_touch(const Arguments& arguments, Meter& meter) {
+  repeat(arguments, meter, [size = arguments.bytes] {
+    void* block = malloc(size);
+    touch(block, 0, size);
+    free(block);
+  });
+}
+
+void run_large_memset(const Arguments& arguments, Meter& meter) {
+  repeat(arguments, meter, [size = arguments.bytes] {
+    void* block = malloc(size);
+    memset(block, 1, size);
+    keep(block);
+    free(block);
+  });
+}
+
+void run_large_calloc(const Arguments& arguments, Meter& meter) {
+  repeat(arguments, meter, [size = arguments.bytes] {
+    void* block = calloc(1, size);
+    touch(block, 0, size);
+    free(block);
+  });
+}
+
+// A block that grows by 1 MiB steps up to the size, every new page touched. Others move pages with
+// mremap; pages that devices read cannot be moved.
+void run_large_growth(const Arguments& arguments, Meter& meter) {
+  const size_t count = arguments.short_form ? 1 : 3;
+  meter.start();
+  for (size_t i = 0; i < count; ++i) {
+    void* block = nullptr;
+    for (size_t size = kMebibyte; size <= arguments.bytes; size += kMebibyte) {
+      block = realloc(block, size);
+      touch(block, size - kMebibyte, size);
+    }
+    free(block);
+  }
+  meter.stop();
+  report("turns", count);
+}
+
+}  // namespace rdmalloc::bench

@@ -1,0 +1,76 @@
+// bench_workload NAME [BYTES [KIND]]: runs one workload once under whatever malloc the process has,
+// and prints what it cost as "key value" lines. Different mallocs cannot share a process, so the
+// bench_* programs start this one with another LD_PRELOAD each time.
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/workloads/meter.h"
+
+namespace rdmalloc::bench {
+
+void report(const char* key, uint64_t value) {
+  printf("%s %llu\n", key, static_cast<unsigned long long>(value));
+}
+
+namespace {
+
+constexpr Workload kWorkloads[] = {
+    {"pairs", run_pairs},
+    {"churn", run_churn},
+    {"medium", run_medium},
+    {"growth", run_growth},
+    {"containers", run_containers},
+    {"trees", run_trees},
+    {"lists", run_lists},
+    {"threads", run_threads},
+    {"exchange", run_exchange},
+    {"larson", run_larson},
+    {"large_touch", run_large_touch},
+    {"large_memset", run_large_memset},
+    {"large_calloc", run_large_calloc},
+    {"large_growth", run_large_growth},
+    {"acquire", run_acquire},
+    {"acquire_bare", run_acquire_bare},
+};
+
+// Says whose malloc this process has, so that a peer that was not loaded is not measured as one.
+int print_owner() {
+  Dl_info info{};
+  void* address = dlsym(RTLD_DEFAULT, "malloc");
+  if (address == nullptr || dladdr(address, &info) == 0) return EXIT_FAILURE;
+  printf("malloc_from %s\n", info.dli_fname);
+  return EXIT_SUCCESS;
+}
+
+int list_workloads() {
+  fprintf(stderr, "usage: bench_workload NAME [BYTES [KIND]]; NAME: owner");
+  for (const Workload& workload : kWorkloads) fprintf(stderr, " %s", workload.name);
+  fprintf(stderr, "\n");
+  return EXIT_FAILURE;
+}
+
+}  // namespace
+}  // namespace rdmalloc::bench
+
+int main(int argc, char** argv) {
+  using namespace rdmalloc::bench;
+  if (argc < 2) return list_workloads();
+  if (strcmp(argv[1], "owner") == 0) return print_owner();
+  Arguments arguments;
+  if (argc > 2) arguments.bytes = strtoull(argv[2], nullptr, 10);
+  if (argc > 3) arguments.kind = argv[3];
+  const char* short_form = getenv("BENCH_SHORT");
+  arguments.short_form = short_form != nullptr && strcmp(short_form, "0") != 0;
+  for (const Workload& workload : kWorkloads) {
+    if (strcmp(workload.name, argv[1]) != 0) continue;
+    Meter meter;
+    workload.run(arguments, meter);
+    report("cpu_ns", meter.cpu_ns());
+    report("wall_ns", meter.wall_ns());
+    return EXIT_SUCCESS;
+  }
+  return list_workloads();
+}

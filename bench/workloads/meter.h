@@ -1,0 +1,92 @@
+// What a workload needs from the program around it: its arguments, and the clock that says which
+// part of it is measured.
+#pragma once
+
+#include <time.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rdmalloc::bench {
+
+// CPU time of all threads of the process, and wall time, between start() and stop(). CPU time is
+// what allocators are compared by: other programs on the machine change it least.
+class Meter {
+ public:
+  void start() {
+    wall_ = now(CLOCK_MONOTONIC);
+    cpu_ = now(CLOCK_PROCESS_CPUTIME_ID);
+  }
+  void stop() {
+    cpu_ = now(CLOCK_PROCESS_CPUTIME_ID) - cpu_;
+    wall_ = now(CLOCK_MONOTONIC) - wall_;
+  }
+  uint64_t cpu_ns() const { return cpu_; }
+  uint64_t wall_ns() const { return wall_; }
+
+ private:
+  static uint64_t now(clockid_t clock) {
+    timespec time{};
+    clock_gettime(clock, &time);
+    return static_cast<uint64_t>(time.tv_sec) * 1000000000U + static_cast<uint64_t>(time.tv_nsec);
+  }
+
+  uint64_t cpu_ = 0;
+  uint64_t wall_ = 0;
+};
+
+struct Arguments {
+  size_t bytes = 0;         // of workloads that take a size
+  const char* kind = "";    // of workloads that take a page kind
+  bool short_form = false;  // finish in milliseconds: the smoke test
+  // Repetitions: `full`, or a small part of it in the short form.
+  size_t repeat(size_t full) const { return short_form ? full / 50 + 1 : full; }
+};
+
+// One named workload; `run` calls start() and stop() once each.
+struct Workload {
+  const char* name;
+  void (*run)(const Arguments& arguments, Meter& meter);
+};
+
+// Keeps the compiler from removing memory that nobody reads.
+inline void keep(void* pointer) { asm volatile("" : : "r"(pointer) : "memory"); }
+
+// Marsaglia's xorshift: the same numbers in every run, no library call.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15U + 1) {}
+  uint64_t next() {
+    state_ ^= state_ << 13;
+    state_ ^= state_ >> 7;
+    state_ ^= state_ << 17;
+    return state_;
+  }
+  size_t below(size_t bound) { return (next() >> 16) % bound; }
+  size_t between(size_t low, size_t high) { return low + below(high - low + 1); }
+
+ private:
+  uint64_t state_;
+};
+
+void run_pairs(const Arguments& arguments, Meter& meter);
+void run_churn(const Arguments& arguments, Meter& meter);
+void run_medium(const Arguments& arguments, Meter& meter);
+void run_growth(const Arguments& arguments, Meter& meter);
+void run_containers(const Arguments& arguments, Meter& meter);
+void run_trees(const Arguments& arguments, Meter& meter);
+void run_lists(const Arguments& arguments, Meter& meter);
+void run_threads(const Arguments& arguments, Meter& meter);
+void run_exchange(const Arguments& arguments, Meter& meter);
+void run_larson(const Arguments& arguments, Meter& meter);
+void run_large_touch(const Arguments& arguments, Meter& meter);
+void run_large_memset(const Arguments& arguments, Meter& meter);
+void run_large_calloc(const Arguments& arguments, Meter& meter);
+void run_large_growth(const Arguments& arguments, Meter& meter);
+void run_acquire(const Arguments& arguments, Meter& meter);
+void run_acquire_bare(const Arguments& arguments, Meter& meter);
+
+// More keys for the result line, from a workload that knows more than its time.
+void report(const char* key, uint64_t value);
+
+}  // namespace rdmalloc::bench

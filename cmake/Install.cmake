@@ -1,0 +1,53 @@
+# What `cmake --install` puts where, and how a project elsewhere finds it: find_package(rdmalloc) or
+# pkg-config. The command installs itself, with its pages, in allocator/cli. Included last, because
+# it changes targets that exist by then.
+include(CMakePackageConfigHelpers)
+
+# No path of the machine that built it in what is installed (debug information names the sources).
+# The folders are those whose targets are installed.
+function(rdmalloc_forget_build_paths folder)
+  get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
+  foreach(target ${targets})
+    get_target_property(type ${target} TYPE)
+    if(NOT type MATCHES "INTERFACE|UTILITY")
+      target_compile_options(${target} PRIVATE
+        -ffile-prefix-map=${PROJECT_BINARY_DIR}=. -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
+    endif()
+  endforeach()
+  get_property(below DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+  foreach(subfolder ${below})
+    rdmalloc_forget_build_paths(${subfolder})
+  endforeach()
+endfunction()
+foreach(folder allocator regcache)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/${folder}/CMakeLists.txt)
+    rdmalloc_forget_build_paths(${PROJECT_SOURCE_DIR}/${folder})
+  endif()
+endforeach()
+
+install(TARGETS rdmalloc EXPORT rdmallocTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/rdmalloc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/rdmalloc)
+install(EXPORT rdmallocTargets NAMESPACE rdmalloc:: DESTINATION ${package_folder})
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/rdmallocConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/package/rdmallocConfig.cmake INSTALL_DESTINATION ${package_folder})
+# Before 1.0 a minor version may change the interface.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/rdmallocConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES
+  ${PROJECT_BINARY_DIR}/package/rdmallocConfig.cmake
+  ${PROJECT_BINARY_DIR}/package/rdmallocConfigVersion.cmake DESTINATION ${package_folder})
+
+# Relative to where the .pc file lies, so that an installed tree may be moved.
+file(RELATIVE_PATH pc_to_prefix
+  ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+file(RELATIVE_PATH pc_libdir ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_LIBDIR})
+file(RELATIVE_PATH pc_includedir ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+configure_file(${CMAKE_CURRENT_LIST_DIR}/rdmalloc.pc.in
+  ${PROJECT_BINARY_DIR}/package/rdmalloc.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/package/rdmalloc.pc
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,0 +1,117 @@
+#!/bin/sh
+# Runs one program under one set of limits and compares how it ended with what was promised.
+#
+#   case.sh [options] -- PROGRAM ARGUMENTS
+#
+#   --library FILE     preload this; without it the program runs with the stock malloc (a control)
+#   --expect STATUS    exit status that the promise asks for (default 0), or `killed` for SIGKILL
+#   --user             run as an ordinary user without capabilities
+#   --memlock KIB      RLIMIT_MEMLOCK
+#   --address-space KIB  RLIMIT_AS
+#   --cgroup MIB       inside a memory control group of its own with this limit
+#   --lines N REGEX    standard error has exactly N lines that match (may be repeated)
+#   --only-lines N     standard error has exactly N lines
+#   NAME=VALUE         environment of the program
+#
+# Exit status: 0 as promised, 1 not, 77 skipped (the reason is printed).
+set -eu
+library=
+expect=0
+user=no
+memlock=
+address_space=
+cgroup=
+environment=
+lines=
+only_lines=
+
+skip() {
+  echo "SKIPPED: $1"
+  exit 77
+}
+
+while [ "$1" != -- ]; do
+  case $1 in
+    --library) library=$2; shift ;;
+    --expect) expect=$2; shift ;;
+    --user) user=yes ;;
+    --memlock) memlock=$2; shift ;;
+    --address-space) address_space=$2; shift ;;
+    --cgroup) cgroup=$2; shift ;;
+    --lines) lines="$lines$2 $3
+"; shift 2 ;;
+    --only-lines) only_lines=$2; shift ;;
+    *=*) environment="$environment $1" ;;
+    *) echo "case.sh: unknown option $1" >&2; exit 2 ;;
+  esac
+  shift
+done
+shift
+
+work=$(mktemp -d)
+group=
+finish() {
+  for _ in 1 2 3 4 5; do
+    [ -z "$group" ] || rmdir "$group" 2>/dev/null || { sleep 0.2; continue; }
+    break
+  done
+  rm -rf "$work"
+}
+trap finish EXIT
+errors=$work/stderr
+
+if [ "$user" = yes ]; then
+  [ "$(id -u)" = 0 ] || skip "becoming another user needs root"
+  command -v setpriv >/dev/null || skip "no setpriv"
+  # That user may not be able to reach the build folder.
+  chmod 755 "$work"
+  cp "$1" "$work/program"
+  chmod 755 "$work/program"
+  shift
+  set -- "$work/program" "$@"
+  [ -z "$library" ] || { cp "$library" "$work/library.so"; library=$work/library.so; }
+  set -- setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set -all \
+    --inh-caps -all env $environment ${library:+LD_PRELOAD=$library} "$@"
+else
+  set -- env $environment ${library:+LD_PRELOAD=$library} "$@"
+fi
+
+if [ -n "$cgroup" ]; then
+  # Below the group this process is in, or below the mount when that is not visible from here.
+  root=/sys/fs/cgroup/memory
+  [ -d "$root" ] || skip "no memory control group, version 1, at $root"
+  own=$root$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)
+  [ -d "$own" ] || own=$root
+  group=$own/rdm_case_$$
+  mkdir "$group" 2>/dev/null || { group=; skip "cannot make a control group in $own"; }
+  echo $((cgroup << 20)) >"$group/memory.limit_in_bytes" || skip "cannot limit the control group"
+fi
+
+status=0
+(
+  [ -z "$memlock" ] || ulimit -l "$memlock"
+  [ -z "$group" ] || sh -c 'echo $PPID >"$1"' sh "$group/cgroup.procs"
+  [ -z "$address_space" ] || ulimit -v "$address_space"
+  exec "$@"
+) 2>"$errors" || status=$?
+cat "$errors" >&2
+
+# The shell itself says "Killed" there; that line is not the program's.
+sed -i '/^Killed$/d; /case.sh: .*Killed/d' "$errors"
+[ "$status" = 77 ] && exit 77
+[ "$expect" = killed ] && expect=137
+if [ "$status" != "$expect" ]; then
+  echo "ended with $status, promised was $expect"
+  exit 1
+fi
+if [ -n "$only_lines" ] && [ "$(wc -l <"$errors")" != "$only_lines" ]; then
+  echo "standard error has $(wc -l <"$errors") lines, promised were $only_lines"
+  exit 1
+fi
+printf %s "$lines" | while read -r count pattern; do
+  found=$(grep -cE -- "$pattern" "$errors" || true)
+  [ "$found" = "$count" ] || {
+    echo "$found lines match '$pattern', promised were $count"
+    exit 1
+  }
+done

@@ -1,0 +1,103 @@
+#!/bin/sh
+# `rdmalloc info` and `rdmalloc doctor` on systems of several kinds.
+. "$(dirname "$0")/common.sh"
+
+all_in_window() {
+  try "$rdmalloc" info --json
+  promise_status 0
+  cp "$work/out" "$work/info"
+  promise_json info 'report["engine"]["took"] is True'
+  promise_json info 'report["engine"]["allocations_in_window"] == report["engine"]["allocations"] > 100'
+  promise_json info 'report["window_bytes"] >= report["budget_bytes"] > 0'
+  promise_json info 'len(report["numa_nodes"]) > 0'
+}
+
+options_in_force() {
+  try env RDMALLOC_CAP=64M RDMALLOC_SEAL=perhaps RDMALLOC_BOGUS=1 "$rdmalloc" info --json
+  promise_status 0
+  cp "$work/out" "$work/info"
+  cap='[o for o in report["options"] if o["name"] == "cap"][0]'
+  promise_json info "$cap['value'] == '64M' and $cap['bytes'] == 64 << 20"
+  promise_json info "$cap['source'] == 'environment' and $cap['default'] == '80%'"
+  promise_json info 'report["budget_bytes"] <= 64 << 20'
+  promise_json info '[o["value"] for o in report["options"] if o["name"] == "seal"] == ["off"]'
+  promise_json info '"RDMALLOC_BOGUS" in report["warning"]'
+  "$rdmalloc" options | sed -n 's/^\(RDMALLOC_[A-Z_]*\),.*/\1/p' | while read -r variable; do
+    promise_json info "'$variable' in [o['variable'] for o in report['options']]"
+  done || exit 1
+}
+
+library_missing() {
+  rm "$work/lib/librdmalloc.so.0"
+  try "$rdmalloc" info
+  promise_status 1
+  promise_printed "cannot find the library"
+  try "$rdmalloc" doctor
+  promise_status 1
+  promise_printed "problem  library"
+}
+
+ordinary_user() {
+  need_root "become an ordinary user"
+  try_as_user "$rdmalloc" info
+  promise_status 0
+  [ ! -s "$work/err" ] || fail "info wrote to standard error"
+  try_as_user "$rdmalloc" doctor
+  [ "$status" -le 1 ] || fail "doctor ended with $status"
+  [ ! -s "$work/err" ] || fail "doctor wrote to standard error"
+  promise_printed "ok       preload"
+}
+
+small_memlock() {
+  need_root "give up CAP_IPC_LOCK"
+  ulimit -l 64
+  try_as_user "$rdmalloc" doctor
+  promise_status 1
+  promise_printed "problem  memlock"
+  promise_printed "limits.conf"
+  promise_printed "LimitMEMLOCK=infinity"
+  promise_printed "--ulimit memlock=-1"
+  promise_printed "cap_ipc_lock"
+}
+
+raisable_memlock() {
+  need_root "give up CAP_IPC_LOCK"
+  ulimit -Hl 65536 2>/dev/null || skip "the hard limit on locked memory is below 64 MiB here"
+  ulimit -Sl 64
+  try_as_user "$rdmalloc" doctor
+  promise_printed "> ulimit -l 65536"
+}
+
+small_address_space() {
+  ulimit -v 900000
+  try "$rdmalloc" doctor
+  promise_status 1
+  promise_printed "problem  address space"
+  promise_printed "ulimit -v unlimited"
+}
+
+doctor_json() {
+  try "$rdmalloc" doctor --json
+  cp "$work/out" "$work/doctor"
+  promise_json doctor "report['problems'] == (1 if $status else 0) or report['problems'] > 1"
+  promise_json doctor 'all(c["status"] in ("ok", "note", "problem") for c in report["checks"])'
+  promise_json doctor 'all(c["name"] and c["found"] for c in report["checks"])'
+  promise_json doctor \
+    'all(c["meaning"] and c["to_change"] for c in report["checks"] if c["status"] != "ok")'
+}
+
+without_kernel_files() {
+  need_root "hide /sys"
+  command -v unshare >/dev/null || skip "no unshare"
+  unshare -m true 2>/dev/null || skip "mount namespaces are not allowed here"
+  for hide in "/sys /proc/sys" "/proc"; do
+    for what in info doctor; do
+      try unshare -m sh -c 'for f in $1; do mount -t tmpfs none "$f" || exit 9; done; shift; exec "$@"' \
+        sh "$hide" "$rdmalloc" "$what"
+      [ "$status" -le 1 ] || fail "$what ended with $status without $hide"
+      [ -s "$work/out" ] || fail "$what printed nothing without $hide"
+    done
+  done
+}
+
+run_case "$@"

@@ -1,0 +1,63 @@
+#!/bin/sh
+# Installs the build into a folder, moves that folder, and builds and runs a program on it in two
+# ways. The environment gives CMAKE, GENERATOR, BUILD, SOURCE, CC, PKG_CONFIG (see CMakeLists.txt).
+set -eu
+here=$(dirname "$0")
+work=$(mktemp -d "${TMPDIR:-/tmp}/rdmalloc-install.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+  echo "FAILED: $1"
+  exit 1
+}
+
+# Everything built before may be missing: this installs, it does not build.
+"$CMAKE" --install "$BUILD" --prefix "$work/first" > "$work/log" 2>&1 || {
+  cat "$work/log"
+  fail "cmake --install"
+}
+mv "$work/first" "$work/prefix"
+prefix=$work/prefix
+library=$(find "$prefix" -name librdmalloc.so)
+[ -n "$library" ] || fail "no librdmalloc.so below the prefix"
+folder=$(dirname "$library")
+
+soname=$(objdump -p "$library" | awk '$1 == "SONAME" { print $2 }')
+[ -e "$folder/$soname" ] || fail "no $soname beside librdmalloc.so"
+[ -e "$prefix/include/rdmalloc/rdmalloc.h" ] || fail "no header"
+
+echo "- no path of the build"
+for path in "$BUILD" "$SOURCE" "$work/first"; do
+  if found=$(grep -rlF "$path" "$prefix"); then fail "$path is named in: $found"; fi
+done
+objdump -p "$library" | grep -E 'RPATH|RUNPATH' && fail "the library has a run path"
+
+echo "- find_package"
+"$CMAKE" -S "$here/consumer" -B "$work/consumer" -G "$GENERATOR" -DCMAKE_PREFIX_PATH="$prefix" \
+  -DCMAKE_C_COMPILER="$CC" > "$work/log" 2>&1 &&
+  "$CMAKE" --build "$work/consumer" >> "$work/log" 2>&1 || {
+  cat "$work/log"
+  fail "the consumer does not build"
+}
+"$work/consumer/consumer" "$soname"
+
+echo "- pkg-config"
+if [ -n "$PKG_CONFIG" ] && [ -x "$PKG_CONFIG" ]; then
+  export PKG_CONFIG_PATH="$folder/pkgconfig"
+  # shellcheck disable=SC2046  # a list of flags
+  "$CC" -o "$work/by-pkg-config" "$here/consumer/consumer.c" \
+    $("$PKG_CONFIG" --cflags --libs rdmalloc) || fail "pkg-config's flags do not build it"
+  LD_LIBRARY_PATH=$folder "$work/by-pkg-config" "$soname"
+  version=$("$PKG_CONFIG" --modversion rdmalloc)
+  [ -e "$folder/librdmalloc.so.$version" ] || fail "pkg-config says version $version"
+else
+  echo "  left out: pkg-config is not installed"
+fi
+
+echo "- the command"
+if [ -x "$prefix/bin/rdmalloc" ]; then
+  "$prefix/bin/rdmalloc" run --report "$work/report" -- /bin/true
+  grep -q '"held_bytes": [1-9]' "$work/report" || fail "rdmalloc run wrote no report"
+else
+  echo "  left out: it is not built"
+fi

@@ -1,0 +1,142 @@
+// What the test programs ask the system and the library. The library is found at run time, so that
+// the same binary runs without it: that is the control. Nothing here allocates.
+//
+// Exit status of all programs: 0 the promise holds, 1 it does not (and why is printed), 77 it cannot
+// be tried here (and why is printed).
+#pragma once
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "include/rdmalloc/rdmalloc.h"
+
+namespace probe {
+
+inline constexpr int kHolds = 0;
+inline constexpr int kBroken = 1;
+inline constexpr int kSkipped = 77;
+inline constexpr size_t kPage = 4096;
+
+template <typename Function>
+Function* symbol(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
+
+// The library's functions; null in a control.
+struct Library {
+  decltype(rdm_owns)* owns = symbol<decltype(rdm_owns)>("rdm_owns");
+  decltype(rdm_region_get)* region_get = symbol<decltype(rdm_region_get)>("rdm_region_get");
+  decltype(rdm_stats_get)* stats_get = symbol<decltype(rdm_stats_get)>("rdm_stats_get");
+  bool loaded() const { return owns != nullptr; }
+};
+
+inline const Library& library() {
+  static const Library found;
+  return found;
+}
+
+inline rdm_stats stats() {
+  rdm_stats now{};
+  if (library().stats_get != nullptr) (void)library().stats_get(&now, sizeof now);
+  return now;
+}
+
+// Prints the first few reasons to standard output (standard error is the library's) and counts all.
+class Verdict {
+ public:
+  __attribute__((format(printf, 2, 3))) void broken(const char* format, ...) {
+    if (__atomic_fetch_add(&count_, 1, __ATOMIC_RELAXED) >= kPrinted) return;
+    char line[512];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(line, sizeof line - 1, format, arguments);
+    va_end(arguments);
+    if (length > static_cast<int>(sizeof line) - 2) length = sizeof line - 2;
+    line[length] = '\n';
+    (void)!write(STDOUT_FILENO, line, static_cast<size_t>(length) + 1);
+  }
+  int status() const { return count_ == 0 ? kHolds : kBroken; }
+  uint64_t count() const { return __atomic_load_n(&count_, __ATOMIC_RELAXED); }
+
+ private:
+  static constexpr uint64_t kPrinted = 10;
+  uint64_t count_ = 0;
+};
+
+[[noreturn]] inline void skip(const char* reason) {
+  (void)!write(STDOUT_FILENO, "SKIPPED: ", 9);
+  (void)!write(STDOUT_FILENO, reason, strlen(reason));
+  (void)!write(STDOUT_FILENO, "\n", 1);
+  _exit(kSkipped);
+}
+
+// The figure, in bytes, of a line such as "VmLck:  12 kB".
+inline uint64_t kib_field(const char* file, const char* field) {
+  static thread_local char text[16384];
+  const int fd = open(file, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  size_t held = 0;
+  for (ssize_t got = 0; held < sizeof text - 1; held += static_cast<size_t>(got)) {
+    got = read(fd, text + held, sizeof text - 1 - held);
+    if (got <= 0) break;
+  }
+  text[held] = '\0';
+  close(fd);
+  const char* at = strstr(text, field);
+  return at == nullptr ? 0 : strtoull(at + strlen(field), nullptr, 10) << 10;
+}
+
+inline uint64_t locked_bytes() { return kib_field("/proc/self/status", "VmLck:"); }
+inline uint64_t resident_bytes() { return kib_field("/proc/self/status", "VmRSS:"); }
+
+// Page frame of the page that holds an address; 0: none is there. Needs root.
+inline uint64_t page_frame(const void* address) {
+  static const int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  uint64_t entry = 0;
+  const auto offset = static_cast<off_t>(reinterpret_cast<uintptr_t>(address) / kPage * 8);
+  if (pread(fd, &entry, sizeof entry, offset) != sizeof entry) skip("cannot read pagemap");
+  constexpr uint64_t kPresent = uint64_t{1} << 63;
+  constexpr uint64_t kFrame = (uint64_t{1} << 55) - 1;
+  return (entry & kPresent) != 0 ? entry & kFrame : 0;
+}
+
+inline void need_page_frames() {
+  static char touched = 1;
+  touched = 2;
+  if (page_frame(&touched) == 0) skip("page frames are hidden: needs root (CAP_SYS_ADMIN)");
+}
+
+// xorshift64*: small, seeded, the same everywhere.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15U + 1) {}
+  uint64_t next() {
+    state_ ^= state_ >> 12;
+    state_ ^= state_ << 25;
+    state_ ^= state_ >> 27;
+    return state_ * 0x2545F4914F6CDD1DU;
+  }
+  uint64_t below(uint64_t bound) { return next() % bound; }
+  // Every doubling between the two is equally likely.
+  size_t size_between(size_t least, size_t most) {
+    const int doublings = __builtin_clzl(least) - __builtin_clzl(most) + 1;
+    const size_t low = least << below(static_cast<uint64_t>(doublings));
+    const size_t size = low + below(low);
+    return size < most ? size : most;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+inline uint64_t argument(int argc, char** argv, int index, uint64_t fallback) {
+  return argc > index ? strtoull(argv[index], nullptr, 0) : fallback;
+}
+
+}  // namespace probe

@@ -1,0 +1,85 @@
+// Several threads on one heap over the fake system calls: extents never overlap, the books hold.
+#include <string.h>
+
+#include <atomic>
+#include <chrono>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "tests/support/catch.h"
+#include "tests/support/churn.h"
+#include "tests/support/test_heap.h"
+
+namespace rdmalloc {
+namespace {
+
+using fake::churn;
+using fake::TestHeap;
+
+// Makes a call fail now and then while the threads run.
+class Saboteur {
+ public:
+  Saboteur() : thread_([this] { run(); }) {}
+  ~Saboteur() {
+    stop_ = true;
+    thread_.join();
+  }
+  Saboteur(const Saboteur&) = delete;
+  Saboteur& operator=(const Saboteur&) = delete;
+
+ private:
+  void run() {
+    std::mt19937 random(3);
+    while (!stop_) {
+      fake::fail(static_cast<fake::Call>(random() % fake::kCalls), 1 + random() % 3);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    fake::fail_nothing();
+  }
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace
+
+TEST_CASE("threads that take and release keep the heap sound") {
+  TestHeap tested({"CAP=64M", "MEMORY_CAP=256M", "SPARSE_FROM=1M"});
+  fake::machine().nodes = 2;
+  tested.boot();
+  churn(*tested, 3, std::chrono::seconds(3), [&tested] { return tested->validate(); });
+  CHECK(tested.unsound() == "");
+  CHECK(tested->counters().live == 0);
+}
+
+TEST_CASE("threads keep the heap sound while system calls fail") {
+  TestHeap tested({"CAP=32M", "MEMORY_CAP=128M", "SPARSE_FROM=1M", "HUGE=hugetlb"});
+  fake::machine().huge_pages = 8;
+  tested.boot();
+  {
+    const Saboteur saboteur;
+    churn(*tested, 3, std::chrono::seconds(3), [&tested] { return tested->validate(); });
+  }
+  CHECK(tested.unsound() == "");
+}
+
+TEST_CASE("an observer that comes while threads allocate hears of every region once") {
+  class Counter : public RegionObserver {
+   public:
+    void on_acquire(const Region&) noexcept override { ++count; }
+    void on_fork_child() noexcept override {}
+    std::atomic<size_t> count{0};
+  };
+  TestHeap tested({"MEMORY_CAP=256M"});
+  tested.boot();
+  std::vector<Counter> observers(4);
+  std::atomic<size_t> attached{0};
+  churn(*tested, 2, std::chrono::seconds(1), [&] {
+    if (attached < observers.size() && ok(tested->attach(&observers[attached]))) ++attached;
+    return true;
+  });
+  REQUIRE(attached == observers.size());
+  for (const Counter& observer : observers) CHECK(observer.count == tested->regions().size());
+}
+
+}  // namespace rdmalloc

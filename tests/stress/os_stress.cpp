@@ -1,0 +1,47 @@
+// The heap over the real system calls, with a small cap: threads, and every page written.
+#include <stdlib.h>
+
+#include <chrono>
+#include <memory>
+
+#include "allocator/heap.h"
+#include "tests/support/catch.h"
+#include "tests/support/churn.h"
+
+namespace rdmalloc {
+namespace {
+
+std::unique_ptr<Heap> boot() {
+  setenv("RDMALLOC_WINDOW", "16G", 1);
+  setenv("RDMALLOC_CAP", "16M", 1);
+  setenv("RDMALLOC_MEMORY_CAP", "96M", 1);
+  setenv("RDMALLOC_SPARSE_FROM", "1M", 1);
+  setenv("RDMALLOC_WARN", "off", 1);
+  auto tested = std::make_unique<Heap>();
+  tested->boot();
+  return tested;
+}
+
+}  // namespace
+
+TEST_CASE("threads on real memory keep the heap sound and each other's bytes intact") {
+  const auto tested = boot();
+  REQUIRE(tested->window().size() != 0);
+  fake::churn(*tested, 3, std::chrono::seconds(4), [&tested] { return tested->validate(); });
+  CHECK(tested->validate());
+  CHECK(tested->counters().live == 0);
+  CHECK(tested->budget().pinned() <= size_t{16} << 20);
+  CHECK(tested->budget().held() <= size_t{96} << 20);
+}
+
+TEST_CASE("hugetlb and transparent huge pages fall back where there are none") {
+  setenv("RDMALLOC_HUGE", GENERATE("hugetlb", "thp"), 1);
+  const auto tested = boot();
+  fake::churn(*tested, 2, std::chrono::seconds(1), [&tested] { return tested->validate(); });
+  CHECK(tested->validate());
+  CHECK(tested->counters().live == 0);
+  CHECK(tested->regions().size() > 0);
+  unsetenv("RDMALLOC_HUGE");
+}
+
+}  // namespace rdmalloc

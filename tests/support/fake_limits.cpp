@@ -1,0 +1,23 @@
+#include "allocator/os/environment.h"
+#include "allocator/os/limits.h"
+#include "tests/support/fake_state.h"
+
+namespace rdmalloc::os {
+
+using fake::machine;
+
+LockLimit lock_limit() { return machine().lock; }
+uint64_t address_space_left() { return machine().address_space_left; }
+uint64_t total_memory() { return machine().total; }
+uint64_t cgroup_limit() { return machine().cgroup; }
+uint64_t available_memory() { return machine().available; }
+
+void for_each_environment(const char* prefix, void (*visit)(void* context, Text entry),
+                          void* context) {
+  for (const std::string& entry : fake::environment()) {
+    const Text whole{entry.data(), entry.size()};
+    if (whole.starts_with(text(prefix))) visit(context, whole);
+  }
+}
+
+}  // namespace rdmalloc::os

@@ -1,0 +1,92 @@
+// The system calls as tests want them: the same functions as allocator/os/{memory,limits,topology,
+// environment}.h, linked in their place. They work (ranges are real mappings, so memory can be
+// written), count calls, fail when told to, and remember what was done to every range.
+//
+// A call that a correct allocator never makes (lock before populate, open what is open, close what
+// somebody holds) is written down in violations(). Thread-safe, like the kernel.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "allocator/os/limits.h"
+#include "allocator/os/memory.h"
+
+namespace rdmalloc::fake {
+
+enum class Call : uint8_t {
+  kReserve,
+  kOpen,
+  kClose,
+  kPopulate,
+  kLock,
+  kSeal,
+  kPreferNode,
+  kDiscard,
+  kMapMetadata,
+  kTransparentHugeBytes,
+  kCount
+};
+inline constexpr size_t kCalls = static_cast<size_t>(Call::kCount);
+const char* name(Call call);
+
+// What the machine has and allows. The defaults are a large machine without limits.
+struct Machine {
+  os::LockLimit lock{os::kNoLimit, os::kNoLimit, false};
+  uint64_t locked_by_others = 0;
+  uint64_t address_space_left = os::kNoLimit;
+  uint64_t total = uint64_t{1} << 40;
+  uint64_t cgroup = os::kNoLimit;
+  uint64_t available = uint64_t{1} << 40;
+  uint64_t largest_reservation = UINT64_MAX;  // bytes; more is refused
+  uint64_t huge_pages = 0;                    // in the hugetlb pool
+  bool makes_huge = true;                     // transparent huge pages come when asked for
+  int nodes = 1;
+};
+
+// What was done to a range that open() made usable; in address order.
+struct Range {
+  uintptr_t base = 0;
+  size_t bytes = 0;
+  os::PageKind kind = os::PageKind::kBase;
+  int node = -1;  // prefer_node's, -1 without
+  bool populated = false;
+  bool locked = false;
+  bool sealed = false;
+  size_t discarded = 0;  // bytes, summed over calls
+};
+
+// Forgets everything and unmaps all that was handed out: no object that uses it may be alive.
+void reset();
+
+// To be changed while no other thread runs.
+Machine& machine();
+std::vector<std::string>& environment();  // "NAME=value"
+
+// The node of the calling thread.
+void set_node(int node);
+
+// The k-th call from now on fails (1: the next one), with that status where the call has one.
+void fail(Call call, size_t k, Status status = Status::kNoMemory);
+// The k-th one and all later ones.
+void fail_from(Call call, size_t k, Status status = Status::kNoMemory);
+void fail_nothing();
+
+size_t calls(Call call);
+size_t opened();          // bytes open now
+size_t locked();          // bytes locked now
+size_t metadata_bytes();  // bytes handed out by map_metadata
+std::vector<Range> ranges();
+// The range that holds the address; zero bytes when it is not open.
+Range range_of(const void* address);
+
+// Tells the fake that somebody uses this memory: closing it is a violation.
+void hold(const void* address, size_t bytes);
+void drop(const void* address);
+
+// Empty when every call was in order; else one sentence each.
+std::vector<std::string> violations();
+
+}  // namespace rdmalloc::fake

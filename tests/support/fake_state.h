@@ -1,0 +1,33 @@
+// What the files of the fake share.
+#pragma once
+
+#include <map>
+#include <mutex>
+
+#include "tests/support/fake_os.h"
+
+namespace rdmalloc::fake {
+
+struct Fault {
+  size_t countdown = 0;  // 0: none
+  bool for_ever = false;
+  Status status = Status::kNoMemory;
+};
+
+struct State {
+  std::mutex mutex;
+  Machine machine;
+  std::vector<std::string> environment;
+  size_t counts[kCalls] = {};
+  Fault faults[kCalls];
+  std::map<uintptr_t, size_t> reservations;
+  std::map<uintptr_t, size_t> metadata;
+  std::map<uintptr_t, Range> open;
+  std::map<uintptr_t, size_t> held;
+  uint64_t huge_pages_used = 0;
+  std::vector<std::string> violations;
+};
+
+State& state();
+
+}  // namespace rdmalloc::fake

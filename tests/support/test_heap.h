@@ -1,0 +1,100 @@
+// A heap over the fake system calls, for one test: configure machine() and options, then boot().
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+
+#include "allocator/heap.h"
+#include "tests/support/fake_os.h"
+
+namespace rdmalloc::fake {
+
+inline constexpr size_t kKiB = 1024;
+inline constexpr size_t kMiB = 1024 * kKiB;
+inline constexpr size_t kGiB = 1024 * kMiB;
+inline constexpr size_t kPage = os::kPageSize;
+
+class TestHeap {
+ public:
+  // 64 GiB of window: sanitizers leave no more address space than that without asking.
+  explicit TestHeap(std::initializer_list<const char*> options = {}) {
+    reset();
+    set("WINDOW=64G");
+    set("WARN=off");
+    for (const char* option : options) set(option);
+  }
+  ~TestHeap() {
+    heap_.reset();
+    reset();
+  }
+  TestHeap(const TestHeap&) = delete;
+  TestHeap& operator=(const TestHeap&) = delete;
+
+  void set(const std::string& option) { environment().push_back("RDMALLOC_" + option); }
+
+  TestHeap& boot() {
+    heap_ = std::make_unique<Heap>();
+    heap_->boot();
+    return *this;
+  }
+
+  Heap& operator*() { return *heap_; }
+  Heap* operator->() { return heap_.get(); }
+
+  // allocate(); what is handed out must be open and must not be handed out twice.
+  void* take(size_t size, size_t alignment = kPage, bool* zero = nullptr) {
+    bool wanted = zero != nullptr && *zero;
+    void* got = heap_->allocate(nullptr, size, alignment, &wanted);
+    if (zero != nullptr) *zero = wanted;
+    if (got != nullptr) hold(got, size);
+    return got;
+  }
+  void* take_zeroed(size_t size) {
+    bool zero = true;
+    return take(size, kPage, &zero);
+  }
+  bool give(void* address, size_t size) {
+    drop(address);
+    return heap_->release(address, size);
+  }
+
+  const Region& region_of(const void* address) { return *heap_->find(address); }
+  const Region& last_region() { return heap_->regions()[heap_->regions().size() - 1]; }
+
+  // The heap's books hold and agree with the system's. Empty: they do.
+  std::string unsound() {
+    if (!heap_->validate()) return "validate() failed";
+    if (const auto all = violations(); !all.empty()) return all.front();
+    size_t held = 0;
+    size_t pinned = 0;
+    for (size_t i = 0; i < heap_->regions().size(); ++i) {
+      const Region& region = heap_->regions()[i];
+      const Range range = range_of(reinterpret_cast<void*>(region.base));
+      if (range.base != region.base || range.bytes != region.length) return "a region is not open";
+      if (range.locked != region.locked) return "a region's lock is not the system's";
+      if (range.locked && region.kind != RegionKind::kPinned) return "unpinned, but locked";
+      if (range.kind == os::PageKind::kHugetlb && !range.populated) return "hugetlb, not populated";
+      held += region.length;
+      pinned += region.locked ? region.length : 0;
+    }
+    if (held != heap_->budget().held() || held != opened()) return "held bytes differ";
+    if (pinned != heap_->budget().pinned() || pinned != locked()) return "pinned bytes differ";
+    if (pinned > heap_->budget().pin_limit()) return "more is pinned than may be";
+    if (held > heap_->budget().memory_cap()) return "more is held than may be";
+    return {};
+  }
+
+ private:
+  std::unique_ptr<Heap> heap_;
+};
+
+inline bool reads_zero(const void* address, size_t size) {
+  const auto* bytes = static_cast<const unsigned char*>(address);
+  for (size_t i = 0; i < size; ++i) {
+    if (bytes[i] != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace rdmalloc::fake

@@ -1,0 +1,6 @@
+/* Compiles, and that is the test: the header is plain C11 without extensions, and stands alone. */
+#include <rdmalloc/rdmalloc.h>
+
+static const char *(*const say)(int) = rdm_strerror;
+const void *rdm_header_c_test(void);
+const void *rdm_header_c_test(void) { return (const void *)&say; }

@@ -1,0 +1,6 @@
+// Compiles, and that is the test: the header is C++ of any age, with C linkage, and stands alone.
+#include <rdmalloc/rdmalloc.h>
+
+static int (*const owns)(const void*) = rdm_owns;
+extern const void* rdm_header_cxx_test;
+const void* rdm_header_cxx_test = reinterpret_cast<const void*>(&owns);

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Who may include whom: the layer order, once, and a check of every include against it.
+
+usage: layering_test.py SOURCE_FOLDER
+"""
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+# The layers, lowest first: (name, files it consists of, layers it may include besides itself). A
+# file belongs to the first layer, from the top of the table, with a pattern that matches its path.
+LAYERS = [
+    ("status", r"allocator/status\.h", set()),
+    ("public", r"include/rdmalloc/.*", set()),
+    ("os", r"allocator/os/.*", {"status"}),
+    # jemalloc's hooks and malloc's own names: they call the core, and nobody calls them ...
+    ("engine", r"allocator/engine/.*", {"status", "os", "core"}),
+    # ... but the top layer, which asks jemalloc for its counters.
+    ("top", r"allocator/(stats|c_api)\.(h|cpp)", {"status", "os", "core", "engine", "public"}),
+    ("cli", r"allocator/cli/.*", {"status", "os", "core", "engine", "top", "public"}),
+    # Options, budget, window, regions, heap.
+    ("core", r"allocator/[^/]+", {"status", "os", "public"}),
+    # One leaf for each backend: seen by nobody, seeing no other backend (checked apart).
+    ("backend", r"regcache/backends/.*", {"status", "os", "core", "public", "regcache"}),
+    ("preload", r"regcache/preload/.*", {"status", "os", "core", "public", "regcache"}),
+    ("regcache", r"regcache/.*", {"status", "os", "core", "public"}),
+    ("bench", r"bench/.*", {"status", "os", "core", "top", "public", "regcache"}),
+    ("tests", r"tests/.*",
+     {"status", "os", "core", "engine", "top", "cli", "public", "regcache", "backend", "preload"}),
+]
+
+# What only some layers may include of the system: system calls stay in one place.
+SYSTEM = [
+    (r"sys/(mman|syscall|resource|ipc|shm)\.h|sched\.h|numa(if)?\.h|linux/.*",
+     {"os", "cli", "backend", "preload", "tests", "bench"}),
+    (r"hwloc.*", {"os", "cli", "tests", "bench"}),
+    (r"(.*/)?jemalloc(\.h|/.*)", {"engine", "tests", "bench"}),
+    (r"infiniband/.*|rdma/.*|cuda.*|uc[pst]/.*", {"backend", "preload", "tests", "bench"}),
+    # libstdc++ at run time, exceptions, locales: not in what is preloaded.
+    (r"iostream|sstream|fstream|thread|regex", {"cli", "tests", "bench"}),
+]
+
+# All that a public header may include. The C++ one is not C.
+PUBLIC_C = r"(std(def|int|bool|arg)|sys/types)\.h|rdmalloc/.*"
+PUBLIC_CXX = PUBLIC_C + r"|[a-z_]+"
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")', re.MULTILINE)
+FOLDERS = ("allocator", "regcache", "include", "tests", "bench")
+SUFFIXES = {".h", ".hpp", ".c", ".cc", ".cpp", ".inl"}
+
+
+def layer_of(path):
+    for name, pattern, _ in LAYERS:
+        if re.fullmatch(pattern, path):
+            return name
+    return None
+
+
+def resolve(root, includer, name):
+    """The file of ours that an include names, relative to the root, or None."""
+    for folder in (root, root / "include", includer.parent):
+        target = (folder / name).resolve()
+        if target.is_file() and root in target.parents:
+            return target.relative_to(root).as_posix()
+    return None
+
+
+def violations_of(root, path):
+    here = path.relative_to(root).as_posix()
+    layer = layer_of(here)
+    may = {name: allowed for name, _, allowed in LAYERS}
+    for match in INCLUDE.finditer(path.read_text(encoding="utf-8", errors="replace")):
+        name = match.group(1) or match.group(2)
+        target = resolve(root, path, name)
+        if layer == "public":
+            allowed = PUBLIC_CXX if path.suffix == ".hpp" else PUBLIC_C
+            if not re.fullmatch(allowed, name):
+                yield f"{here}: a public header includes {name}"
+            continue
+        if target is None:
+            # Not a file of ours, or one that is not there: judged by its name.
+            for pattern, layers in SYSTEM:
+                if re.fullmatch(pattern, name) and layer not in layers:
+                    yield f"{here}: {layer} includes {name}"
+            if name.startswith(tuple(folder + "/" for folder in FOLDERS)) and \
+                    layer_of(name) not in may[layer] | {layer}:
+                yield f"{here}: {layer} includes {name}"
+            continue
+        other = layer_of(target)
+        if other != layer and other not in may[layer]:
+            yield f"{here}: {layer} includes {target} of {other}"
+        if layer == other == "backend" and Path(target).stem != path.stem:
+            yield f"{here}: a backend includes another, {target}"
+
+
+def check(root):
+    root = root.resolve()
+    found = []
+    files = 0
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in SUFFIXES and path.is_file():
+                files += 1
+                found += violations_of(root, path)
+    return files, found
+
+
+# Each must be found when it is planted: the check itself is checked.
+PLANTED = [
+    ("allocator/heap.cpp", '#include "regcache/domain.h"'),
+    ("allocator/heap.cpp", '#include "tests/support/catch.h"'),
+    ("allocator/heap.cpp", '#include "allocator/engine/jemalloc.h"'),
+    ("allocator/heap.cpp", '#include "allocator/stats.h"'),
+    ("allocator/heap.cpp", "#include <sys/mman.h>"),
+    ("allocator/heap.cpp", "# include  <sched.h>"),
+    ("allocator/heap.cpp", "#include <iostream>"),
+    ("allocator/stats.cpp", '#include "allocator/cli/run.h"'),
+    ("allocator/os/memory.cpp", '#include "allocator/budget.h"'),
+    ("allocator/os/memory.cpp", '#include "../heap.h"'),
+    ("allocator/engine/hooks.cpp", "#include <sys/syscall.h>"),
+    ("include/rdmalloc/rdmalloc.h", "#include <sys/mman.h>"),
+    ("include/rdmalloc/rdmalloc.h", '#include "allocator/heap.h"'),
+    ("regcache/domain.cpp", "#include <jemalloc/jemalloc.h>"),
+    ("regcache/domain.cpp", '#include "regcache/backends/verbs.h"'),
+    ("regcache/domain.cpp", "#include <infiniband/verbs.h>"),
+    ("regcache/backends/verbs.cpp", '#include "regcache/backends/cuda.h"'),
+]
+# And none of these.
+PERMITTED = [
+    ("allocator/os/memory.cpp", '#include "allocator/status.h"\n#include <sys/mman.h>'),
+    ("allocator/heap.cpp", '#include "allocator/os/memory.h"\n#include <atomic>'),
+    ("allocator/stats.cpp", '#include "allocator/engine/jemalloc.h"'),
+    ("allocator/cli/run.cpp", '#include "allocator/options.h"\n#include <iostream>'),
+    ("include/rdmalloc/rdmalloc.hpp", "#include <memory_resource>\n#include <rdmalloc/rdmalloc.h>"),
+    ("regcache/backends/verbs.cpp", '#include "regcache/domain.h"\n#include <infiniband/verbs.h>'),
+]
+
+
+def check_itself():
+    files = {name for name, _ in PLANTED + PERMITTED}
+    for _, text in PLANTED + PERMITTED:
+        files |= {name for name in re.findall(r'"([^"]+)"', text) if not name.startswith("..")}
+    wrong = []
+    for planted, cases in ((True, PLANTED), (False, PERMITTED)):
+        for where, text in cases:
+            with tempfile.TemporaryDirectory() as folder:
+                root = Path(folder)
+                for name in files:
+                    (root / name).parent.mkdir(parents=True, exist_ok=True)
+                    (root / name).write_text("")
+                (root / where).write_text(text + "\n")
+                if bool(check(root)[1]) != planted:
+                    wrong.append(f"{'not found' if planted else 'found'}: {where}: {text}")
+    return wrong
+
+
+def main():
+    wrong = check_itself()
+    files, found = check(Path(sys.argv[1]))
+    for line in wrong:
+        print(f"the check itself is wrong, {line}")
+    for line in found:
+        print(line)
+    print(f"{files} files, {len(found)} forbidden includes, "
+          f"{len(PLANTED) + len(PERMITTED) - len(wrong)} of {len(PLANTED) + len(PERMITTED)} controls")
+    return 1 if wrong or found or files == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

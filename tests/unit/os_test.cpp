@@ -1,0 +1,195 @@
+// The real system calls, as far as any machine and any user can make them.
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "allocator/os/environment.h"
+#include "allocator/os/limits.h"
+#include "allocator/os/memory.h"
+#include "allocator/os/topology.h"
+#include "tests/support/catch.h"
+
+extern "C" char** environ;
+
+namespace rdmalloc::os {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+struct Reservation {
+  explicit Reservation(size_t size) : bytes(size), base(reserve(size, kHugePageSize)) {
+    REQUIRE(base != nullptr);
+  }
+  ~Reservation() { munmap(base, bytes); }
+  char* at(size_t offset) const { return static_cast<char*>(base) + offset; }
+  const size_t bytes;
+  void* const base;
+};
+
+std::vector<std::string> environment(const char* prefix) {
+  std::vector<std::string> entries;
+  for_each_environment(
+      prefix,
+      [](void* all, Text entry) {
+        static_cast<std::vector<std::string>*>(all)->emplace_back(entry.data, entry.size);
+      },
+      &entries);
+  return entries;
+}
+
+// Nothing has this address: the call that maps it there succeeds and says so.
+bool is_unmapped(void* address) {
+  void* got =
+      mmap(address, kPageSize, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  if (got == MAP_FAILED) return false;
+  munmap(got, kPageSize);
+  return true;
+}
+
+template <typename Action>
+int status_of_child(Action action) {
+  const pid_t child = fork();
+  if (child == 0) _exit(action() ? 0 : 1);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("a reservation is aligned and holds no memory") {
+  const Reservation range(64 * kMiB);
+  CHECK(reinterpret_cast<uintptr_t>(range.base) % kHugePageSize == 0);
+  CHECK(reserve(SIZE_MAX - kPageSize, kHugePageSize) == nullptr);
+  CHECK(reserve(size_t{1} << 50, kHugePageSize) == nullptr);
+}
+
+TEST_CASE("what is opened reads as zero, keeps what is written, and forgets it when closed") {
+  const Reservation range(4 * kMiB);
+  REQUIRE(ok(open(range.base, kMiB, PageKind::kBase)));
+  REQUIRE(ok(populate(range.base, kMiB)));
+  CHECK(range.at(kMiB - 1)[0] == 0);
+  range.at(5)[0] = 'x';
+  REQUIRE(ok(discard(range.base, kMiB)));
+  CHECK(range.at(5)[0] == 0);
+  range.at(5)[0] = 'x';
+  close(range.base, kMiB);
+  REQUIRE(ok(open(range.base, kMiB, PageKind::kBase)));
+  CHECK(range.at(5)[0] == 0);
+}
+
+TEST_CASE("an exhausted hugetlb pool costs an error, and the reservation keeps its addresses") {
+  const Reservation range(64 * kMiB);
+  // No machine has this many; where the pool is empty, one page is too many already.
+  const Reservation rather_many(size_t{1} << 40);
+  CHECK_FALSE(ok(open(rather_many.base, rather_many.bytes, PageKind::kHugetlb)));
+  CHECK_FALSE(is_unmapped(rather_many.base));
+  if (!ok(open(range.base, kHugePageSize, PageKind::kHugetlb))) {
+    CHECK_FALSE(is_unmapped(range.base));
+    CHECK(ok(open(range.base, kHugePageSize, PageKind::kBase)));
+  }
+  range.at(0)[0] = 'x';
+}
+
+TEST_CASE("locked memory is not discarded, and says so") {
+  const Reservation range(4 * kMiB);
+  REQUIRE(ok(open(range.base, 64 * 1024, PageKind::kBase)));
+  REQUIRE(ok(populate(range.base, 64 * 1024)));
+  if (!ok(lock(range.base, kPageSize))) return;  // no memlock at all
+  range.at(5)[0] = 'x';
+  CHECK_FALSE(ok(discard(range.base, kPageSize)));
+  CHECK(range.at(5)[0] == 'x');
+  unlock(range.base, kPageSize);
+  CHECK(ok(discard(range.base, kPageSize)));
+}
+
+TEST_CASE("locking above the limit is a matter of budget") {
+  const Reservation range(4 * kMiB);
+  REQUIRE(ok(open(range.base, kMiB, PageKind::kBase)));
+  const LockLimit limit = lock_limit();
+  const Status locked = lock(range.base, kMiB);
+  if (limit.effective() >= 2 * kMiB) CHECK(ok(locked));
+  if (limit.effective() < kMiB) CHECK(locked == Status::kOutOfBudget);
+}
+
+TEST_CASE("sealed memory cannot be unmapped") {
+  const Reservation range(4 * kMiB);
+  REQUIRE(ok(open(range.base, kMiB, PageKind::kBase)));
+  CHECK(status_of_child([&range] {
+          if (!ok(seal(range.base, kMiB))) return true;  // before Linux 6.10
+          return munmap(range.base, kMiB) != 0 && errno == EPERM;
+        }) == 0);
+}
+
+TEST_CASE("no call changes errno, whatever happens inside") {
+  const Reservation range(4 * kMiB);
+  errno = 4711;
+  CHECK(reserve(size_t{1} << 50, kPageSize) == nullptr);
+  CHECK(ok(open(range.base, kMiB, PageKind::kBase)));
+  (void)open(range.base, size_t{1} << 40, PageKind::kHugetlb);
+  CHECK(ok(populate(range.base, kMiB)));
+  (void)lock(range.base, kPageSize);
+  (void)seal(static_cast<char*>(range.base) + 1, kPageSize);
+  (void)prefer_node(range.base, kMiB, 63);
+  (void)transparent_huge_bytes(range.base, kMiB);
+  CHECK(errno == 4711);
+  (void)lock_limit();
+  (void)address_space_left();
+  (void)total_memory();
+  (void)cgroup_limit();
+  (void)available_memory();
+  (void)current_node();
+  (void)has_several_nodes();
+  CHECK(errno == 4711);
+}
+
+TEST_CASE("the machine's numbers are plausible") {
+  CHECK(total_memory() >= 16 * kMiB);
+  CHECK(available_memory() <= total_memory());
+  CHECK(lock_limit().soft <= lock_limit().hard);
+  CHECK(current_node() >= 0);
+  CHECK(current_node() < kMaxNodes);
+}
+
+TEST_CASE("the address space left shrinks with what is mapped") {
+  CHECK(address_space_left() == kNoLimit);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  CHECK(status_of_child([] {
+          const rlimit limit{size_t{4} << 30, RLIM_INFINITY};
+          setrlimit(RLIMIT_AS, &limit);
+          const uint64_t before = address_space_left();
+          if (reserve(64 * kMiB, kPageSize) == nullptr) return false;
+          const uint64_t after = address_space_left();
+          return before < limit.rlim_cur && after <= before - 64 * kMiB;
+        }) == 0);
+#endif
+}
+
+TEST_CASE("the environment is read from environ by prefix") {
+  setenv("RDMALLOC_UNIT_TEST", "1=2", 1);
+  CHECK(environment("RDMALLOC_UNIT_") == std::vector<std::string>{"RDMALLOC_UNIT_TEST=1=2"});
+  CHECK(environment("RDMALLOC_NOTHING_").empty());
+  unsetenv("RDMALLOC_UNIT_TEST");
+}
+
+TEST_CASE("before libc has set environ the environment is read from the kernel") {
+  // What execve was given; setenv does not change it. PATH is in every environment that runs tests.
+  const std::vector<std::string> from_libc = environment("PATH=");
+  char** const saved = environ;
+  environ = nullptr;
+  const std::vector<std::string> from_kernel = environment("PATH=");
+  const std::vector<std::string> everything = environment("");
+  environ = saved;
+  CHECK(from_kernel == from_libc);
+  size_t count = 0;
+  while (environ[count] != nullptr) ++count;
+  CHECK(everything.size() <= count + 1);
+}
+
+}  // namespace rdmalloc::os

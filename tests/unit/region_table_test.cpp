@@ -1,0 +1,125 @@
+#include "allocator/region_table.h"
+
+#include "tests/support/catch.h"
+#include "tests/support/fake_os.h"
+
+namespace rdmalloc {
+namespace {
+
+constexpr size_t kPage = os::kPageSize;
+constexpr size_t kGranule = Window::kGranule;
+
+struct Fixture {
+  Fixture() { fake::reset(); }
+  ~Fixture() { fake::reset(); }
+
+  Region* acquire(size_t bytes) {
+    void* base = window.carve(bytes);
+    if (base == nullptr) return nullptr;
+    Region region;
+    region.base = reinterpret_cast<uintptr_t>(base);
+    region.length = bytes;
+    return table.add(region);
+  }
+  const Region* find(uintptr_t address) { return table.find(reinterpret_cast<void*>(address)); }
+
+  Window window;
+  RegionTable table{window};
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "a table without a window finds nothing") {
+  int local = 0;
+  CHECK(table.find(&local) == nullptr);
+  CHECK(table.find(nullptr) == nullptr);
+  CHECK(window.carve(kPage) == nullptr);
+}
+
+TEST_CASE_METHOD(Fixture, "a region is found at each of its borders and nowhere else") {
+  REQUIRE(ok(window.reserve(64 * kGranule)));
+  REQUIRE(ok(table.boot()));
+  const size_t sizes[] = {kPage, kGranule - kPage, kGranule, kGranule + kPage, 3 * kGranule};
+  const Region* regions[5];
+  for (size_t i = 0; i < 5; ++i) {
+    regions[i] = acquire(sizes[i]);
+    REQUIRE(regions[i] != nullptr);
+    CHECK(regions[i]->index == i);
+  }
+  for (const Region* region : regions) {
+    CHECK(region->base % kGranule == 0);
+    CHECK(find(region->base) == region);
+    CHECK(find(region->base + region->length / 2) == region);
+    CHECK(find(region->end() - 1) == region);
+    CHECK(find(region->end()) == nullptr);
+    CHECK(find(region->base - 1) == nullptr);
+  }
+  CHECK(table.size() == 5);
+  CHECK(find(window.base() + window.size() - 1) == nullptr);
+  CHECK(find(window.base() + window.size()) == nullptr);
+}
+
+TEST_CASE_METHOD(Fixture, "between two regions lies at least one page that belongs to neither") {
+  REQUIRE(ok(window.reserve(64 * kGranule)));
+  REQUIRE(ok(table.boot()));
+  const Region* first = acquire(2 * kGranule);
+  const Region* second = acquire(kPage);
+  REQUIRE(second != nullptr);
+  CHECK(second->base >= first->end() + kPage);
+}
+
+TEST_CASE_METHOD(Fixture, "an exhausted window refuses and keeps what it carved") {
+  REQUIRE(ok(window.reserve(4 * kGranule)));
+  REQUIRE(ok(table.boot()));
+  CHECK(window.carve(4 * kGranule) == nullptr);  // the gap has no room
+  const Region* region = acquire(3 * kGranule);
+  REQUIRE(region != nullptr);
+  CHECK(acquire(kGranule) == nullptr);
+  CHECK(window.carve(SIZE_MAX) == nullptr);
+  CHECK(window.carve(SIZE_MAX - kPage) == nullptr);
+  CHECK(find(region->end() - 1) == region);
+}
+
+TEST_CASE_METHOD(Fixture, "the last page of the window is never carved") {
+  REQUIRE(ok(window.reserve(4 * kGranule)));
+  CHECK(window.carve(4 * kGranule - kPage) != nullptr);
+  CHECK(window.carved() == window.size());
+  CHECK(window.carve(kPage) == nullptr);
+}
+
+TEST_CASE_METHOD(Fixture, "the window is halved until the kernel grants it") {
+  fake::machine().largest_reservation = 5 * Window::kSmallest;
+  REQUIRE(ok(window.reserve(64 * Window::kSmallest)));
+  CHECK(window.size() == 4 * Window::kSmallest);
+  CHECK(fake::calls(fake::Call::kReserve) == 5);
+}
+
+TEST_CASE_METHOD(Fixture, "the window leaves a quarter of RLIMIT_AS to the process") {
+  fake::machine().address_space_left = 100 * kGranule;
+  REQUIRE(ok(window.reserve(size_t{1} << 40)));
+  CHECK(window.size() == 75 * kGranule);
+}
+
+TEST_CASE_METHOD(Fixture, "no window smaller than the smallest is reserved") {
+  fake::machine().largest_reservation = Window::kSmallest - 1;
+  CHECK(window.reserve(64 * Window::kSmallest) == Status::kNoMemory);
+  CHECK(window.size() == 0);
+  CHECK_FALSE(window.contains(this));
+}
+
+TEST_CASE_METHOD(Fixture, "no address space left means no window") {
+  fake::machine().address_space_left = Window::kSmallest;
+  CHECK(window.reserve(Window::kSmallest) == Status::kNoMemory);
+}
+
+TEST_CASE_METHOD(Fixture, "a window without memory for its table is given up") {
+  REQUIRE(ok(window.reserve(4 * kGranule)));
+  fake::fail(fake::Call::kMapMetadata, 1);
+  CHECK(table.boot() == Status::kNoMemory);
+  const uintptr_t inside = window.base();
+  window.abandon();
+  CHECK(find(inside) == nullptr);
+  CHECK(window.carve(kPage) == nullptr);
+}
+
+}  // namespace rdmalloc
