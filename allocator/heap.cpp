@@ -16,7 +16,7 @@ constexpr size_t kLargestStep = size_t{1} << 30;
 // regions stays low; a smaller one later, so that little is held ahead of need.
 constexpr size_t kEarlyShare = 4;
 constexpr size_t kLargestEarlyStep = size_t{4} << 20;
-constexpr size_t kShare = 8;
+constexpr size_t kShare = 10;
 
 constexpr size_t page_ceil(size_t bytes) {
   return (bytes + os::kPageSize - 1) & ~(os::kPageSize - 1);
@@ -82,7 +82,6 @@ ExtentPool& Heap::pool_of(const Region& region) {
 Heap::Taken Heap::hand_out(void* address, size_t size) {
   if (address == nullptr) return {};
   live_ += size;
-  if (live_ > peak_live_) peak_live_ = live_;
   Region* region = regions_.find(address);
   if (region->kind == RegionKind::kSparse) return {address, 0};  // purged when it was freed
   const auto start = reinterpret_cast<uintptr_t>(address);
@@ -123,9 +122,20 @@ void* Heap::allocate(void* new_addr, size_t size, size_t alignment, bool* zero) 
   return taken.address;
 }
 
+bool Heap::is_sparse(size_t size, bool zero) const {
+  return zero && sparse_from_ != 0 && size >= sparse_from_;
+}
+
+bool Heap::must_grow(size_t size, size_t alignment, bool zero) {
+  if (is_sparse(size, zero)) return false;
+  const int node = node_here();
+  Locked hold(pool_);
+  return !pinned_[node].has(size, alignment) && !overflow_.has(size, alignment);
+}
+
 Heap::Taken Heap::find_extent(void* new_addr, size_t size, size_t alignment, bool must_zero) {
   if (new_addr != nullptr) return take_at(new_addr, size);
-  if (must_zero && sparse_from_ != 0 && size >= sparse_from_) return take_sparse(size, alignment);
+  if (is_sparse(size, must_zero)) return take_sparse(size, alignment);
   const int node = node_here();
   if (const Taken taken = take(size, alignment, node, false)) return taken;
   Locked hold(growth_);
@@ -256,7 +266,9 @@ Heap::Taken Heap::acquire(Grant grant, size_t need, int node, size_t size, size_
   Locked hold(pool_);
   if (budget_.held() > peak_held_) peak_held_ = budget_.held();
   pool_of(*added).add(address, region.length);
-  return take_from(pool_of(*added), size, alignment);
+  const Taken taken = take_from(pool_of(*added), size, alignment);
+  if (live_ > peak_live_) peak_live_ = live_;
+  return taken;
 }
 
 bool Heap::release(void* address, size_t size) {
@@ -306,10 +318,11 @@ Status Heap::attach(RegionObserver* observer) {
   return Status::kOk;
 }
 
-HeapCounters Heap::counters() {
+HeapCounters Heap::counters(size_t kept) {
   HeapCounters now;
   Locked hold(pool_);
-  now.live = live_;
+  now.live = live_ > kept ? live_ - kept : 0;
+  if (now.live > peak_live_) peak_live_ = now.live;
   now.peak_live = peak_live_;
   now.peak_held = peak_held_;
   now.acquire_ns = acquire_ns_;

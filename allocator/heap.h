@@ -50,6 +50,9 @@ class Heap {
   // null. In: *zero says that it must read as zero; out: that it does. Null: no memory.
   void* allocate(void* new_addr, size_t size, size_t alignment, bool* zero);
 
+  // True when allocate() would have to acquire memory for this. A guess: other threads take too.
+  bool must_grow(size_t size, size_t alignment, bool zero);
+
   // Takes an extent, or any part of some, back. False: refused, the caller keeps it.
   bool release(void* address, size_t size);
 
@@ -63,7 +66,9 @@ class Heap {
   const Window& window() const { return window_; }
   const RegionTable& regions() const { return regions_; }
   const Budget& budget() const { return budget_; }
-  HeapCounters counters();
+  // `kept`: bytes of extents that arenas keep though nothing in them is live. The peak of what is live
+  // is taken whenever the heap grows, when nothing is kept, and here: no free or malloc pays for it.
+  HeapCounters counters(size_t kept = 0);
   bool forked() const { return forked_.load(std::memory_order_relaxed); }
 
   // Around fork, in this order relative to jemalloc's own handlers: see fork.cpp.
@@ -86,6 +91,7 @@ class Heap {
 
   Taken find_extent(void* new_addr, size_t size, size_t alignment, bool must_zero);
   Taken take(size_t size, size_t alignment, int node, bool any_kind);
+  bool is_sparse(size_t size, bool zero) const;
   Taken take_at(void* address, size_t size);
   Taken take_from(ExtentPool& pool, size_t size, size_t alignment);
   Taken take_sparse(size_t size, size_t alignment);

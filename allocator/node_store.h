@@ -34,7 +34,7 @@ class NodeStore {
     Slot* next;
     alignas(Node) unsigned char storage[sizeof(Node)];
   };
-  static constexpr size_t kChunk = 64 * 1024;
+  static constexpr size_t kChunk = size_t{64} << 10;
 
   bool refill() {
     auto* slots = static_cast<Slot*>(os::map_metadata(kChunk));

@@ -12,6 +12,9 @@
 namespace rdmalloc {
 namespace {
 
+// jemalloc's MALLCTL_ARENAS_ALL: an index that stands for the sum of all arenas.
+#define MALLCTL_ALL "4096"
+
 size_t from_jemalloc(const char* name) {
   size_t value = 0;
   size_t size = sizeof value;
@@ -136,7 +139,8 @@ rdm_stats gather_stats() {
   (void)mallctl("epoch", &epoch, &epoch_size, &epoch, sizeof epoch);
 
   const Budget& budget = heap.budget();
-  const HeapCounters counters = heap.counters();
+  const size_t kept = from_jemalloc("stats.arenas." MALLCTL_ALL ".pdirty") * os::kPageSize;
+  const HeapCounters counters = heap.counters(kept);
   rdm_stats stats{};
   stats.live_bytes = counters.live;
   stats.peak_live_bytes = counters.peak_live;

@@ -21,6 +21,7 @@ wrapped=$(sed -n 's/^ *-Wl,--wrap=\([a-z0-9_]*\).*/\1/p' "$(dirname "$0")/engine
 renamed="free realloc posix_memalign aligned_alloc memalign valloc malloc_usable_size sallocx
   rallocx xallocx nallocx"
 used="je_inspect_extent_util_stats_get je_large_dalloc je_arena_palloc je_sz_index2size_tab
+  je_arenas je_narenas_total_get je_arena_decay
   je_opt_cache_oblivious je_opt_prof je_tsd_slow_update malloc_conf_2_conf_harder"
 
 defined=$(nm --defined-only "$archive" 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u)

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -37,22 +39,26 @@ struct Counts {
   std::atomic<uint64_t> asked{0};
   std::atomic<uint64_t> in_window{0};
 
+  // Null is no memory, under a small memory cap, and says nothing of where memory comes from.
   void note(const void* pointer) {
+    if (pointer == nullptr) return;
     ++asked;
-    if (pointer != nullptr && owns(pointer) == 1) ++in_window;
+    if (owns(pointer) == 1) ++in_window;
   }
 };
 
 void allocate_every_way(Counts& counts) {
   std::vector<void*> kept;
+  kept.reserve(4 * std::size(kSizes));
   for (const size_t size : kSizes) {
     void* grown = malloc(size);
     counts.note(grown);
-    kept.push_back(realloc(grown, size * 2));
+    void* moved = realloc(grown, size * 2);
+    kept.push_back(moved != nullptr ? moved : grown);
     kept.push_back(calloc(size, 1));
     kept.push_back(aligned_alloc(4096, (size + 4095) & ~size_t{4095}));
     kept.push_back(strdup("a short string that libc copies"));
-    char* made = new char[size];
+    char* made = new (std::nothrow) char[size];
     counts.note(made);
     delete[] made;
   }
@@ -60,6 +66,20 @@ void allocate_every_way(Counts& counts) {
     counts.note(pointer);
     free(pointer);
   }
+}
+
+void allocate_as_far_as_it_goes(Counts& counts) {
+  try {
+    allocate_every_way(counts);
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+void allocate_on_threads(Counts& counts) {
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < kThreads; ++i)
+    threads.emplace_back(allocate_as_far_as_it_goes, std::ref(counts));
+  for (std::thread& thread : threads) thread.join();
 }
 
 template <typename Function>
@@ -79,10 +99,8 @@ int probe() {
     counts.note(pointer);
     free(pointer);
   }
-  allocate_every_way(counts);
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i < kThreads; ++i) threads.emplace_back([&] { allocate_every_way(counts); });
-  for (std::thread& thread : threads) thread.join();
+  allocate_as_far_as_it_goes(counts);
+  allocate_on_threads(counts);
   printf("%lu %lu %zu\n", counts.asked.load(), counts.in_window.load(), kThreads);
   fflush(stdout);
   return report(STDOUT_FILENO) == RDM_OK ? kExitOk : kExitProblem;

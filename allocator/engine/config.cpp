@@ -10,10 +10,10 @@ static_assert(LARGEST_CACHED == rdmalloc::engine::kLargestCached);
 
 extern "C" {
 
-// Defaults that a program's own malloc_conf, or MALLOC_CONF, may change. No decay: free extents go
-// straight to the extent pool, where all arenas find them.
+// Defaults that a program's own malloc_conf, or MALLOC_CONF, may change. What decays is what arenas
+// keep (arena_cache.cpp), and goes to the extent pool.
 [[gnu::visibility("default")]] extern const char* malloc_conf;
-const char* malloc_conf = "dirty_decay_ms:0,muzzy_decay_ms:0";
+const char* malloc_conf = "dirty_decay_ms:1000,muzzy_decay_ms:0";
 
 // Parsed last, wins over all others. Not exported, so that no program can replace it.
 //  retain, hpa, dss, oversize_threshold: extents of exact size through the one pair of hooks;

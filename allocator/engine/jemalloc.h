@@ -39,7 +39,7 @@ namespace rdmalloc::engine {
 
 // Largest size that thread caches hold; engine_config.cpp sets it, and above it sizes are exact to
 // the page instead of rounded to a size class.
-inline constexpr size_t kLargestCached = 32 * 1024;
+inline constexpr size_t kLargestCached = size_t{32} << 10;
 
 // Bytes that jemalloc mapped for its own metadata, outside the window.
 size_t metadata_bytes();

@@ -81,12 +81,12 @@ void operators(size_t size) {
   ::operator delete(note(::operator new(size, kAlignment), size, "aligned new"), kAlignment);
   ::operator delete(note(::operator new(size, kAlignment), size, "aligned new"), size, kAlignment);
   ::operator delete[](note(::operator new[](size, kAlignment), size, "aligned new[]"), kAlignment);
-  ::operator delete[](note(::operator new[](size, kAlignment, std::nothrow), size,
-                           "aligned nothrow new[]"),
-                      kAlignment, std::nothrow);
-  ::operator delete(note(::operator new(size, kAlignment, std::nothrow), size,
-                         "aligned nothrow new"),
-                    kAlignment, std::nothrow);
+  ::operator delete[](
+      note(::operator new[](size, kAlignment, std::nothrow), size, "aligned nothrow new[]"),
+      kAlignment, std::nothrow);
+  ::operator delete(
+      note(::operator new(size, kAlignment, std::nothrow), size, "aligned nothrow new"), kAlignment,
+      std::nothrow);
 }
 
 void engine_family(size_t size) {
@@ -143,8 +143,8 @@ void callers() {
 }
 
 void everything(size_t most) {
-  for (const size_t size : {1, 8, 16, 17, 100, 1000, 4096, 10000, 14336, 16384, 20000, 32768,
-                            32769, 50000, 100000, 1 << 20, (3 << 20) + 1, 64 << 20}) {
+  for (const size_t size : {1, 8, 16, 17, 100, 1000, 4096, 10000, 14336, 16384, 20000, 32768, 32769,
+                            50000, 100000, 1 << 20, (3 << 20) + 1, 64 << 20}) {
     if (size > most) break;
     libc_family(size);
     operators(size);

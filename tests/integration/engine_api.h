@@ -13,8 +13,8 @@ struct Engine {
   using MallctlByMib = int(const size_t*, size_t, void*, size_t*, void*, size_t);
   void* (*mallocx)(size_t, int) = symbol<void*(size_t, int)>("mallocx");
   void* (*rallocx)(void*, size_t, int) = symbol<void*(void*, size_t, int)>("rallocx");
-  size_t (*xallocx)(void*, size_t, size_t, int) =
-      symbol<size_t(void*, size_t, size_t, int)>("xallocx");
+  size_t (*xallocx)(void*, size_t, size_t,
+                    int) = symbol<size_t(void*, size_t, size_t, int)>("xallocx");
   size_t (*sallocx)(const void*, int) = symbol<size_t(const void*, int)>("sallocx");
   size_t (*nallocx)(size_t, int) = symbol<size_t(size_t, int)>("nallocx");
   void (*dallocx)(void*, int) = symbol<void(void*, int)>("dallocx");

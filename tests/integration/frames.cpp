@@ -1,8 +1,8 @@
-// Address and page stay married: under mixed work in many threads, with the kernel compacting memory
-// meanwhile, every address keeps its page frame while an object lives there and when another comes
-// later, and a device that reads through registrations sees the bytes that are there.
-// Without the library the objects' own pages are registered when first seen, as registration caches
-// do that nobody tells about free().
+// Address and page stay married: under mixed work in many threads, with the kernel compacting
+// memory meanwhile, every address keeps its page frame while an object lives there and when another
+// comes later, and a device that reads through registrations sees the bytes that are there. Without
+// the library the objects' own pages are registered when first seen, as registration caches do that
+// nobody tells about free().
 //
 //   frames THREADS OPERATIONS_PER_THREAD
 #include <atomic>

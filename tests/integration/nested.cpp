@@ -1,5 +1,5 @@
-// Aligned calls during which the engine allocates for itself: a thread's first call makes its cache,
-// a profiled call records its caller. Neither may be given the size that the call is about.
+// Aligned calls during which the engine allocates for itself: a thread's first call makes its
+// cache, a profiled call records its caller. Neither may be given the size that the call is about.
 //
 //   nested THREADS
 #include <pthread.h>

@@ -1,8 +1,8 @@
 // What the test programs ask the system and the library. The library is found at run time, so that
 // the same binary runs without it: that is the control. Nothing here allocates.
 //
-// Exit status of all programs: 0 the promise holds, 1 it does not (and why is printed), 77 it cannot
-// be tried here (and why is printed).
+// Exit status of all programs: 0 the promise holds, 1 it does not (and why is printed), 77 it
+// cannot be tried here (and why is printed).
 #pragma once
 
 #include <dlfcn.h>

@@ -30,7 +30,7 @@ void register_around(probe::FixedBuffers& device, char* buffer, size_t size) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const size_t size = probe::argument(argc, argv, 1, 1024) << 10;
+  const size_t size = probe::argument(argc, argv, 1, size_t{40} << 10) << 10;
   static probe::FixedBuffers device;
   char* first = static_cast<char*>(malloc(size));
   memset(first, 'A', size);

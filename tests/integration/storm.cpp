@@ -1,6 +1,6 @@
-// Random calls of every allocation, resizing and freeing function, all contents checked: each object
-// is filled to its last usable byte with a pattern of its own, so that overlap, loss and stale
-// zeroes show. Several threads; objects also change hands and are freed elsewhere.
+// Random calls of every allocation, resizing and freeing function, all contents checked: each
+// object is filled to its last usable byte with a pattern of its own, so that overlap, loss and
+// stale zeroes show. Several threads; objects also change hands and are freed elsewhere.
 //
 //   storm THREADS OPERATIONS_PER_THREAD SEED LEAST_SIZE MOST_SIZE
 #include <malloc.h>
@@ -16,8 +16,8 @@
 
 namespace {
 
-using probe::Random;
 using probe::engine;
+using probe::Random;
 
 probe::Verdict verdict;
 
@@ -175,10 +175,10 @@ class Storm {
         return take(object, engine().mallocx(size, zero ? probe::kZeroFlag : 0), size, 0, zero,
                     "mallocx");
       default:
-        return take(object,
-                    engine().mallocx(size, probe::align_flag(alignment) |
-                                               (zero ? probe::kZeroFlag : 0)),
-                    size, alignment, zero, "aligned mallocx");
+        return take(
+            object,
+            engine().mallocx(size, probe::align_flag(alignment) | (zero ? probe::kZeroFlag : 0)),
+            size, alignment, zero, "aligned mallocx");
     }
   }
 
@@ -219,9 +219,9 @@ class Storm {
       call = "rallocx";
       zero = random_.below(2) == 0;
       if (kind == 5) alignment = size_t{1} << (4 + random_.below(18));
-      moved = engine().rallocx(object.bytes, size,
-                               (zero ? probe::kZeroFlag : 0) |
-                                   (alignment != 0 ? probe::align_flag(alignment) : 0));
+      moved = engine().rallocx(
+          object.bytes, size,
+          (zero ? probe::kZeroFlag : 0) | (alignment != 0 ? probe::align_flag(alignment) : 0));
     }
     if (moved == nullptr) {
       verdict.broken("%s from %zu to %zu bytes failed", call, object.requested, size);
@@ -259,7 +259,9 @@ class Storm {
     const size_t now = usable(object, call);
     check(object, std::min(before, object.requested), call);
     if (zero && now > before && !is_zero(object.bytes + before, now - before)) {
-      verdict.broken("%s with zeroing from %zu to %zu (asked %zu) usable bytes: not zero, align %zu", call, before, now, object.requested, object.alignment);
+      verdict.broken(
+          "%s with zeroing from %zu to %zu (asked %zu) usable bytes: not zero, align %zu", call,
+          before, now, object.requested, object.alignment);
     }
     object.pattern = random_.next();
     fill(object, now);

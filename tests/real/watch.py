@@ -29,6 +29,7 @@ TIMED_OUT = 124
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
 libc.ptrace.restype = ctypes.c_long
+PR_SET_PDEATHSIG = 1
 
 
 def ptrace(request, pid, data=0):
@@ -127,6 +128,7 @@ def main():
         print(f"watch.py: stopped after {given.seconds} s", file=sys.stderr)
         os._exit(TIMED_OUT)  # and the kernel kills what is traced
 
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # end with the test, and the program with us
     signal.signal(signal.SIGALRM, time_is_up)
     signal.alarm(given.seconds)
     began = time.monotonic()

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What the tests of the command share. Each test file defines functions and ends with run_case "$@".
 #
 #   FILE.sh COMMAND LIBRARY FIXTURES SOURCE CASE

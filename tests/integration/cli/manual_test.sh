@@ -1,11 +1,10 @@
-#!/bin/sh
+#!/bin/bash
 # Everything that is written about the options comes from the one table.
 . "$(dirname "$0")/common.sh"
 
-variables() { sed -n 's/^OPTION(\([a-z_]*\),.*/RDMALLOC_\U\1/p' "$source_folder/allocator/options.def"; }
-flags() {
-  sed -n 's/^OPTION(\([a-z_]*\),.*/--\1/p' "$source_folder/allocator/options.def" | tr _ -
-}
+names() { sed -n 's/^OPTION(\([a-z_]*\),.*/\1/p' "$source_folder/allocator/options.def"; }
+variables() { names | sed 's/.*/RDMALLOC_\U&/'; }
+flags() { names | tr _ - | sed 's/^/--/'; }
 statistics() {
   sed -n 's/^  X(\([a-z_]*\),.*/\1/p' "$source_folder/include/rdmalloc/rdmalloc.h"
 }

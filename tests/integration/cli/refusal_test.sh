@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/bin/bash
 # `rdmalloc run` refuses programs into which ld.so would not load the library, and no others.
 . "$(dirname "$0")/common.sh"
 

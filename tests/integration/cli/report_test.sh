@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/bin/bash
 # The report of a program that `rdmalloc run --report` started.
 . "$(dirname "$0")/common.sh"
 

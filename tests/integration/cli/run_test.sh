@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/bin/bash
 # What `rdmalloc run` promises of the program that it starts. Usage: see common.sh.
 . "$(dirname "$0")/common.sh"
 

@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/bin/bash
 # `rdmalloc info` and `rdmalloc doctor` on systems of several kinds.
 . "$(dirname "$0")/common.sh"
 
@@ -7,7 +7,8 @@ all_in_window() {
   promise_status 0
   cp "$work/out" "$work/info"
   promise_json info 'report["engine"]["took"] is True'
-  promise_json info 'report["engine"]["allocations_in_window"] == report["engine"]["allocations"] > 100'
+  promise_json info 'report["engine"]["allocations"] > 100'
+  promise_json info 'report["engine"]["allocations_in_window"] == report["engine"]["allocations"]'
   promise_json info 'report["window_bytes"] >= report["budget_bytes"] > 0'
   promise_json info 'len(report["numa_nodes"]) > 0'
 }
@@ -17,8 +18,8 @@ options_in_force() {
   promise_status 0
   cp "$work/out" "$work/info"
   cap='[o for o in report["options"] if o["name"] == "cap"][0]'
-  promise_json info "$cap['value'] == '64M' and $cap['bytes'] == 64 << 20"
-  promise_json info "$cap['source'] == 'environment' and $cap['default'] == '80%'"
+  promise_json info "${cap}['value'] == '64M' and ${cap}['bytes'] == 64 << 20"
+  promise_json info "${cap}['source'] == 'environment' and ${cap}['default'] == '80%'"
   promise_json info 'report["budget_bytes"] <= 64 << 20'
   promise_json info '[o["value"] for o in report["options"] if o["name"] == "seal"] == ["off"]'
   promise_json info '"RDMALLOC_BOGUS" in report["warning"]'
@@ -54,7 +55,7 @@ small_memlock() {
   try_as_user "$rdmalloc" doctor
   promise_status 1
   promise_printed "problem  memlock"
-  promise_printed "limits.conf"
+  promise_printed "/etc/security/limits.d"
   promise_printed "LimitMEMLOCK=infinity"
   promise_printed "--ulimit memlock=-1"
   promise_printed "cap_ipc_lock"
@@ -62,10 +63,18 @@ small_memlock() {
 
 raisable_memlock() {
   need_root "give up CAP_IPC_LOCK"
-  ulimit -Hl 65536 2>/dev/null || skip "the hard limit on locked memory is below 64 MiB here"
-  ulimit -Sl 64
+  ulimit -S -l 64
   try_as_user "$rdmalloc" doctor
-  promise_printed "> ulimit -l 65536"
+  promise_printed "> ulimit -l $(ulimit -H -l)"
+}
+
+small_caps() {
+  for setting in RDMALLOC_MEMORY_CAP=1M "RDMALLOC_CAP=1M RDMALLOC_STRICT=on"; do
+    try env $setting "$rdmalloc" info --json
+    promise_status 0
+    cp "$work/out" "$work/info"
+    promise_json info '0 < report["budget_bytes"]'
+  done
 }
 
 small_address_space() {
@@ -90,10 +99,10 @@ without_kernel_files() {
   need_root "hide /sys"
   command -v unshare >/dev/null || skip "no unshare"
   unshare -m true 2>/dev/null || skip "mount namespaces are not allowed here"
+  hide_and_run='for f in $1; do mount -t tmpfs none "$f" || exit 9; done; shift; exec "$@"'
   for hide in "/sys /proc/sys" "/proc"; do
     for what in info doctor; do
-      try unshare -m sh -c 'for f in $1; do mount -t tmpfs none "$f" || exit 9; done; shift; exec "$@"' \
-        sh "$hide" "$rdmalloc" "$what"
+      try unshare -m sh -c "$hide_and_run" sh "$hide" "$rdmalloc" "$what"
       [ "$status" -le 1 ] || fail "$what ended with $status without $hide"
       [ -s "$work/out" ] || fail "$what printed nothing without $hide"
     done

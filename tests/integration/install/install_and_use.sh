@@ -33,9 +33,11 @@ done
 objdump -p "$library" | grep -E 'RPATH|RUNPATH' && fail "the library has a run path"
 
 echo "- find_package"
-"$CMAKE" -S "$here/consumer" -B "$work/consumer" -G "$GENERATOR" -DCMAKE_PREFIX_PATH="$prefix" \
-  -DCMAKE_C_COMPILER="$CC" > "$work/log" 2>&1 &&
-  "$CMAKE" --build "$work/consumer" >> "$work/log" 2>&1 || {
+build_consumer() {
+  "$CMAKE" -S "$here/consumer" -B "$work/consumer" -G "$GENERATOR" \
+    -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$CC" && "$CMAKE" --build "$work/consumer"
+}
+build_consumer > "$work/log" 2>&1 || {
   cat "$work/log"
   fail "the consumer does not build"
 }

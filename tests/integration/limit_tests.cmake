@@ -1,0 +1,66 @@
+# Every limit that a process can be under: it ends by its own decision, the books equal the kernel's
+# to the page, and what cannot be pinned is said once.
+set(said "rdmalloc: .*is not pinned")
+
+function(rdm_limit sentence)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HOARD;LIMITS;LABELS")
+  rdm_case("${sentence}" PROGRAM hoard ARGUMENTS ${arg_HOARD} LIMITS ${arg_LIMITS}
+    LABELS ${arg_LABELS} TIMEOUT 60)
+endfunction()
+
+foreach(memlock 0 64 8192)
+  rdm_limit("an ordinary user with ${memlock} KiB of memlock gets all it asks for, and is told once"
+    LIMITS --user --memlock ${memlock} --lines 1 "${said}" --only-lines 1 HOARD 64 64 all LABELS root)
+endforeach()
+rdm_limit("memlock is used to the last page when no headroom is asked for"
+  LIMITS --user --memlock 8192 RDMALLOC_HEADROOM=0 --lines 1 "${said}" HOARD 64 3 all LABELS root)
+rdm_limit("RDMALLOC_WARN=off says nothing"
+  LIMITS --user --memlock 8192 RDMALLOC_WARN=off --only-lines 0 HOARD 64 3 all LABELS root)
+rdm_limit("strict: an ordinary user with 8 MiB of memlock meets ENOMEM"
+  LIMITS --user --memlock 8192 RDMALLOC_STRICT=on HOARD 64 64 some LABELS root)
+rdm_limit("strict: without memlock the very first malloc meets ENOMEM"
+  LIMITS --user --memlock 0 RDMALLOC_STRICT=on HOARD 64 64 none LABELS root)
+
+rdm_limit("an address space of 512 MiB ends in ENOMEM"
+  LIMITS --address-space 524288 HOARD 1024 256 some)
+rdm_limit("an address space of 64 MiB ends in ENOMEM"
+  LIMITS --address-space 65536 HOARD 1024 16 some)
+rdm_limit("an ordinary user with 8 MiB of memlock and 512 MiB of addresses meets ENOMEM"
+  LIMITS --user --memlock 8192 --address-space 524288 --lines 1 "${said}" HOARD 1024 16 some
+  LABELS root)
+
+rdm_limit("a cap of 0 pins nothing and says nothing"
+  LIMITS RDMALLOC_CAP=0 --only-lines 0 HOARD 64 64 all)
+rdm_limit("a cap above RAM is no error"
+  LIMITS RDMALLOC_CAP=900T HOARD 64 64 all)
+rdm_limit("a small cap is told once and all is given"
+  LIMITS RDMALLOC_CAP=4M --lines 1 "${said}" HOARD 64 64 all)
+rdm_limit("strict: a small cap ends in ENOMEM"
+  LIMITS RDMALLOC_CAP=4M RDMALLOC_STRICT=on HOARD 64 64 some)
+foreach(cap 16M 2M)
+  rdm_limit("a memory cap of ${cap} ends in ENOMEM"
+    LIMITS RDMALLOC_MEMORY_CAP=${cap} HOARD 64 64 some)
+endforeach()
+rdm_limit("a memory cap of 0 ends in ENOMEM at once"
+  LIMITS RDMALLOC_MEMORY_CAP=0 HOARD 64 64 none)
+rdm_case("threads that start when memory has run out meet ENOMEM and live"
+  PROGRAM exhausted LIMITS RDMALLOC_MEMORY_CAP=16M)
+rdm_limit("options that are unknown or malformed are named in one line"
+  LIMITS RDMALLOC_BANANA=1 RDMALLOC_CAP=lots --only-lines 1 --lines 1 "BANANA.*RDMALLOC_CAP"
+  HOARD 1 4 all)
+
+foreach(cgroup 16 32 256)
+  foreach(block 4 256)
+    rdm_limit("a control group of ${cgroup} MiB ends in ENOMEM, in blocks of ${block} KiB"
+      LIMITS --cgroup ${cgroup} HOARD 1024 ${block} some LABELS root)
+  endforeach()
+endforeach()
+rdm_limit("a control group of 256 MiB ends in ENOMEM without pinning"
+  LIMITS --cgroup 256 RDMALLOC_CAP=0 HOARD 1024 64 some LABELS root)
+rdm_limit("a control group of 256 MiB and 8 MiB of memlock end in ENOMEM"
+  LIMITS --cgroup 256 --user --memlock 8192 HOARD 1024 64 some LABELS root)
+rdm_limit("a control group of 256 MiB ends in ENOMEM with huge pages"
+  LIMITS --cgroup 256 RDMALLOC_HUGE=thp HOARD 1024 256 some LABELS root)
+rdm_test("control: with stock malloc the control group's limit kills" LABELS root TIMEOUT 60
+  COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --cgroup 256 --expect killed
+          -- $<TARGET_FILE:integration_hoard> 1024 256 some)

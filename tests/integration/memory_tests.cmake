@@ -1,0 +1,85 @@
+# What memory is, where it lies and that it stays there.
+
+rdm_case("every object from every allocation function lies in one region of the window"
+  PROGRAM coverage ARGUMENTS 1024
+  CONTROL "with stock malloc every object lies outside")
+rdm_case("objects of exact size keep their contents through every call"
+  PROGRAM storm ARGUMENTS 4 6000 11 16384 8388608)
+rdm_case("objects of all sizes keep their contents through every call"
+  PROGRAM storm ARGUMENTS 8 6000 12 1 4194304)
+rdm_case("objects of all sizes keep their contents through every call, long"
+  PROGRAM storm ARGUMENTS 8 100000 13 1 8388608 LABELS long TIMEOUT 1500)
+rdm_case("what the engine allocates for itself in an aligned call keeps its size"
+  PROGRAM nested
+  LIMITS MALLOC_CONF=tcache_nslots_small_max:2047,tcache_nslots_small_min:2047,lg_tcache_nslots_mul:10)
+rdm_case("a profiled aligned call keeps its sizes"
+  PROGRAM nested ARGUMENTS 2 LIMITS MALLOC_CONF=prof:true,prof_active:true,lg_prof_sample:0)
+foreach(conf
+    tcache:false zero:true junk:true prof:true,prof_active:true,lg_prof_sample:12
+    percpu_arena:percpu narenas:1 dirty_decay_ms:1000 dirty_decay_ms:-1,muzzy_decay_ms:-1
+    muzzy_decay_ms:1000 background_thread:true lg_tcache_max:20 tcache_max:1048576
+    oversize_threshold:1048576 retain:true hpa:true thp:always dss:primary metadata_thp:always
+    san_guard_large:1,san_guard_small:1 trust_madvise:true)
+  rdm_case("objects keep their contents with MALLOC_CONF=${conf}"
+    PROGRAM storm ARGUMENTS 3 2000 14 LIMITS MALLOC_CONF=${conf})
+  rdm_case("every object lies in the window with MALLOC_CONF=${conf}"
+    PROGRAM coverage ARGUMENTS 4 LIMITS MALLOC_CONF=${conf})
+endforeach()
+
+if(LIBURING)
+  rdm_program(stale ${LIBURING})
+  rdm_program(frames ${LIBURING})
+  rdm_case("a device sends what the program wrote into a reused address"
+    PROGRAM stale LABELS root
+    CONTROL "with stock malloc the device sends the freed buffer's bytes")
+  rdm_case("a million operations in 8 threads move no page and stale no registration"
+    PROGRAM frames ARGUMENTS 8 125000 LABELS root ALONE
+    CONTROL "with stock malloc pages move and registrations go stale")
+  rdm_case("ten million operations in 8 threads move no page and stale no registration"
+    PROGRAM frames ARGUMENTS 8 1250000 LABELS root long ALONE TIMEOUT 1500)
+else()
+  message(STATUS "rdmalloc: without liburing the tests with a device are not built")
+endif()
+
+# Stock jemalloc is the control where jemalloc's own interface is used.
+rdm_case("no option or mallctl of the engine drops a page"
+  PROGRAM engine_fuzz ARGUMENTS 20000 1 LABELS root ALONE)
+foreach(conf retain:true dirty_decay_ms:100 background_thread:true hpa:true,thp:always)
+  rdm_case("no mallctl drops a page with MALLOC_CONF=${conf}"
+    PROGRAM engine_fuzz ARGUMENTS 5000 2 LIMITS MALLOC_CONF=${conf} LABELS root ALONE)
+endforeach()
+if(STOCK_JEMALLOC)
+  rdm_test("control: stock jemalloc drops pages" LABELS root ALONE
+    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --library ${STOCK_JEMALLOC} --expect 1
+            -- $<TARGET_FILE:integration_engine_fuzz> 20000 1)
+endif()
+
+set(quiet sh ${CMAKE_CURRENT_SOURCE_DIR}/quiet.sh $<TARGET_FILE:integration_quiet>)
+rdm_test("after warm-up no system call gives memory back"
+  COMMAND ${quiet} $<TARGET_FILE:rdmalloc>)
+rdm_test("control: stock malloc gives memory back all the time"
+  COMMAND sh -c "sh ${CMAKE_CURRENT_SOURCE_DIR}/quiet.sh $<TARGET_FILE:integration_quiet>; test $? = 1")
+
+rdm_case("a gigabyte of zeroes costs what is touched of it"
+  PROGRAM sparse)
+rdm_case("control: populated, a gigabyte of zeroes costs a gigabyte"
+  PROGRAM sparse LIMITS RDMALLOC_SPARSE_FROM=0 --expect 1)
+
+rdm_case("a sealed region cannot be unmapped, moved or protected"
+  PROGRAM pages ARGUMENTS sealed LIMITS RDMALLOC_SEAL=on)
+rdm_case("control: a region that is not sealed can be unmapped"
+  PROGRAM pages ARGUMENTS sealed LIMITS --expect 1)
+rdm_case("transparent huge pages are got, and counted as the kernel counts them"
+  PROGRAM pages ARGUMENTS thp LIMITS RDMALLOC_HUGE=thp)
+rdm_case("control: by default no page is huge"
+  PROGRAM pages ARGUMENTS thp LIMITS --expect 1)
+set(case sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --library $<TARGET_FILE:rdmalloc>
+  RDMALLOC_HUGE=hugetlb)
+set(pool sh ${CMAKE_CURRENT_SOURCE_DIR}/huge_pool.sh)
+set(pages -- $<TARGET_FILE:integration_pages>)
+rdm_test("a pool of huge pages is used" LABELS root ALONE
+  COMMAND ${pool} 40 ${case} ${pages} hugetlb)
+rdm_test("an empty pool of huge pages is no error" LABELS root ALONE
+  COMMAND ${pool} 0 ${case} ${pages} base)
+rdm_test("a pool of huge pages that is too small is no error" LABELS root ALONE
+  COMMAND ${pool} 8 ${case} -- $<TARGET_FILE:integration_hoard> 64 64 all)

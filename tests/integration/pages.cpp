@@ -1,0 +1,96 @@
+// What regions are made of, compared with what the kernel says.
+//
+//   pages sealed    the kernel refuses to unmap, move or protect a region
+//   pages thp       large regions are backed by transparent huge pages
+//   pages hugetlb   large regions come from the pool of huge pages
+//   pages base      nothing is huge, and everything works
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "tests/integration/probe.h"
+
+namespace {
+
+probe::Verdict verdict;
+constexpr size_t kSize = size_t{24} << 20;
+
+// Sum of a field of smaps over the mappings that overlap a range.
+uint64_t mapped_bytes(const char* field, uintptr_t low, uintptr_t high) {
+  FILE* file = fopen("/proc/self/smaps", "r");
+  char line[512];
+  uint64_t sum = 0;
+  bool inside = false;
+  while (file != nullptr && fgets(line, sizeof line, file) != nullptr) {
+    uint64_t from = 0;
+    uint64_t to = 0;
+    if (sscanf(line, "%lx-%lx ", &from, &to) == 2) {
+      inside = from < high && to > low;
+    } else if (inside && strncmp(line, field, strlen(field)) == 0) {
+      sum += strtoull(line + strlen(field), nullptr, 10) << 10;
+    }
+  }
+  if (file != nullptr) fclose(file);
+  return sum;
+}
+
+void check_refused(const char* call, bool failed) {
+  if (failed && errno == EPERM) return;
+  verdict.broken("%s of a region: %s", call, failed ? strerror(errno) : "allowed");
+}
+
+void check_sealed(const rdm_region& region) {
+  if (probe::stats().sealed != probe::stats().regions) verdict.broken("not all are sealed");
+  char* last = static_cast<char*>(region.base) + region.length - probe::kPage;
+  check_refused("mprotect", mprotect(last, probe::kPage, PROT_NONE) != 0);
+  check_refused("mremap",
+                mremap(last, probe::kPage, 2 * probe::kPage, MREMAP_MAYMOVE) == MAP_FAILED);
+  check_refused("munmap", munmap(last, probe::kPage) != 0);
+  constexpr int kOver = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+  check_refused("mmap over", mmap(last, probe::kPage, PROT_READ, kOver, -1, 0) == MAP_FAILED);
+  if (verdict.status() != 0) _exit(verdict.status());  // the heap has a hole now
+}
+
+rdm_region region_of(const void* pointer) {
+  rdm_region region{};
+  for (size_t i = 0; probe::library().region_get(i, &region) == RDM_OK; ++i) {
+    const auto* base = static_cast<const char*>(region.base);
+    if (pointer >= base && pointer < base + region.length) return region;
+  }
+  verdict.broken("the buffer is in no region");
+  return region;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* what = argc > 1 ? argv[1] : "";
+  if (!probe::library().loaded()) probe::skip("no library, no regions");
+  char* buffer = static_cast<char*>(malloc(kSize));
+  if (buffer == nullptr) return probe::kBroken;
+  memset(buffer, 1, kSize);
+  const rdm_region region = region_of(buffer);
+  const auto low = reinterpret_cast<uintptr_t>(region.base);
+  const uint64_t claimed = probe::stats().huge_bytes;
+  const uint64_t transparent = mapped_bytes("AnonHugePages:", low, low + region.length);
+  const uint64_t pool = mapped_bytes("Private_Hugetlb:", low, low + region.length);
+  printf("region of %zu KiB: %lu KiB transparent, %lu from the pool, claimed %lu\n",
+         region.length >> 10, transparent >> 10, pool >> 10, claimed >> 10);
+  if (strcmp(what, "sealed") == 0) check_sealed(region);
+  if (strcmp(what, "thp") == 0 && (transparent < kSize / 2 || claimed == 0)) {
+    verdict.broken("not transparent huge pages");
+  }
+  if (strcmp(what, "hugetlb") == 0 && (pool < kSize || claimed < kSize)) {
+    verdict.broken("not from the pool");
+  }
+  if (strcmp(what, "base") == 0 && transparent + pool + claimed != 0) {
+    verdict.broken("huge, but should not be");
+  }
+  // The kernel counts pages of the pool, which never move or swap, on a line of their own.
+  const uint64_t locked =
+      probe::locked_bytes() + probe::kib_field("/proc/self/status", "HugetlbPages:");
+  if (probe::stats().pinned_bytes != locked) {
+    verdict.broken("books say %lu pinned, the kernel %lu", probe::stats().pinned_bytes, locked);
+  }
+  free(buffer);
+  return verdict.status();
+}

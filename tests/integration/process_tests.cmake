@@ -1,0 +1,45 @@
+# What a process does besides allocating: fork, exec, C++, and what an allocator must leave alone.
+
+rdm_case("a forked child has its heap, the parent its pins, and both books are right"
+  PROGRAM fork_heap
+  CONTROL "stock malloc keeps no books")
+rdm_case("a forked child's books are right for an ordinary user"
+  PROGRAM fork_heap LIMITS --user --memlock 8192 LABELS root)
+rdm_case("fork, system, popen, posix_spawn and vfork from 8 threads neither hang nor crash"
+  PROGRAM fork_storm ARGUMENTS 5)
+rdm_case("forks neither hang nor crash with the engine's background threads"
+  PROGRAM fork_storm ARGUMENTS 3 LIMITS MALLOC_CONF=background_thread:true)
+rdm_case("forks neither hang nor crash beyond the budget"
+  PROGRAM fork_storm ARGUMENTS 3 LIMITS --user --memlock 64 LABELS root)
+find_program(PYTHON3 python3)
+if(PYTHON3)
+  rdm_test("Python's multiprocessing works"
+    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --library $<TARGET_FILE:rdmalloc>
+            -- ${PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/multiprocessing_test.py)
+endif()
+
+rdm_case("operator new throws, and calls the handler, as the standard says"
+  PROGRAM bad_alloc)
+add_library(integration_plugin MODULE plugin.cpp)
+target_link_libraries(integration_plugin PRIVATE rdmalloc_flags dl)
+target_compile_options(integration_plugin PRIVATE -fno-builtin)
+add_executable(integration_plugin_host plugin_host.c)
+target_link_libraries(integration_plugin_host PRIVATE rdmalloc_flags dl)
+rdm_test("operator new throws in a C++ plugin of a C program"
+  COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --library $<TARGET_FILE:rdmalloc>
+          -- $<TARGET_FILE:integration_plugin_host> $<TARGET_FILE:integration_plugin>)
+
+rdm_case("libc's code stays as its file has it"
+  PROGRAM hygiene ARGUMENTS libc)
+rdm_case("control: changed code of libc is noticed"
+  PROGRAM hygiene ARGUMENTS patched LIMITS --expect 1)
+rdm_case("kernel mappings grow with regions, not with buffers"
+  PROGRAM hygiene ARGUMENTS vmas
+  CONTROL "with stock malloc every large buffer is a mapping")
+rdm_case("what another malloc gave may be freed, resized and measured"
+  PROGRAM hygiene ARGUMENTS foreign)
+rdm_case("a process that holds a gigabyte exits without delay"
+  PROGRAM hygiene ARGUMENTS exit)
+rdm_test("the library exports what it says and needs no libstdc++"
+  COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/exports.sh $<TARGET_FILE:rdmalloc>
+          ${PROJECT_SOURCE_DIR}/allocator/exports.map)

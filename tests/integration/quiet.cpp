@@ -1,0 +1,56 @@
+// The same mixed work again and again in several threads; two marks in the trace, impossible
+// munmaps of nothing, enclose all rounds but the first ones.
+//
+//   quiet THREADS ROUNDS
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include <barrier>
+#include <thread>
+#include <vector>
+
+#include "tests/integration/probe.h"
+
+namespace {
+
+constexpr uint64_t kWarmUp = 3;
+constexpr uint64_t kObjects = 200;
+
+void round(uint64_t seed, std::vector<void*>& objects) {
+  probe::Random random(seed);
+  for (void*& object : objects) {
+    const size_t size = random.size_between(16, 2 << 20);
+    object = malloc(size);
+    memset(object, 1, size);
+  }
+  for (void*& object : objects) object = realloc(object, random.size_between(16, 2 << 20));
+  for (void*& object : objects) free(object);
+}
+
+void mark() { (void)syscall(SYS_munmap, nullptr, 0); }
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const uint64_t count = probe::argument(argc, argv, 1, 4);
+  const uint64_t rounds = probe::argument(argc, argv, 2, 20);
+  std::barrier turn(static_cast<ptrdiff_t>(count) + 1);
+  std::vector<std::thread> threads;
+  for (uint64_t i = 0; i < count; ++i) {
+    threads.emplace_back([&, i] {
+      std::vector<void*> objects(kObjects);
+      for (uint64_t n = 0; n < kWarmUp; ++n) round(i, objects);
+      turn.arrive_and_wait();
+      for (uint64_t n = 0; n < rounds; ++n) round(i, objects);
+      turn.arrive_and_wait();
+      turn.arrive_and_wait();
+    });
+  }
+  turn.arrive_and_wait();
+  mark();
+  turn.arrive_and_wait();
+  mark();
+  turn.arrive_and_wait();
+  for (std::thread& thread : threads) thread.join();
+  return 0;
+}

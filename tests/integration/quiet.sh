@@ -1,0 +1,25 @@
+#!/bin/sh
+# Counts the system calls by which memory would be given back, between the marks of quiet.cpp.
+#
+#   quiet.sh PROGRAM [LIBRARY]
+#
+# Exit status: 0 there were none, 1 there were some, 77 skipped.
+set -eu
+command -v strace >/dev/null || { echo "SKIPPED: no strace"; exit 77; }
+trace=$(mktemp)
+trap 'rm -f "$trace"' EXIT
+strace -f -qq -e trace=munmap,mremap,madvise,brk,mmap,mprotect -o "$trace" \
+  env ${2:+LD_PRELOAD=$2} "$1" || { echo "SKIPPED: strace cannot trace here"; exit 77; }
+
+awk '
+  / munmap\(NULL, 0\)/ { marks++; next }
+  marks != 1 || /<\.\.\. / { next }
+  # Growth: populating is an madvise, too (23 to a strace that does not know it).
+  /MADV_POPULATE_WRITE|0x17 |, 23\)/ || / mprotect\(/ || / mmap\(/ { grown++; next }
+  { match($0, /[a-z]+\(/); given_back[substr($0, RSTART, RLENGTH - 1)]++; bad++ }
+  END {
+    if (marks != 2) { print "the marks are missing"; exit 2 }
+    for (name in given_back) print given_back[name], name
+    print grown + 0, "calls to grow"
+    exit bad > 0 || grown > 60
+  }' "$trace"
