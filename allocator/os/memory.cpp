@@ -69,8 +69,8 @@ Status open(void* address, size_t bytes, PageKind kind) {
 
 void close(void* address, size_t bytes) {
   const KeepErrno keep;
-  (void)mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-             -1, 0);
+  (void)mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+             0);
 }
 
 Status populate(void* address, size_t bytes) {

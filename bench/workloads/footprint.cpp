@@ -2,7 +2,7 @@
 // touched, so that what is held is resident. Prints the peak of what was live and of what the
 // process held for it.
 //
-//   footprint_workload PATTERN
+//   bench_footprint_workload PATTERN
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -186,6 +186,23 @@ void store() {
   for (auto& message : messages) release(&message);
 }
 
+// r: a hundredth of all small objects survives, anywhere; then large ones are wanted. No allocator
+// that cannot move objects gets the small ones' pages back.
+void random_survivors() {
+  Random random(7);
+  std::vector<Block> small;
+  while (live < 200 * kMiB) small.push_back(allocate(random.spread(16, 512)));
+  for (auto& block : small) {
+    if (random.below(100) != 0) release(&block);
+  }
+  std::vector<Block> large;
+  while (live < 200 * kMiB) large.push_back(allocate(random.spread(256 * kKiB, 4 * kMiB)));
+  for (auto& block : large) release(&block);
+  for (auto& block : small) {
+    if (block.address != nullptr) release(&block);
+  }
+}
+
 size_t status_bytes(const char* field) {
   FILE* file = fopen("/proc/self/status", "re");
   char line[256];
@@ -205,7 +222,8 @@ struct Pattern {
 };
 
 constexpr Pattern kPatterns[] = {{'v', growing_vectors}, {'m', mixed_churn},    {'p', phases},
-                                 {'L', large_buffers},   {'d', drifting_sizes}, {'s', store}};
+                                 {'L', large_buffers},   {'d', drifting_sizes}, {'s', store},
+                                 {'r', random_survivors}};
 
 }  // namespace
 
@@ -224,6 +242,6 @@ int main(int argc, char** argv) {
            static_cast<size_t>(stats.peak_held_bytes), static_cast<size_t>(stats.regions));
     return 0;
   }
-  fprintf(stderr, "usage: footprint_workload v|m|p|L|d|s\n");
+  fprintf(stderr, "usage: bench_footprint_workload v|m|p|L|d|s|r\n");
   return 2;
 }
