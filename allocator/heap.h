@@ -66,8 +66,9 @@ class Heap {
   const Window& window() const { return window_; }
   const RegionTable& regions() const { return regions_; }
   const Budget& budget() const { return budget_; }
-  // `kept`: bytes of extents that arenas keep though nothing in them is live. The peak of what is live
-  // is taken whenever the heap grows, when nothing is kept, and here: no free or malloc pays for it.
+  // `kept`: bytes of extents that arenas keep though nothing in them is live. The peak of what is
+  // live is taken whenever the heap grows, when nothing is kept, and here: no free or malloc pays
+  // for it.
   HeapCounters counters(size_t kept = 0);
   bool forked() const { return forked_.load(std::memory_order_relaxed); }
 

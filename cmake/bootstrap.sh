@@ -1,5 +1,5 @@
 #!/bin/sh
-# From a fresh Debian 12 to a build, the tests or the demo. Safe to repeat; the only set-up there is.
+# From a fresh Debian 12 to a build, the tests or the demo. Safe to repeat; the only set-up.
 set -eu
 
 usage() {
@@ -17,7 +17,7 @@ build_packages="cmake ninja-build g++ pkg-config libjemalloc-dev libhwloc-dev li
   nlohmann-json3-dev catch2 libbenchmark-dev liburing-dev libibverbs-dev"
 # The tests: what looks at the sources and at processes, ...
 test_packages="clang-format strace libcap2-bin util-linux binutils procps man-db python3 bash"
-# ... unmodified programs to run (redis-tools has the server's binary too, and starts no service), ...
+# ... unmodified programs to run (redis-tools has the server's binary, without its service), ...
 test_packages="$test_packages python3.11 libpython3.11-testsuite redis-tools sqlite3 git perl gzip
   diffutils"
 # ... and the allocators that the benchmarks compare with.
@@ -64,7 +64,8 @@ what these packages of Debian hold, and call it again with --no-packages: $(in_o
   $as_root apt-get -q update || refuse "apt-get update failed: see above"
   # env, because sudo drops the environment. No service may start: none of these has one.
   # shellcheck disable=SC2086  # lists of words
-  $as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install $missing ||
+  $as_root env DEBIAN_FRONTEND=noninteractive \
+    apt-get -q -y --no-install-recommends install $missing ||
     refuse "apt-get install failed: see above"
 }
 

@@ -188,7 +188,7 @@ def programs():
            "a million rows, an index, joins, a window function, an integrity check",
            ["/usr/bin/sqlite3", "-batch", ":memory:", ".read script.sql"], {"script.sql": SQL})
     yield ("2. g++: a compilation",
-           "its largest process, cc1plus; most of that is gcc's own collector's, which does not malloc",
+           "its largest process, cc1plus; most of it is gcc's own collector's, without malloc",
            ["/usr/bin/g++", "-std=c++20", "-O2", "-c", "-o", "product", "program.cpp"],
            {"program.cpp": CXX})
 
@@ -198,7 +198,7 @@ def main():
     os.environ["RDMALLOC_LIBRARY"] = str(build / "lib" / "librdmalloc.so")
     os.environ["RDMALLOC_COMMAND"] = str(build / "bin" / "rdmalloc")
     print(OUT.bold("rdmalloc under two programs as the distribution ships them"))
-    print(OUT.faint(f"medians of {TIMES} runs; /proc/PID/status is read in the process's last moment"))
+    print(OUT.faint(f"medians of {TIMES} runs; /proc/PID/status as of the process's last moment"))
     print()
     for title, note, command, files in programs():
         show(title, note, measure(command, files))

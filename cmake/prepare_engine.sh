@@ -41,8 +41,9 @@ rename=
 for symbol in $renamed; do rename="$rename --redefine-sym $symbol=je_$symbol"; done
 # shellcheck disable=SC2086  # a list of words
 objcopy $rename "$work"/jemalloc.*o
-# What operator new throws and catches comes from the program's libstdc++, if it has one.
-objcopy --redefine-sym _ZSt15set_new_handlerPFvvE=rdmalloc_set_new_handler \
+# delete gets what our own operator new gave, so it needs no look at where a pointer is from. What
+# operator new throws and catches comes from the program's libstdc++, if it has one.
+objcopy --redefine-sym free=je_free --redefine-sym _ZSt15set_new_handlerPFvvE=rdmalloc_set_new_handler \
   --redefine-sym _ZSt17__throw_bad_allocv=rdmalloc_throw_bad_alloc \
   --weaken-symbol _ZSt20__throw_system_errori --weaken-symbol _ZTISt9bad_alloc \
   --weaken-symbol __cxa_begin_catch --weaken-symbol __cxa_end_catch \

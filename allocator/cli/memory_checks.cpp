@@ -1,5 +1,4 @@
 // How the kernel manages memory: what is available, huge pages, NUMA, compaction, overcommit.
-#include <filesystem>
 #include <fstream>
 
 #include "allocator/budget.h"
@@ -10,8 +9,6 @@
 
 namespace rdmalloc::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr uint64_t kTooLittle = uint64_t{64} << 20;
 

@@ -103,7 +103,7 @@ std::string find_program(const std::string& name) {
   std::istringstream folders(path != nullptr ? path : "/bin:/usr/bin");
   std::string seen;
   for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
+    std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
     if (is_executable(candidate)) return candidate;
     if (seen.empty() && is_file(candidate)) seen = candidate;
   }

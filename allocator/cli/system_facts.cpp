@@ -31,7 +31,7 @@ std::optional<uint64_t> read_count(const std::string& path) {
 }
 
 std::optional<std::string> read_choice(const std::string& path) {
-  const std::optional<std::string> text = read_text(path);
+  std::optional<std::string> text = read_text(path);
   if (!text) return std::nullopt;
   const size_t open = text->find('[');
   const size_t close = text->find(']');

@@ -1,25 +1,20 @@
 // What arenas keep of the extents they free. Without decay every freed slab and medium object goes
-// down to the extent pool, and programs that free and allocate them pay up to half as much CPU again;
-// with it each arena hoards pages that the others cannot use, and the heap grows by what it already
-// has (bench/README.md has the figures). So arenas keep small extents, as jemalloc does, but
+// down to the extent pool, and programs that free and allocate them pay up to half as much CPU
+// again; with it each arena hoards pages that the others cannot use, and the heap grows by what it
+// already has (bench/README.md has the figures). So arenas keep small extents, as jemalloc does,
+// but
 //  - an extent above kLargestKept goes down at once;
-//  - before the heap grows, every arena gives back all it keeps.
+//  - before the heap grows, every arena gives back all it keeps; but not again at once, for in a
+//    steady state that only carries the same extents to and fro.
 //
-// Runs inside malloc, with no lock of jemalloc held: both are entered from its page allocator's top.
+// Runs inside malloc, with no lock of jemalloc held: both are entered from its page allocator's
+// top.
 #include <sys/types.h>
 
 #include <atomic>
 
 #include "allocator/engine/jemalloc.h"
 #include "allocator/heap.h"
-
-namespace rdmalloc::engine {
-namespace {
-
-constexpr size_t kLargestKept = size_t{128} << 10;
-
-}  // namespace
-}  // namespace rdmalloc::engine
 
 extern "C" {
 
@@ -28,17 +23,53 @@ extern std::atomic<void*> je_arenas[];
 unsigned je_narenas_total_get();
 void je_arena_decay(void* tsdn, void* arena, bool is_background_thread, bool all);
 
-// jemalloc calls this an oversize threshold and has one for all arenas; the option of that name also
-// sends all such requests to one arena, which would make threads wait for each other.
+}  // extern "C"
+
+namespace rdmalloc::engine {
+namespace {
+
+constexpr size_t kLargestKept = size_t{128} << 10;
+
+// Requests that no arena could serve from what it kept: all since the start, and at least so many
+// between two times that the arenas are emptied.
+std::atomic<uint64_t> requests{0};
+std::atomic<uint64_t> emptied_at{0};
+constexpr uint64_t kRequestsBetween = 1024;
+
+bool may_empty() {
+  const uint64_t now = requests.load(std::memory_order_relaxed);
+  uint64_t before = emptied_at.load(std::memory_order_relaxed);
+  return now - before >= kRequestsBetween &&
+         emptied_at.compare_exchange_strong(before, now, std::memory_order_relaxed);
+}
+
+void empty_arenas(void* tsdn) {
+  const unsigned count = je_narenas_total_get();
+  for (unsigned i = 0; i < count; ++i) {
+    if (void* arena = je_arenas[i].load(std::memory_order_acquire)) {
+      je_arena_decay(tsdn, arena, false, true);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rdmalloc::engine
+
+using namespace rdmalloc;
+using namespace rdmalloc::engine;
+
+extern "C" {
+
+// jemalloc calls this an oversize threshold and has one for all arenas; the option of that name
+// also sends all such requests to one arena, which would make threads wait for each other.
 bool __real_je_pac_init(void* tsdn, void* pac, void* base, void* emap, void* edata_cache, void* now,
                         size_t oversize_threshold, ssize_t dirty_decay_ms, ssize_t muzzy_decay_ms,
                         void* stats, void* stats_mutex);
 bool __wrap_je_pac_init(void* tsdn, void* pac, void* base, void* emap, void* edata_cache, void* now,
                         size_t, ssize_t dirty_decay_ms, ssize_t muzzy_decay_ms, void* stats,
                         void* stats_mutex) {
-  return __real_je_pac_init(tsdn, pac, base, emap, edata_cache, now,
-                            rdmalloc::engine::kLargestKept, dirty_decay_ms, muzzy_decay_ms, stats,
-                            stats_mutex);
+  return __real_je_pac_init(tsdn, pac, base, emap, edata_cache, now, kLargestKept, dirty_decay_ms,
+                            muzzy_decay_ms, stats, stats_mutex);
 }
 
 // Called when an arena keeps nothing that fits; `expanded` is an object to grow in place, or null.
@@ -46,13 +77,9 @@ void* __real_je_ecache_alloc_grow(void* tsdn, void* pac, void* ehooks, void* eca
                                   size_t size, size_t alignment, bool zero, bool guarded);
 void* __wrap_je_ecache_alloc_grow(void* tsdn, void* pac, void* ehooks, void* ecache, void* expanded,
                                   size_t size, size_t alignment, bool zero, bool guarded) {
-  if (expanded == nullptr && rdmalloc::heap.must_grow(size, alignment, zero)) {
-    const unsigned count = je_narenas_total_get();
-    for (unsigned i = 0; i < count; ++i) {
-      if (void* arena = je_arenas[i].load(std::memory_order_acquire)) {
-        je_arena_decay(tsdn, arena, false, true);
-      }
-    }
+  requests.fetch_add(1, std::memory_order_relaxed);
+  if (expanded == nullptr && heap.must_grow(size, alignment, zero) && may_empty()) {
+    empty_arenas(tsdn);
   }
   return __real_je_ecache_alloc_grow(tsdn, pac, ehooks, ecache, expanded, size, alignment, zero,
                                      guarded);

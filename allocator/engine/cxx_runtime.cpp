@@ -1,6 +1,6 @@
 // What jemalloc's operator new needs of libstdc++, found only when memory has run out. Linking
-// libstdc++ would cost every C program its start-up time (bench/README.md); a C++ program brings its
-// own copy, perhaps later, by dlopen.
+// libstdc++ would cost every C program its start-up time (bench/README.md); a C++ program brings
+// its own copy, perhaps later, by dlopen.
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -32,7 +32,9 @@ Handler rdmalloc_set_new_handler(Handler handler) {
   using Throw = void (*)();
   const auto raise = reinterpret_cast<Throw>(find("_ZSt17__throw_bad_allocv"));
   if (raise != nullptr) raise();
-  rdmalloc::Message().add("rdmalloc: operator new: out of memory, and no libstdc++ to throw").send();
+  rdmalloc::Message()
+      .add("rdmalloc: operator new: out of memory, and no libstdc++ to throw")
+      .send();
   abort();
 }
 

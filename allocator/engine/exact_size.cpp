@@ -1,13 +1,13 @@
-// Large objects of exact size, to the page. jemalloc rounds every size up to one of four classes per
-// doubling, by up to a quarter; pinned padding is resident padding, and it was the larger half of
-// what never returning memory cost (bench/README.md).
+// Large objects of exact size, to the page. jemalloc rounds every size up to one of four classes
+// per doubling, by up to a quarter; pinned padding is resident padding, and it was the larger half
+// of what never returning memory cost (bench/README.md).
 //
 // An object keeps its size class, and its extent is cut to the pages that were asked for. jemalloc
-// keeps both apart (edata's size and its szind), so everything that manages extents works unchanged.
-// What reads the class and then touches memory up to it must not: copying in realloc (here), junk
-// filling (switched off in config.cpp), malloc_usable_size and its kin (malloc_family.cpp). Thread
-// caches hand an object of one class to any request of that class, so sizes they hold stay as they
-// are; up to kLargestCached the classes are whole pages apart anyway.
+// keeps both apart (edata's size and its szind), so everything that manages extents works
+// unchanged. What reads the class and then touches memory up to it must not: copying in realloc
+// (here), junk filling (switched off in config.cpp), malloc_usable_size and its kin
+// (malloc_family.cpp). Thread caches hand an object of one class to any request of that class, so
+// sizes they hold stay as they are; up to kLargestCached the classes are whole pages apart anyway.
 //
 // The size asked for reaches jemalloc's page allocator through a thread-local.
 #include "allocator/engine/exact_size.h"
@@ -37,8 +37,8 @@ constexpr size_t page_ceil(size_t bytes) {
   return (bytes + os::kPageSize - 1) & ~(os::kPageSize - 1);
 }
 
-// jemalloc's index of the class of a large size: four classes per doubling, from 16 bytes, after one
-// tiny class (its sc.h). is_engine_known() checks it against jemalloc's own table.
+// jemalloc's index of the class of a large size: four classes per doubling, from 16 bytes, after
+// one tiny class (its sc.h). is_engine_known() checks it against jemalloc's own table.
 unsigned class_of(size_t size) {
   const unsigned lg = 63U - static_cast<unsigned>(__builtin_clzl((size << 1) - 1));
   const unsigned group = lg - 6;
@@ -116,8 +116,8 @@ void* __wrap_je_arena_malloc_hard(void* tsdn, void* arena, size_t size, unsigned
   return __real_je_arena_malloc_hard(tsdn, arena, size, size_class, zero);
 }
 
-// Changes a large object in place. jemalloc compares size classes here, so it is shown one above the
-// present one when the extent must grow: pa_expand() above then puts the real figures in.
+// Changes a large object in place. jemalloc compares size classes here, so it is shown one above
+// the present one when the extent must grow: pa_expand() above then puts the real figures in.
 bool __real_je_large_ralloc_no_move(void* tsdn, void* edata, size_t least, size_t most, bool zero);
 bool __wrap_je_large_ralloc_no_move(void* tsdn, void* edata, size_t least, size_t most, bool zero) {
   if (request.bytes != 0) {
@@ -172,6 +172,10 @@ void* __real_je_arena_ralloc(void* tsdn, void* arena, void* pointer, size_t old_
                              size_t alignment, bool zero, void* tcache, void* hook_args);
 void* __wrap_je_arena_ralloc(void* tsdn, void* arena, void* pointer, size_t old_class, size_t size,
                              size_t alignment, bool zero, void* tcache, void* hook_args) {
+  if (size <= kLargestCached) {  // by far the most; a jump, with no frame of ours
+    return __real_je_arena_ralloc(tsdn, arena, pointer, old_class, size, alignment, zero, tcache,
+                                  hook_args);
+  }
   if (!is_exact(old_class) || !is_exact(size)) {
     ExactRequest exact(size);
     return __real_je_arena_ralloc(tsdn, arena, pointer, old_class, size, alignment, zero, tcache,
@@ -183,10 +187,10 @@ void* __wrap_je_arena_ralloc(void* tsdn, void* arena, void* pointer, size_t old_
   }
   const unsigned size_class = class_of(size);
   ExactRequest exact(size);
-  void* moved = alignment <= kCacheLine
-                    ? __real_je_arena_malloc_hard(tsdn, arena, size, size_class, zero)
-                    : je_arena_palloc(tsdn, arena, je_sz_index2size_tab[size_class], alignment,
-                                      zero, tcache);
+  void* moved =
+      alignment <= kCacheLine
+          ? __real_je_arena_malloc_hard(tsdn, arena, size, size_class, zero)
+          : je_arena_palloc(tsdn, arena, je_sz_index2size_tab[size_class], alignment, zero, tcache);
   if (moved == nullptr) return nullptr;
   memcpy(moved, pointer, extent_size(pointer));  // smaller than the new one, or it had not to move
   je_large_dalloc(tsdn, edata);

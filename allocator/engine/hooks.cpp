@@ -32,8 +32,8 @@ void start_once() {
 void* allocate(void* new_addr, size_t size, size_t alignment, bool* zero, bool* commit) {
   start_once();
   if (heap.window().size() == 0) {
-    // Not even the smallest window could be reserved. The first extent must not be refused: jemalloc
-    // would crash. So this process runs without us.
+    // Not even the smallest window could be reserved. The first extent must not be refused:
+    // jemalloc would crash. So this process runs without us.
     *zero = true;
     *commit = true;
     return new_addr == nullptr && alignment <= kPage ? os::map_metadata(size) : nullptr;

@@ -1,6 +1,6 @@
-// The names of jemalloc that the engine touches. Public ones were renamed to je_* in our copy of the
-// archive (cmake/prepare_engine.sh) where we export a version of our own; internal ones are taken
-// over by the linker's --wrap. Pointers to jemalloc's own structures stay opaque.
+// The names of jemalloc that the engine touches. Public ones were renamed to je_* in our copy of
+// the archive (cmake/prepare_engine.sh) where we export a version of our own; internal ones are
+// taken over by the linker's --wrap. Pointers to jemalloc's own structures stay opaque.
 //
 // Everything here is fixed to jemalloc 5.3; the build checks the version and every symbol.
 #pragma once

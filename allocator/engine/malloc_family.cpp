@@ -1,6 +1,6 @@
-// The exported malloc functions that differ from jemalloc's: they let foreign pointers go back where
-// they came from, tell exact large sizes, or are missing in jemalloc. malloc, calloc, mallocx and
-// the C++ operators are jemalloc's own code, exported as they are.
+// The exported malloc functions that differ from jemalloc's: they let foreign pointers go back
+// where they came from, tell exact large sizes, or are missing in jemalloc. malloc, calloc, mallocx
+// and the C++ operators are jemalloc's own code, exported as they are.
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
@@ -19,16 +19,17 @@ namespace {
 
 bool is_ours(const void* pointer) { return heap.contains(pointer); }
 
-// A class size is an upper bound: above kLargestCached the extent has the pages that were asked for.
+// A class size is an upper bound: above kLargestCached the extent has the pages that were asked
+// for.
 size_t usable(const void* pointer, size_t class_size) {
   if (class_size <= kLargestCached) return class_size;
   const size_t extent = extent_size(pointer);
   return extent < class_size ? extent : class_size;
 }
 
-// Of the aligned functions. jemalloc may allocate for itself inside such a call, and must not be given
-// the size that the call is about: its thread cache in a thread's first call, a profile's tables in
-// any. 0 leaves sizes as jemalloc has them.
+// Of the aligned functions. jemalloc may allocate for itself inside such a call, and must not be
+// given the size that the call is about: its thread cache in a thread's first call, a profile's
+// tables in any. 0 leaves sizes as jemalloc has them.
 size_t exact_when_aligned(size_t size) {
   [[gnu::tls_model("initial-exec")]] static thread_local bool has_cache = false;
   if (size <= kLargestCached || je_opt_prof) return 0;
@@ -55,7 +56,8 @@ EXPORT void free(void* pointer) noexcept {
 }
 
 EXPORT void* realloc(void* pointer, size_t size) noexcept {
-  if (pointer != nullptr && !is_ours(pointer)) [[unlikely]] return realloc_foreign(pointer, size);
+  if (pointer != nullptr && !is_ours(pointer)) [[unlikely]]
+    return realloc_foreign(pointer, size);
   return je_realloc(pointer, size);
 }
 
@@ -69,7 +71,8 @@ EXPORT void* reallocarray(void* pointer, size_t count, size_t size) noexcept {
 }
 
 EXPORT size_t malloc_usable_size(void* pointer) noexcept {
-  if (!is_ours(pointer)) [[unlikely]] return foreign_usable_size(pointer);
+  if (!is_ours(pointer)) [[unlikely]]
+    return foreign_usable_size(pointer);
   return usable(pointer, je_malloc_usable_size(pointer));
 }
 
@@ -81,7 +84,8 @@ EXPORT size_t sallocx(const void* pointer, int flags) noexcept {
 // exact extent that would read the neighbour's bytes, or beyond the region's end.
 EXPORT void* rallocx(void* pointer, size_t size, int flags) noexcept {
   const size_t misaligned = reinterpret_cast<uintptr_t>(pointer) & alignment_mask(flags);
-  if (misaligned == 0) [[likely]] return je_rallocx(pointer, size, flags);
+  if (misaligned == 0) [[likely]]
+    return je_rallocx(pointer, size, flags);
   const size_t class_size = je_sallocx(pointer, 0);
   const size_t old_size = usable(pointer, class_size);
   if (old_size == class_size) return je_rallocx(pointer, size, flags);

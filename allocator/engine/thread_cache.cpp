@@ -1,6 +1,6 @@
-// A thread's first call makes its cache, from an extent like any other. jemalloc takes no notice when
-// that extent is refused, and the thread's next step is into a cache that is not there: a crash where
-// malloc should say ENOMEM. Here such a thread goes on without a cache.
+// A thread's first call makes its cache, from an extent like any other. jemalloc takes no notice
+// when that extent is refused, and the thread's next step is into a cache that is not there: a
+// crash where malloc should say ENOMEM. Here such a thread goes on without a cache.
 #include "allocator/engine/thread_cache.h"
 
 #include "allocator/engine/jemalloc.h"

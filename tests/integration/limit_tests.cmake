@@ -10,7 +10,8 @@ endfunction()
 
 foreach(memlock 0 64 8192)
   rdm_limit("an ordinary user with ${memlock} KiB of memlock gets all it asks for, and is told once"
-    LIMITS --user --memlock ${memlock} --lines 1 "${said}" --only-lines 1 HOARD 64 64 all LABELS root)
+    LIMITS --user --memlock ${memlock} --lines 1 "${said}" --only-lines 1 HOARD 64 64 all
+    LABELS root)
 endforeach()
 rdm_limit("memlock is used to the last page when no headroom is asked for"
   LIMITS --user --memlock 8192 RDMALLOC_HEADROOM=0 --lines 1 "${said}" HOARD 64 3 all LABELS root)

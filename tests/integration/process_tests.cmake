@@ -42,4 +42,4 @@ rdm_case("a process that holds a gigabyte exits without delay"
   PROGRAM hygiene ARGUMENTS exit)
 rdm_test("the library exports what it says and needs no libstdc++"
   COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/exports.sh $<TARGET_FILE:rdmalloc>
-          ${PROJECT_SOURCE_DIR}/allocator/exports.map)
+          ${CMAKE_CURRENT_SOURCE_DIR}/../../allocator/exports.map)

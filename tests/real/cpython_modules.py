@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """CPython's own tests, every object from malloc: the outcome of each is the one without rdmalloc.
 
-    cpython_modules.py MODULE...
+    cpython_modules.py SECONDS MODULE...
+
+SECONDS: how long each of the runs may last.
 """
 
 import os
@@ -35,11 +37,11 @@ def modules_of(differing):
 
 
 def cpython(folder):
-    modules = sys.argv[1:]
+    seconds, modules = int(sys.argv[1]), sys.argv[2:]
     if not os.path.exists("/usr/lib/python3.11/test/test_list.py"):
         skip("CPython's tests are not installed (libpython3.11-testsuite)")
     # PYTHONMALLOC: objects come from malloc one by one, not from pymalloc's arenas.
-    options = {"environment": {"PYTHONMALLOC": "malloc"}, "seconds": 900}
+    options = {"environment": {"PYTHONMALLOC": "malloc"}, "seconds": seconds}
     plain, other = run_both(command(modules), folder, **options)
     before, after = outcomes(plain), outcomes(other)
     print(f"  {len(before)} tests; without {len(bad(before))} fail, with {len(bad(after))}")

@@ -18,7 +18,8 @@ i=0
       $((1700000000 + i * 60))
     printf 'data 7\nmessage\n'
     [ $i -eq 1 ] || printf 'from :%d\n' $((i - 1))
-    printf 'M 100644 inline dir%d/file%d.txt\ndata %d\n%s\n' $((i % 20)) $((i % 300)) ${#text} "$text"
+    printf 'M 100644 inline dir%d/file%d.txt\n' $((i % 20)) $((i % 300))
+    printf 'data %d\n%s\n' ${#text} "$text"
   done
 } | git fast-import --quiet
 git reset -q --hard

@@ -11,7 +11,7 @@ from side_by_side import check, check_books, fail, need, test, Run
 SERVER_OPTIONS = ["--port", "0", "--unixsocket", "socket", "--dir", ".", "--save", "",
                   "--appendonly", "no", "--daemonize", "no", "--enable-debug-command", "local",
                   "--dbfilename", "dump.rdb", "--loglevel", "warning"]
-# One binary, which looks at the name it is called by; and this one is in a package without a service.
+# The one binary looks at the name it is called by; under this name it comes without a service.
 BINARY = need("redis-check-rdb")
 FILL = r"""
 for i = 1, 20000 do
@@ -85,7 +85,8 @@ class Server:
 def locked_now(server):
     pid = server.info("server")["process_id"]
     status = pathlib.Path(f"/proc/{pid}/status").read_text()
-    return int(next(line for line in status.splitlines() if line.startswith("VmLck")).split()[1]) << 10
+    line = next(line for line in status.splitlines() if line.startswith("VmLck"))
+    return int(line.split()[1]) << 10
 
 
 def exercise(folder, rdmalloc):

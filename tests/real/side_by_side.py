@@ -111,7 +111,7 @@ class Run:
             self.process.wait()
 
     def name_of(self, pid):
-        return f"{self.processes[pid]['name']} ({pid})" if pid in self.processes else f"process {pid}"
+        return f"{self.processes[pid]['name'] if pid in self.processes else 'process'} {pid}"
 
 
 def check_books(run, *, least_held=0):

@@ -130,6 +130,15 @@ TEST_CASE_METHOD(Fixture, "a control group smaller than the machine is its memor
   CHECK(budget.memory_cap() == static_cast<uint64_t>(kGiB) * 95 / 100);
 }
 
+TEST_CASE_METHOD(Fixture,
+                 "of a small control group the memory cap leaves room for the process itself") {
+  const auto [group, expected] =
+      GENERATE(table<size_t, size_t>({{64 * kMiB, 56 * kMiB}, {8 * kMiB, 4 * kMiB}}));
+  fake::machine().cgroup = group;
+  boot({"MEMORY_CAP=100%"});
+  CHECK(budget.memory_cap() == expected);
+}
+
 TEST_CASE_METHOD(Fixture, "limits that are no page multiple are rounded down") {
   memlock(70000);
   boot({"HEADROOM=0"});

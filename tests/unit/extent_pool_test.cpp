@@ -137,6 +137,15 @@ TEST_CASE_METHOD(Fixture, "an extent large enough but too badly aligned is passe
   CHECK(pool.validate());
 }
 
+TEST_CASE_METHOD(Fixture, "has() is true of what take() would give") {
+  REQUIRE(ok(pool.give(at(1), 4 * kPage)));
+  CHECK(pool.has(4 * kPage, kPage));
+  CHECK_FALSE(pool.has(5 * kPage, kPage));
+  CHECK_FALSE(pool.has(2 * kPage, 4 * kPage));
+  CHECK(pool.free_bytes() == 4 * kPage);
+  CHECK(pool.take(4 * kPage, kPage) == at(1));
+}
+
 TEST_CASE_METHOD(Fixture, "an exact range is taken only when all of it is free") {
   REQUIRE(ok(pool.give(at(4), 4 * kPage)));
   CHECK_FALSE(pool.take_at(at(3), 2 * kPage));

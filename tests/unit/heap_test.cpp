@@ -221,6 +221,16 @@ TEST_CASE("when others use up the memlock limit the heap goes on without pins") 
   CHECK(tested.unsound().empty());
 }
 
+TEST_CASE("once the kernel refused to lock, it is not asked again") {
+  TestHeap tested;
+  tested.boot();
+  fake::fail_from(Call::kLock, 1, Status::kOutOfBudget);
+  for (int i = 0; i < 64; ++i) REQUIRE(tested.take(64 * kKiB) != nullptr);
+  CHECK(fake::calls(Call::kLock) == 1);
+  CHECK(tested->budget().limited_by() == LimitedBy::kMemlock);
+  CHECK(tested.unsound().empty());
+}
+
 TEST_CASE("a window with less than a step left gives what is needed") {
   TestHeap tested({"WINDOW=64M"});
   tested.boot();
@@ -330,6 +340,30 @@ TEST_CASE("one node, or placement switched off, binds nothing") {
   CHECK(tested.region_of(tested.take(kPage)).node == 0);
   fake::set_node(0);
   CHECK(fake::calls(Call::kPreferNode) == 0);
+}
+
+TEST_CASE("the heap must grow for what no free extent holds, and only for that") {
+  TestHeap tested({"SPARSE_FROM=1M"});
+  tested.boot();
+  CHECK(tested->must_grow(kPage, kPage, false));
+  void* got = tested.take(64 * kKiB);
+  CHECK_FALSE(tested->must_grow(64 * kKiB, kPage, true));
+  CHECK(tested->must_grow(64 * kKiB + kPage, kPage, false));
+  CHECK(tested->must_grow(kPage, kGiB, false));
+  CHECK_FALSE(tested->must_grow(kMiB, kPage, true));  // sparse memory is no growth of this kind
+  REQUIRE(tested.give(got, 64 * kKiB));
+  CHECK_FALSE(tested->must_grow(128 * kKiB, kPage, false));
+  CHECK(tested->regions().size() == 1);
+}
+
+TEST_CASE("what arenas keep counts as free, and the peak is of what is live") {
+  TestHeap tested;
+  tested.boot();
+  REQUIRE(tested.take(kMiB) != nullptr);
+  const HeapCounters now = tested->counters(256 * kKiB);
+  CHECK(now.live == kMiB - 256 * kKiB);
+  CHECK(now.peak_live == kMiB);
+  CHECK(tested->counters(2 * kMiB).live == 0);
 }
 
 TEST_CASE("the counters follow what happens") {
