@@ -41,9 +41,13 @@ void Budget::boot(const Options& options) {
   const uint64_t group = os::cgroup_limit();
   memory_ = group < total ? group : total;
   memlock_ = os::lock_limit().effective();
-  memory_cap_ = resolve(options.amount(OptionId::memory_cap));
-  const uint64_t reserve = memory_ / 2 < kProcessReserve ? memory_ / 2 : kProcessReserve;
-  if (memory_cap_ > less(memory_, reserve)) memory_cap_ = less(memory_, reserve);
+  const Amount memory_cap = options.amount(OptionId::memory_cap);
+  memory_cap_ = resolve(memory_cap);
+  const uint64_t kept = memory_ / 2 < kProcessReserve ? memory_ / 2 : kProcessReserve;
+  // Who asks for bytes gets them.
+  if (memory_cap.unit != Amount::Unit::kBytes && memory_cap_ > less(memory_, kept)) {
+    memory_cap_ = less(memory_, kept);
+  }
   strict_ = options.on(OptionId::strict);
 
   const uint64_t cap = resolve(options.amount(OptionId::cap));
@@ -53,13 +57,18 @@ void Budget::boot(const Options& options) {
   }
   const bool by_memlock = lockable < cap;
   pin_limit_ = page_floor(by_memlock ? lockable : cap);
-  limited_by_ = by_memlock ? LimitedBy::kMemlock : LimitedBy::kCap;
+  pin_limited_by_ = by_memlock ? LimitedBy::kMemlock : LimitedBy::kCap;
+  limited_by_ = pin_limited_by_;
+}
+
+uint64_t Budget::reserve() const {
+  const uint64_t share = memory_ / kReserveShare;
+  return share > kLeastReserve ? share : kLeastReserve;
 }
 
 uint64_t Budget::room_to_populate(size_t want) const {
   if (held() + want <= kUncheckedBytes) return want;
-  const uint64_t share = memory_ / kReserveShare;
-  return less(os::available_memory(), share > kLeastReserve ? share : kLeastReserve);
+  return less(os::available_memory(), reserve());
 }
 
 Grant Budget::ask(size_t need, size_t want) {
@@ -70,7 +79,7 @@ Grant Budget::ask(size_t need, size_t want) {
   if (room >= need) {
     const uint64_t populatable = room_to_populate(want < room ? want : room);
     if (populatable < room) room = populatable;
-    if (room < need) limited_by_ = LimitedBy::kAvailable;
+    limited_by_ = room < need ? LimitedBy::kAvailable : pin_limited_by_;
   }
   if (room >= need) return {page_floor(want < room ? want : room), RegionKind::kPinned};
   if (strict_) return {};
@@ -78,7 +87,11 @@ Grant Budget::ask(size_t need, size_t want) {
 }
 
 Grant Budget::ask_unpinned(RegionKind kind, size_t need, size_t want) const {
-  const uint64_t left = less(memory_cap_, held());
+  uint64_t left = less(memory_cap_, held());
+  if (kind == RegionKind::kOverflow && held() + need > kUncheckedBytes) {
+    const uint64_t room = less(os::cgroup_room(), reserve());
+    if (room < left) left = room;
+  }
   if (left < need) return {};
   return {page_floor(want < left ? want : left), kind};
 }
@@ -101,6 +114,7 @@ void Budget::charge(RegionKind kind, size_t bytes) {
 
 void Budget::note_refusal() {
   pin_limit_ = pinned();
+  pin_limited_by_ = LimitedBy::kMemlock;
   limited_by_ = LimitedBy::kMemlock;
 }
 

@@ -38,7 +38,8 @@ class Budget {
   // it can, shrinking to `need`; else overflow, unless strict; nothing above the memory cap.
   Grant ask(size_t need, size_t want);
 
-  // Asks for memory that is not populated when acquired; only the memory cap limits it.
+  // Asks for memory that is not populated when acquired. The memory cap limits it, and overflow
+  // also what the control group has left: its limit is enforced by killing, whoever uses it up.
   Grant ask_unpinned(RegionKind kind, size_t need, size_t want) const;
 
   void charge(RegionKind kind, size_t bytes);
@@ -62,12 +63,14 @@ class Budget {
 
  private:
   uint64_t room_to_populate(size_t want) const;
+  uint64_t reserve() const;
 
   uint64_t memory_ = 0;      // RAM, or the control group's limit
   uint64_t memlock_ = 0;     // RLIMIT_MEMLOCK, or no limit with CAP_IPC_LOCK
   uint64_t memory_cap_ = 0;  // most that is held
   bool strict_ = false;
-  std::atomic<uint64_t> pin_limit_{0};  // most that is pinned
+  std::atomic<uint64_t> pin_limit_{0};          // most that is pinned
+  LimitedBy pin_limited_by_ = LimitedBy::kCap;  // where pin_limit_ comes from
   std::atomic<LimitedBy> limited_by_{LimitedBy::kCap};
   std::atomic<size_t> held_{0};
   std::atomic<size_t> pinned_{0};

@@ -18,6 +18,8 @@ constexpr size_t kEarlyShare = 4;
 constexpr size_t kLargestEarlyStep = size_t{4} << 20;
 constexpr size_t kShare = 10;
 
+constexpr size_t kFewGranules = 512;
+
 constexpr size_t page_ceil(size_t bytes) {
   return (bytes + os::kPageSize - 1) & ~(os::kPageSize - 1);
 }
@@ -62,6 +64,10 @@ size_t Heap::next_step() const {
   if (step > kLargestEarlyStep) step = kLargestEarlyStep;
   if (step < held / kShare) step = held / kShare;
   if (step < kFirstStep) step = kFirstStep;
+  // In a window that RLIMIT_AS made small, regions below a granule would use it up.
+  if (window_.granules() < kFewGranules && step < Window::kGranule) {
+    step = Window::kGranule - os::kPageSize;
+  }
   if (step > kLargestStep) step = kLargestStep;
   return page_ceil(step);
 }

@@ -31,7 +31,6 @@ struct HeapCounters {
   size_t free_extents = 0;
   size_t largest_free = 0;
   uint64_t acquire_ns = 0;
-  uint64_t populated = 0;
   size_t metadata = 0;
 };
 
@@ -67,8 +66,8 @@ class Heap {
   const RegionTable& regions() const { return regions_; }
   const Budget& budget() const { return budget_; }
   // `kept`: bytes of extents that arenas keep though nothing in them is live. The peak of what is
-  // live is taken whenever the heap grows, when nothing is kept, and here: no free or malloc pays
-  // for it.
+  // live is taken when the heap grows, kept extents counted, and here, without: no malloc or free
+  // pays for it.
   HeapCounters counters(size_t kept = 0);
   bool forked() const { return forked_.load(std::memory_order_relaxed); }
 

@@ -14,9 +14,13 @@ class NodeStore {
  public:
   // Null when no memory can be mapped.
   Node* get() {
-    if (free_ == nullptr && !refill()) return nullptr;
     Slot* slot = free_;
-    free_ = slot->next;
+    if (slot != nullptr) {
+      free_ = slot->next;
+    } else {
+      if (fresh_ == fresh_end_ && !refill()) return nullptr;
+      slot = fresh_++;
+    }
     return new (slot->storage) Node;
   }
 
@@ -37,18 +41,17 @@ class NodeStore {
   static constexpr size_t kChunk = size_t{64} << 10;
 
   bool refill() {
-    auto* slots = static_cast<Slot*>(os::map_metadata(kChunk));
-    if (slots == nullptr) return false;
-    mapped_bytes_ += kChunk;
-    // Lowest address first, so that few records stay on few pages.
-    for (size_t i = kChunk / sizeof(Slot); i-- > 0;) {
-      slots[i].next = free_;
-      free_ = &slots[i];
-    }
-    return true;
+    fresh_ = static_cast<Slot*>(os::map_metadata(kChunk));
+    fresh_end_ = fresh_ == nullptr ? nullptr : fresh_ + kChunk / sizeof(Slot);
+    if (fresh_ != nullptr) mapped_bytes_ += kChunk;
+    return fresh_ != nullptr;
   }
 
   Slot* free_ = nullptr;
+  // Records of the newest chunk that were never given out: not linked, so that their pages are not
+  // touched before they are needed.
+  Slot* fresh_ = nullptr;
+  Slot* fresh_end_ = nullptr;
   size_t mapped_bytes_ = 0;
 };
 

@@ -6,7 +6,8 @@ namespace rdmalloc {
 
 Status RegionTable::boot() {
   const size_t index_bytes = window_->granules() * sizeof *by_granule_;
-  const size_t region_bytes = kMaxRegions * sizeof(Region);
+  capacity_ = window_->granules() < kMaxRegions ? window_->granules() : kMaxRegions;
+  const size_t region_bytes = capacity_ * sizeof(Region);
   auto* memory = static_cast<unsigned char*>(os::map_metadata(region_bytes + index_bytes));
   if (memory == nullptr) return Status::kNoMemory;
   regions_ = reinterpret_cast<Region*>(memory);

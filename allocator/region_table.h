@@ -26,7 +26,7 @@ class RegionTable {
   Status boot();
 
   // The arrays have room for one more region: ask before acquiring memory for it.
-  bool has_room() const { return size() < kMaxRegions; }
+  bool has_room() const { return size() < capacity_; }
 
   Region* add(const Region& region);
 
@@ -47,6 +47,7 @@ class RegionTable {
   const Window* const window_;
   Region* regions_ = nullptr;
   std::atomic<uint16_t>* by_granule_ = nullptr;  // index + 1; 0: none
+  size_t capacity_ = 0;                          // each region starts a granule of its own
   std::atomic<size_t> size_{0};
   size_t metadata_bytes_ = 0;
 };

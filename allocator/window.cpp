@@ -6,15 +6,19 @@
 namespace rdmalloc {
 namespace {
 
+constexpr uint64_t kScarce = uint64_t{256} << 20;
+
 constexpr size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 }  // namespace
 
 Status Window::reserve(size_t wanted) {
-  // Under RLIMIT_AS the rest of the process needs address space too: stacks, libraries, files.
+  // Under RLIMIT_AS the rest of the process needs address space too: stacks, libraries, files, and
+  // jemalloc's metadata, 2 MiB or more at a time.
   const uint64_t left = os::address_space_left();
+  const uint64_t share = left < kScarce ? left / 2 : left / 4 * 3;
   size_t bytes = wanted;
-  if (left != os::kNoLimit && left / 4 * 3 < bytes) bytes = left / 4 * 3;
+  if (left != os::kNoLimit && share < bytes) bytes = share;
   bytes = bytes / kGranule * kGranule;
   while (bytes >= kSmallest) {
     if (void* base = os::reserve(bytes, kGranule)) {

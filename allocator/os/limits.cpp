@@ -162,18 +162,24 @@ uint64_t cgroup_limit() {
   return smallest;
 }
 
-uint64_t available_memory() {
-  const KeepErrno keep;
-  uint64_t left = meminfo("MemAvailable:");
-  if (left == 0) left = kNoLimit;
+uint64_t cgroup_room() {
+  KeepErrno keep;
+  uint64_t least = kNoLimit;
   CgroupPath path;
-  if (!path.found()) return left;
+  if (!path.found()) return least;
   path.for_each_level([&](uint64_t limit, uint64_t used, uint64_t reclaimable) {
     const uint64_t kept = used > reclaimable ? used - reclaimable : 0;
     const uint64_t room = limit > kept ? limit - kept : 0;
-    if (room < left) left = room;
+    if (room < least) least = room;
   });
-  return left;
+  return least;
+}
+
+uint64_t available_memory() {
+  KeepErrno keep;
+  const uint64_t free = meminfo("MemAvailable:");
+  const uint64_t room = cgroup_room();
+  return free != 0 && free < room ? free : room;
 }
 
 }  // namespace rdmalloc::os

@@ -27,6 +27,9 @@ uint64_t total_memory();
 // The smallest memory limit of the control groups above this process, v1 or v2.
 uint64_t cgroup_limit();
 
+// What is left under the control groups' limits, not counting file cache that can be dropped.
+uint64_t cgroup_room();
+
 // What can be populated now without an OOM kill: the machine's available memory, and what is left
 // under the control group's limit, whichever is smaller.
 uint64_t available_memory();

@@ -59,7 +59,8 @@ RDM_API int rdm_region_get(size_t index, rdm_region *out);
  * the names: bytes, ns (nanoseconds), else a count. peak: the highest since the process started. */
 #define RDM_STATS_LIST(X)                                                                         \
   X(live_bytes, "in extents that hold live objects, their slack included")                        \
-  X(peak_live_bytes, "highest live_bytes, looked at when the heap grows and when asked")           \
+  X(peak_live_bytes, "highest live_bytes, looked at when the heap grows and when asked; what "     \
+                     "arenas keep for reuse counts there")                                        \
   X(allocated_bytes, "in live objects, as jemalloc counts them")                                  \
   X(held_bytes, "in regions, live or free; never shrinks")                                        \
   X(peak_held_bytes, "highest held_bytes")                                                        \

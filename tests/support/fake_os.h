@@ -40,6 +40,7 @@ struct Machine {
   uint64_t total = uint64_t{1} << 40;
   uint64_t cgroup = os::kNoLimit;
   uint64_t available = uint64_t{1} << 40;
+  uint64_t cgroup_room = UINT64_MAX;
   uint64_t largest_reservation = UINT64_MAX;  // bytes; more is refused
   uint64_t huge_pages = 0;                    // in the hugetlb pool
   bool makes_huge = true;                     // transparent huge pages come when asked for

@@ -185,6 +185,27 @@ TEST_CASE_METHOD(Fixture, "what is not available is not populated") {
   CHECK(is(budget.ask(kPage, 2 * kGiB), RegionKind::kPinned, kGiB - 16 * kGiB / 64));
 }
 
+TEST_CASE_METHOD(Fixture, "what makes memory available again lets it be pinned again") {
+  fake::machine().available = 0;
+  boot({"CAP=8G"});
+  CHECK(budget.ask(kGiB, kGiB).kind == RegionKind::kOverflow);
+  fake::machine().available = 16 * kGiB;
+  CHECK(budget.ask(kGiB, kGiB).kind == RegionKind::kPinned);
+  CHECK(budget.limited_by() == LimitedBy::kCap);
+}
+
+TEST_CASE_METHOD(Fixture, "overflow ends where the control group's room does") {
+  fake::machine().cgroup_room = kGiB;
+  boot({"CAP=0"});
+  CHECK(is(budget.ask(kPage, 2 * kGiB), RegionKind::kOverflow, kGiB - 16 * kGiB / 64));
+  CHECK(budget.ask(kGiB, kGiB).bytes == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "a memory cap in bytes may exceed the memory") {
+  boot({"MEMORY_CAP=1T"});
+  CHECK(budget.memory_cap() == size_t{1} << 40);
+}
+
 TEST_CASE_METHOD(Fixture, "a small heap does not look at what is available") {
   fake::machine().available = 0;
   boot();

@@ -95,9 +95,15 @@ TEST_CASE_METHOD(Fixture, "the window is halved until the kernel grants it") {
 }
 
 TEST_CASE_METHOD(Fixture, "the window leaves a quarter of RLIMIT_AS to the process") {
+  fake::machine().address_space_left = 400 * kGranule;
+  REQUIRE(ok(window.reserve(size_t{1} << 40)));
+  CHECK(window.size() == 300 * kGranule);
+}
+
+TEST_CASE_METHOD(Fixture, "the window leaves half of a small RLIMIT_AS to the process") {
   fake::machine().address_space_left = 100 * kGranule;
   REQUIRE(ok(window.reserve(size_t{1} << 40)));
-  CHECK(window.size() == 75 * kGranule);
+  CHECK(window.size() == 50 * kGranule);
 }
 
 TEST_CASE_METHOD(Fixture, "no window smaller than the smallest is reserved") {
