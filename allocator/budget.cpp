@@ -88,7 +88,7 @@ Grant Budget::ask(size_t need, size_t want) {
 
 Grant Budget::ask_unpinned(RegionKind kind, size_t need, size_t want) const {
   uint64_t left = less(memory_cap_, held());
-  if (kind == RegionKind::kOverflow && held() + need > kUncheckedBytes) {
+  if (kind == RegionKind::kOverflow && held() + want > kUncheckedBytes) {
     const uint64_t room = less(os::cgroup_room(), reserve());
     if (room < left) left = room;
   }

@@ -78,9 +78,13 @@ void* __real_je_ecache_alloc_grow(void* tsdn, void* pac, void* ehooks, void* eca
 void* __wrap_je_ecache_alloc_grow(void* tsdn, void* pac, void* ehooks, void* ecache, void* expanded,
                                   size_t size, size_t alignment, bool zero, bool guarded) {
   requests.fetch_add(1, std::memory_order_relaxed);
-  if (expanded == nullptr && heap.must_grow(size, alignment, zero) && may_empty()) {
-    empty_arenas(tsdn);
-  }
+  const bool in_place = expanded != nullptr;
+  if (!in_place && heap.must_grow(size, alignment, zero) && may_empty()) empty_arenas(tsdn);
+  void* extent = __real_je_ecache_alloc_grow(tsdn, pac, ehooks, ecache, expanded, size, alignment,
+                                             zero, guarded);
+  if (extent != nullptr || in_place) return extent;
+  // No more memory may be held: the last resort is what the arenas keep.
+  empty_arenas(tsdn);
   return __real_je_ecache_alloc_grow(tsdn, pac, ehooks, ecache, expanded, size, alignment, zero,
                                      guarded);
 }
