@@ -155,7 +155,10 @@ Heap::Taken Heap::grow(size_t size, size_t alignment, int node) {
   const size_t need = with_room_to_align(size, alignment);
   const size_t step = next_step();
   const bool hugetlb = options_.choice(OptionId::huge) == kHugeHugetlb;
-  size_t want = need > step ? need : step;
+  // With a step to spare: a region of exactly what is needed leaves no room for what is needed
+  // next, and an object that grows by realloc would leave one behind at every size.
+  size_t want = need < kFirstStep ? step : need + step;
+  if (want > kLargestStep) want = need > kLargestStep ? need : kLargestStep;
   if (hugetlb && want >= os::kHugePageSize) want = huge_floor(want + os::kHugePageSize - 1);
   Grant grant = budget_.ask(need, want);
   if (hugetlb && huge_floor(grant.bytes) >= need) grant.bytes = huge_floor(grant.bytes);

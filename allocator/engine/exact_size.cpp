@@ -166,16 +166,17 @@ InPlace resize_in_place(void* tsdn, void* pointer, size_t old_class, size_t size
 }  // namespace
 }  // namespace rdmalloc::engine
 
-extern "C" {
+extern "C" void* __real_je_arena_ralloc(void* tsdn, void* arena, void* pointer, size_t old_class,
+                                        size_t size, size_t alignment, bool zero, void* tcache,
+                                        void* hook_args);
 
-void* __real_je_arena_ralloc(void* tsdn, void* arena, void* pointer, size_t old_class, size_t size,
-                             size_t alignment, bool zero, void* tcache, void* hook_args);
-void* __wrap_je_arena_ralloc(void* tsdn, void* arena, void* pointer, size_t old_class, size_t size,
-                             size_t alignment, bool zero, void* tcache, void* hook_args) {
-  if (size <= kLargestCached) {  // by far the most; a jump, with no frame of ours
-    return __real_je_arena_ralloc(tsdn, arena, pointer, old_class, size, alignment, zero, tcache,
-                                  hook_args);
-  }
+namespace rdmalloc::engine {
+namespace {
+
+// Kept out of line: what small objects go through must need no frame.
+[[gnu::noinline]] void* reallocate_large(void* tsdn, void* arena, void* pointer, size_t old_class,
+                                         size_t size, size_t alignment, bool zero, void* tcache,
+                                         void* hook_args) {
   if (!is_exact(old_class) || !is_exact(size)) {
     ExactRequest exact(size);
     return __real_je_arena_ralloc(tsdn, arena, pointer, old_class, size, alignment, zero, tcache,
@@ -195,6 +196,21 @@ void* __wrap_je_arena_ralloc(void* tsdn, void* arena, void* pointer, size_t old_
   memcpy(moved, pointer, extent_size(pointer));  // smaller than the new one, or it had not to move
   je_large_dalloc(tsdn, edata);
   return moved;
+}
+
+}  // namespace
+}  // namespace rdmalloc::engine
+
+extern "C" {
+
+void* __wrap_je_arena_ralloc(void* tsdn, void* arena, void* pointer, size_t old_class, size_t size,
+                             size_t alignment, bool zero, void* tcache, void* hook_args) {
+  if (size <= kLargestCached) {
+    return __real_je_arena_ralloc(tsdn, arena, pointer, old_class, size, alignment, zero, tcache,
+                                  hook_args);
+  }
+  return reallocate_large(tsdn, arena, pointer, old_class, size, alignment, zero, tcache,
+                          hook_args);
 }
 
 // Reached from xallocx alone. False means done, as everywhere in jemalloc.

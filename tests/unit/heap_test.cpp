@@ -47,7 +47,16 @@ TEST_CASE("a heap of 16 GiB grown in steps of 1 MiB has fewer than 100 regions")
   CHECK(tested.unsound().empty());
 }
 
-TEST_CASE("a request larger than the step gets a region of its own size") {
+TEST_CASE("a request larger than the step gets a region with a step to spare") {
+  TestHeap tested;
+  tested.boot();
+  REQUIRE(tested.take(3 * kMiB) != nullptr);
+  CHECK(tested.last_region().length == 3 * kMiB + 128 * kKiB);
+  REQUIRE(tested.take(kMiB / 2) != nullptr);
+  CHECK(tested->regions().size() == 2);
+}
+
+TEST_CASE("a request larger than the largest step gets a region of its own size") {
   TestHeap tested;
   tested.boot();
   REQUIRE(tested.take(3 * kGiB) != nullptr);
@@ -160,7 +169,8 @@ TEST_CASE("sparse memory that cannot be discarded is zeroed by hand") {
 TEST_CASE("foreign memory is refused, and so is what reaches beyond a region") {
   TestHeap tested;
   tested.boot();
-  auto* got = static_cast<char*>(tested.take(128 * kKiB));
+  auto* got = static_cast<char*>(tested.take(64 * kKiB));
+  REQUIRE(tested.last_region().length == 128 * kKiB);
   int local = 0;
   CHECK_FALSE(tested->release(&local, kPage));
   CHECK_FALSE(tested->release(got + 128 * kKiB, kPage));
