@@ -50,13 +50,16 @@ void Budget::boot(const Options& options) {
   }
   strict_ = options.on(OptionId::strict);
 
-  const uint64_t cap = resolve(options.amount(OptionId::cap));
-  uint64_t lockable = memlock_;
-  if (memlock_ != os::kNoLimit) {
-    lockable = less(memlock_, resolve(options.amount(OptionId::headroom)));
-  }
-  const bool by_memlock = lockable < cap;
-  pin_limit_ = page_floor(by_memlock ? lockable : cap);
+  cap_ = resolve(options.amount(OptionId::cap));
+  headroom_ = options.amount(OptionId::headroom);
+  set_memlock(memlock_);
+}
+
+void Budget::set_memlock(uint64_t memlock) {
+  memlock_ = memlock;
+  lockable_ = memlock == os::kNoLimit ? memlock : less(memlock, resolve(headroom_));
+  const bool by_memlock = lockable_ < cap_;
+  pin_limit_ = page_floor(by_memlock ? lockable_ : cap_);
   pin_limited_by_ = by_memlock ? LimitedBy::kMemlock : LimitedBy::kCap;
   limited_by_ = pin_limited_by_;
 }
@@ -74,6 +77,7 @@ uint64_t Budget::room_to_populate(size_t want) const {
 Grant Budget::ask(size_t need, size_t want) {
   const uint64_t left_to_hold = less(memory_cap_, held());
   if (left_to_hold < need) return {};
+  if (refused_) look_at_locked();
   uint64_t room = less(pin_limit(), pinned());
   if (room > left_to_hold) room = left_to_hold;
   if (room >= need) {
@@ -112,10 +116,23 @@ void Budget::charge(RegionKind kind, size_t bytes) {
   }
 }
 
-void Budget::note_refusal() {
-  pin_limit_ = pinned();
-  pin_limited_by_ = LimitedBy::kMemlock;
-  limited_by_ = LimitedBy::kMemlock;
+void Budget::note_refusal(size_t bytes) {
+  refused_ = true;
+  // A capability that does not count outside its user namespace.
+  if (memlock_ == os::kNoLimit) set_memlock(os::lock_limit().soft);
+  look_at_locked();
+  refused_for_good_ = less(pin_limit(), pinned()) >= bytes;
+  look_at_locked();
+}
+
+void Budget::look_at_locked() {
+  const uint64_t others = less(os::locked_memory(), pinned());
+  const uint64_t left = less(lockable_, others);
+  const bool by_memlock = left < cap_ || refused_for_good_;
+  pin_limit_ = refused_for_good_ ? 0 : page_floor(left < cap_ ? left : cap_);
+  if (pin_limit() < pinned()) pin_limit_ = pinned();
+  pin_limited_by_ = by_memlock ? LimitedBy::kMemlock : LimitedBy::kCap;
+  limited_by_ = pin_limited_by_;
 }
 
 void Budget::note_fork_child() {

@@ -44,9 +44,10 @@ class Budget {
 
   void charge(RegionKind kind, size_t bytes);
 
-  // The kernel refused to lock what was granted: somebody else uses up the limit. From here on
-  // nothing more is granted than is pinned now.
-  void note_refusal();
+  // The kernel refused to lock what was granted. If somebody else in this process uses up the
+  // limit, each grant looks at what is locked from here on; if that does not explain it, nothing
+  // more is granted than is pinned now.
+  void note_refusal(size_t bytes);
 
   // In the child of a fork: locks are not inherited, the memory is.
   void note_fork_child();
@@ -64,11 +65,18 @@ class Budget {
  private:
   uint64_t room_to_populate(size_t want) const;
   uint64_t reserve() const;
+  void set_memlock(uint64_t memlock);
+  void look_at_locked();
 
   uint64_t memory_ = 0;      // RAM, or the control group's limit
   uint64_t memlock_ = 0;     // RLIMIT_MEMLOCK, or no limit with CAP_IPC_LOCK
   uint64_t memory_cap_ = 0;  // most that is held
+  uint64_t lockable_ = 0;    // memlock_ less the headroom
+  uint64_t cap_ = 0;         // most that is pinned, whatever the kernel allows
+  Amount headroom_;
   bool strict_ = false;
+  bool refused_ = false;
+  bool refused_for_good_ = false;
   std::atomic<uint64_t> pin_limit_{0};          // most that is pinned
   LimitedBy pin_limited_by_ = LimitedBy::kCap;  // where pin_limit_ comes from
   std::atomic<LimitedBy> limited_by_{LimitedBy::kCap};

@@ -26,11 +26,6 @@ constexpr size_t page_ceil(size_t bytes) {
 
 constexpr size_t huge_floor(size_t bytes) { return bytes & ~(os::kHugePageSize - 1); }
 
-// Regions start at a granule; a larger alignment may cost up to itself.
-constexpr size_t with_room_to_align(size_t size, size_t alignment) {
-  return size + (alignment > Window::kGranule ? alignment - Window::kGranule : 0);
-}
-
 uint64_t now_ns() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -52,6 +47,11 @@ void Heap::boot() {
   const size_t wanted = budget_.resolve(options_.amount(OptionId::window));
   const Status reserved = window_.reserve(wanted < Window::kSmallest ? Window::kSmallest : wanted);
   if (ok(reserved) && !ok(regions_.boot())) window_.abandon();
+  if (window_.size() == 0 && options_.on(OptionId::warn)) {
+    Message message;
+    message.add("rdmalloc: no address space for a window (RLIMIT_AS leaves ");
+    message.add_size(os::address_space_left()).add("): memory is neither in it nor pinned").send();
+  }
   several_nodes_ = options_.choice(OptionId::numa) == kNumaLocal && os::has_several_nodes();
   booted_.store(true, std::memory_order_release);
 }
@@ -152,21 +152,20 @@ Heap::Taken Heap::find_extent(void* new_addr, size_t size, size_t alignment, boo
 
 // Under the growth lock.
 Heap::Taken Heap::grow(size_t size, size_t alignment, int node) {
-  const size_t need = with_room_to_align(size, alignment);
   const size_t step = next_step();
   const bool hugetlb = options_.choice(OptionId::huge) == kHugeHugetlb;
   // With a step to spare: a region of exactly what is needed leaves no room for what is needed
   // next, and an object that grows by realloc would leave one behind at every size.
-  size_t want = need < kFirstStep ? step : need + step;
-  if (want > kLargestStep) want = need > kLargestStep ? need : kLargestStep;
+  size_t want = size < kFirstStep ? step : size + step;
+  if (want > kLargestStep) want = size > kLargestStep ? size : kLargestStep;
   if (hugetlb && want >= os::kHugePageSize) want = huge_floor(want + os::kHugePageSize - 1);
-  Grant grant = budget_.ask(need, want);
-  if (hugetlb && huge_floor(grant.bytes) >= need) grant.bytes = huge_floor(grant.bytes);
+  Grant grant = budget_.ask(size, want);
+  if (hugetlb && huge_floor(grant.bytes) >= size) grant.bytes = huge_floor(grant.bytes);
   if (grant.bytes == 0 || grant.kind != RegionKind::kPinned) {
     if (const Taken taken = take(size, alignment, node, true)) return taken;
   }
   if (grant.bytes == 0) return {};
-  if (const Taken taken = acquire(grant, need, node, size, alignment)) return taken;
+  if (const Taken taken = acquire(grant, size, node, alignment)) return taken;
   return take(size, alignment, node, true);
 }
 
@@ -177,10 +176,9 @@ Heap::Taken Heap::take_sparse(size_t size, size_t alignment) {
   };
   if (const Taken taken = take_free()) return taken;
   Locked hold(growth_);
-  const size_t need = with_room_to_align(size, alignment);
-  const Grant grant = budget_.ask_unpinned(RegionKind::kSparse, need, need);
+  const Grant grant = budget_.ask_unpinned(RegionKind::kSparse, size, size);
   if (grant.bytes == 0) return {};
-  return acquire(grant, need, node_here(), size, alignment);
+  return acquire(grant, size, node_here(), alignment);
 }
 
 // Makes carved addresses usable and says where their pages shall lie. False: the kernel refused.
@@ -205,9 +203,9 @@ bool Heap::open_best(Region* region) {
   return open(region, thp ? os::PageKind::kTransparentHuge : os::PageKind::kBase);
 }
 
-// Populates and locks. What cannot be locked becomes overflow, unless strict. False: the range is
-// closed again.
-bool Heap::pin(Region* region) {
+// Populates and locks. What cannot be locked becomes overflow where that may be; else the range is
+// closed again, and the answer is false.
+bool Heap::pin(Region* region, bool may_overflow) {
   void* address = reinterpret_cast<void*>(region->base);
   Status done = os::populate(address, region->length);
   if (!ok(done) && region->page_kind == os::PageKind::kHugetlb) {
@@ -217,54 +215,67 @@ bool Heap::pin(Region* region) {
     done = os::populate(address, region->length);
   }
   if (ok(done)) done = os::lock(address, region->length);
-  if (done == Status::kOutOfBudget) budget_.note_refusal();
   region->locked = ok(done);
   if (region->locked) return true;
-  if (options_.on(OptionId::strict)) {
+  if (!may_overflow) {
     os::close(address, region->length);
     return false;
   }
+  if (done == Status::kOutOfBudget) budget_.note_refusal(region->length);
+  os::unlock(address, region->length);  // a lock that failed half-way holds that half
   region->kind = RegionKind::kOverflow;
   return true;
 }
 
-// The address range of a region of `want` bytes, or of `need` when the window has no more. Zero
-// length: not even that.
-Region Heap::carve(size_t want, size_t need) {
-  Region region;
-  region.length = want;
-  void* address = window_.carve(want);
-  if (address == nullptr) {
-    region.length = need;
-    address = window_.carve(need);
-  }
+// A region of exactly that length: carved, opened, placed and, if it shall be, pinned. Zero length:
+// refused, and nothing happened.
+Region Heap::make_region(RegionKind kind, size_t length, size_t alignment, int node,
+                         bool may_overflow) {
+  void* address = window_.carve(length, alignment);
   if (address == nullptr) return {};
+  Region region;
   region.base = reinterpret_cast<uintptr_t>(address);
+  region.length = length;
   region.fresh_from = region.base;
-  return region;
+  region.kind = kind;
+  region.node = static_cast<int16_t>(node);
+  if (open_best(&region) && (kind != RegionKind::kPinned || pin(&region, may_overflow))) {
+    return region;
+  }
+  window_.give_back(address);
+  return {};
+}
+
+void Heap::note_huge_pages(Region* region) {
+  if (region->page_kind == os::PageKind::kHugetlb) region->huge_bytes = region->length;
+  if (region->page_kind != os::PageKind::kTransparentHuge) return;
+  const auto* address = reinterpret_cast<const void*>(region->base);
+  region->huge_bytes = os::transparent_huge_bytes(address, region->length);
+  if (region->huge_bytes < region->length / 2) region->page_kind = os::PageKind::kBase;
 }
 
 // Under the growth lock. The region is known to all observers when this returns, and its first
 // extent is taken: other threads, who need no growth lock to take, could use it up at once. Nothing
-// taken: nothing happened, but for addresses that stay retired.
-Heap::Taken Heap::acquire(Grant grant, size_t need, int node, size_t size, size_t alignment) {
+// taken: nothing happened.
+Heap::Taken Heap::acquire(Grant grant, size_t need, int node, size_t alignment) {
   const uint64_t started = now_ns();
   if (!regions_.has_room()) return {};
-  Region region = carve(grant.bytes, need);
+  if (alignment < Window::kGranule) alignment = Window::kGranule;
+  const bool strict = options_.on(OptionId::strict);
+  Region region =
+      make_region(grant.kind, grant.bytes, alignment, node, grant.bytes == need && !strict);
+  if (region.length == 0 && grant.bytes > need) {
+    // The window, the kernel or a limit may have refused only what was to spare.
+    region = make_region(grant.kind, need, alignment, node, !strict);
+  }
   if (region.length == 0) return {};
-  region.kind = grant.kind;
-  region.node = static_cast<int16_t>(node);
-  if (!open_best(&region)) return {};
-  if (region.kind == RegionKind::kPinned && !pin(&region)) return {};
   void* address = reinterpret_cast<void*>(region.base);
   if (Locked hold(pool_); !pool_of(region).prepare()) {
     os::close(address, region.length);
+    window_.give_back(address);
     return {};
   }
-  if (region.page_kind == os::PageKind::kTransparentHuge &&
-      os::transparent_huge_bytes(address, region.length) == 0) {
-    region.page_kind = os::PageKind::kBase;
-  }
+  note_huge_pages(&region);
   if (options_.on(OptionId::seal)) region.sealed = ok(os::seal(address, region.length));
 
   Region* added = regions_.add(region);
@@ -275,7 +286,7 @@ Heap::Taken Heap::acquire(Grant grant, size_t need, int node, size_t size, size_
   Locked hold(pool_);
   if (budget_.held() > peak_held_) peak_held_ = budget_.held();
   pool_of(*added).add(address, region.length);
-  const Taken taken = take_from(pool_of(*added), size, alignment);
+  const Taken taken = take_from(pool_of(*added), need, alignment);
   if (live_ > peak_live_) peak_live_ = live_;
   return taken;
 }

@@ -98,11 +98,12 @@ class Heap {
   Taken hand_out(void* address, size_t size);
   Taken grow(size_t size, size_t alignment, int node);
 
-  Taken acquire(Grant grant, size_t need, int node, size_t size, size_t alignment);
-  Region carve(size_t want, size_t need);
+  Taken acquire(Grant grant, size_t need, int node, size_t alignment);
+  Region make_region(RegionKind kind, size_t length, size_t alignment, int node, bool may_overflow);
   bool open(Region* region, os::PageKind kind);
   bool open_best(Region* region);
-  bool pin(Region* region);
+  bool pin(Region* region, bool may_overflow);
+  static void note_huge_pages(Region* region);
   void warn_of_overflow();
 
   ExtentPool& pool_of(const Region& region);

@@ -1,7 +1,6 @@
 #include "allocator/message.h"
 
-#include "allocator/os/file.h"
-#include "allocator/os/keep_errno.h"
+#include "allocator/os/standard_error.h"
 
 namespace rdmalloc {
 
@@ -33,9 +32,8 @@ Message& Message::add_size(uint64_t bytes) {
 }
 
 void Message::send() {
-  const os::KeepErrno keep;
   buffer_[size_++] = '\n';
-  (void)os::write_all(STDERR_FILENO, buffer_, size_);
+  os::write_standard_error(buffer_, size_);
 }
 
 }  // namespace rdmalloc

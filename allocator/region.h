@@ -21,11 +21,12 @@ struct Region {
   // Bytes below this address were handed out before; from here on everything still reads as zero.
   // Guarded by the pool lock.
   uintptr_t fresh_from = 0;
+  size_t huge_bytes = 0;  // of it, on huge pages: found, not asked for
   uint16_t index = 0;
   int16_t node = 0;  // NUMA node it was placed on
   RegionKind kind = RegionKind::kOverflow;
-  os::PageKind page_kind = os::PageKind::kBase;  // what was got, not what was asked for
-  bool locked = false;                           // false again in a forked child
+  os::PageKind page_kind = os::PageKind::kBase;
+  bool locked = false;  // false again in a forked child
   bool sealed = false;
 
   uintptr_t end() const { return base + length; }

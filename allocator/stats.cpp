@@ -2,12 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "allocator/engine/jemalloc.h"
 #include "allocator/heap.h"
 #include "allocator/message.h"
 #include "allocator/os/file.h"
+#include "allocator/os/limits.h"
 
 namespace rdmalloc {
 namespace {
@@ -162,11 +164,16 @@ rdm_stats gather_stats() {
   stats.metadata_bytes = counters.metadata + engine::metadata_bytes();
   stats.mapped_vmas = window_mappings();
   stats.forked = heap.forked() ? 1 : 0;
+  uint64_t hugetlb = 0;
   for (size_t i = 0; i < heap.regions().size(); ++i) {
     const Region& region = heap.regions()[i];
     if (region.sealed) ++stats.sealed;
-    if (region.page_kind != os::PageKind::kBase) stats.huge_bytes += region.length;
+    stats.huge_bytes += region.huge_bytes;
+    if (region.page_kind == os::PageKind::kHugetlb) hugetlb += region.length;
   }
+  // The program may have called munlockall. The kernel does not count hugetlb pages as locked.
+  const uint64_t locked = os::locked_memory() + hugetlb;
+  if (stats.pinned_bytes > locked) stats.pinned_bytes = locked;
   return stats;
 }
 
@@ -209,6 +216,9 @@ bool write_text(const rdm_stats& stats, int fd) {
 void report_at_exit() {
   const Options& options = heap.options();
   const char* path = options.report_path();
+  // A forked child writes no report over its parent's.
+  const bool is_own = !heap.forked() || strstr(path, "%p") != nullptr;
+  if (!is_own) path = "";
   if (!heap.booted() || (path[0] == '\0' && !options.on(OptionId::stats))) return;
   const rdm_stats stats = gather_stats();
   if (options.on(OptionId::stats)) (void)write_text(stats, STDERR_FILENO);

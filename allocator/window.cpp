@@ -31,13 +31,17 @@ Status Window::reserve(size_t wanted) {
   return Status::kNoMemory;
 }
 
-void* Window::carve(size_t bytes) {
-  const size_t room = size_ - carved_;
-  if (bytes > room || room - bytes < os::kPageSize) return nullptr;
-  const uintptr_t start = base_ + carved_;
-  carved_ = round_up(carved_ + bytes + os::kPageSize, kGranule);
+void* Window::carve(size_t bytes, size_t alignment) {
+  const uintptr_t aligned = (base_ + carved_ + alignment - 1) & ~(alignment - 1);
+  const size_t start = aligned - base_;
+  if (start > size_ || bytes > size_ - start || size_ - start - bytes < os::kPageSize) {
+    return nullptr;
+  }
+  carved_ = round_up(start + bytes + os::kPageSize, kGranule);
   if (carved_ > size_) carved_ = size_;
-  return reinterpret_cast<void*>(start);
+  return reinterpret_cast<void*>(aligned);
 }
+
+void Window::give_back(void* address) { carved_ = reinterpret_cast<uintptr_t>(address) - base_; }
 
 }  // namespace rdmalloc

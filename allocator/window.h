@@ -32,7 +32,10 @@ class Window {
 
   // The next free addresses, at a granule. A gap follows every carved range, so that neither the
   // pool nor a registration cache can take two regions for one.
-  void* carve(size_t bytes);
+  void* carve(size_t bytes, size_t alignment = kGranule);
+
+  // Undoes the last carve(), of memory that nobody was given.
+  void give_back(void* address);
 
   bool contains(const void* pointer) const {
     return reinterpret_cast<uintptr_t>(pointer) - base_ < size_;

@@ -21,7 +21,7 @@ wrapped=$(sed -n 's/^ *-Wl,--wrap=\([a-z0-9_]*\).*/\1/p' "$(dirname "$0")/engine
 renamed="free realloc posix_memalign aligned_alloc memalign valloc malloc_usable_size sallocx
   rallocx xallocx nallocx"
 used="je_inspect_extent_util_stats_get je_large_dalloc je_arena_palloc je_sz_index2size_tab
-  je_arenas je_narenas_total_get je_arena_decay
+  je_arenas je_narenas_auto je_arena_get_ehooks je_arena_decay
   je_opt_cache_oblivious je_opt_prof je_tsd_slow_update malloc_conf_2_conf_harder"
 
 defined=$(nm --defined-only "$archive" 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u)
@@ -37,6 +37,7 @@ done
 rm -rf "$work"
 mkdir -p "$work"
 (cd "$work" && ar x "$archive")
+grep -aq "5[.]3[.]0-" "$work"/ctl.*o || fail "it is not jemalloc 5.3.0"
 rename=
 for symbol in $renamed; do rename="$rename --redefine-sym $symbol=je_$symbol"; done
 # shellcheck disable=SC2086  # a list of words

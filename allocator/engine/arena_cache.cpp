@@ -3,7 +3,8 @@
 // again; with it each arena hoards pages that the others cannot use, and the heap grows by what it
 // already has (bench/README.md has the figures). So arenas keep small extents, as jemalloc does,
 // but
-//  - an extent above kLargestKept goes down at once;
+//  - an extent above kLargestKept goes down at once (unless decay is off, or left to background
+//    threads: then jemalloc keeps it until the heap grows);
 //  - before the heap grows, every arena gives back all it keeps; but not again at once, for in a
 //    steady state that only carries the same extents to and fro.
 //
@@ -14,13 +15,15 @@
 #include <atomic>
 
 #include "allocator/engine/jemalloc.h"
+#include "allocator/engine/thread_cache.h"
 #include "allocator/heap.h"
 
 extern "C" {
 
 // jemalloc's table of arenas: null where there is none yet.
 extern std::atomic<void*> je_arenas[];
-unsigned je_narenas_total_get();
+extern unsigned je_narenas_auto;
+void* je_arena_get_ehooks(void* arena);
 void je_arena_decay(void* tsdn, void* arena, bool is_background_thread, bool all);
 
 }  // extern "C"
@@ -43,10 +46,12 @@ bool may_empty() {
          emptied_at.compare_exchange_strong(before, now, std::memory_order_relaxed);
 }
 
+// Only the arenas that jemalloc makes for itself, which no mallctl destroys, and of these not one
+// with hooks of the program's own: a hook that holds a lock and calls malloc would meet itself.
 void empty_arenas(void* tsdn) {
-  const unsigned count = je_narenas_total_get();
-  for (unsigned i = 0; i < count; ++i) {
-    if (void* arena = je_arenas[i].load(std::memory_order_acquire)) {
+  for (unsigned i = 0; i < je_narenas_auto; ++i) {
+    void* arena = je_arenas[i].load(std::memory_order_acquire);
+    if (arena != nullptr && has_our_hooks(je_arena_get_ehooks(arena))) {
       je_arena_decay(tsdn, arena, false, true);
     }
   }
@@ -85,8 +90,10 @@ void* __wrap_je_ecache_alloc_grow(void* tsdn, void* pac, void* ehooks, void* eca
   if (extent != nullptr || in_place) return extent;
   // No more memory may be held: the last resort is what the arenas keep.
   empty_arenas(tsdn);
-  return __real_je_ecache_alloc_grow(tsdn, pac, ehooks, ecache, expanded, size, alignment, zero,
-                                     guarded);
+  extent = __real_je_ecache_alloc_grow(tsdn, pac, ehooks, ecache, expanded, size, alignment, zero,
+                                       guarded);
+  if (extent == nullptr) note_refusal();
+  return extent;
 }
 
 }  // extern "C"

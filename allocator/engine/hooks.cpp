@@ -4,14 +4,17 @@
 //
 // All of this runs inside malloc, at times with locks of jemalloc held. In jemalloc's hooks true
 // means failure or refusal.
+#include <stdlib.h>
 #include <string.h>
 
 #include <atomic>
 
+#include "allocator/engine/exact_size.h"
 #include "allocator/engine/jemalloc.h"
-#include "allocator/engine/thread_cache.h"
 #include "allocator/fork.h"
 #include "allocator/heap.h"
+#include "allocator/message.h"
+#include "allocator/os/standard_error.h"
 
 namespace rdmalloc::engine {
 namespace {
@@ -25,6 +28,11 @@ constexpr size_t kPage = os::kPageSize;
 // thread is in malloc yet, and none of jemalloc's own fork handlers is registered.
 void start_once() {
   if (heap.booted()) return;
+  os::remember_standard_error();
+  if (!is_engine_known()) {
+    Message().add("rdmalloc: this is not the jemalloc that it was built for").send();
+    abort();
+  }
   heap.boot();
   register_fork_handlers();
 }
@@ -39,7 +47,6 @@ void* allocate(void* new_addr, size_t size, size_t alignment, bool* zero, bool* 
     return new_addr == nullptr && alignment <= kPage ? os::map_metadata(size) : nullptr;
   }
   void* address = heap.allocate(new_addr, size, alignment < kPage ? kPage : alignment, zero);
-  if (address == nullptr) note_refusal();
   if (address != nullptr) *commit = true;
   return address;
 }
@@ -113,6 +120,12 @@ const ExtentHooks __wrap_je_ehooks_default_extent_hooks = {
     },
 };
 
+// jemalloc's ehooks_t.
+struct ArenaHooks {
+  unsigned arena;
+  std::atomic<const ExtentHooks*> hooks;
+};
+
 void __real_je_ehooks_init(void* ehooks, const ExtentHooks* hooks, unsigned arena);
 void __wrap_je_ehooks_init(void* ehooks, const ExtentHooks* hooks, unsigned arena) {
   if (hooks != &__wrap_je_ehooks_default_extent_hooks) custom_hooks = true;
@@ -137,3 +150,8 @@ bool __wrap_je_extent_dalloc_mmap(void* address, size_t size) {
 }
 
 }  // extern "C"
+
+bool rdmalloc::engine::has_our_hooks(const void* ehooks) {
+  return static_cast<const ArenaHooks*>(ehooks)->hooks.load(std::memory_order_acquire) ==
+         &__wrap_je_ehooks_default_extent_hooks;
+}

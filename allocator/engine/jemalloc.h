@@ -18,9 +18,7 @@ int mallctl(const char* name, void* old, size_t* old_size, void* next, size_t ne
 void je_free(void* pointer) noexcept;
 void* je_realloc(void* pointer, size_t size) noexcept;
 int je_posix_memalign(void** out, size_t alignment, size_t size) noexcept;
-void* je_aligned_alloc(size_t alignment, size_t size) noexcept;
 void* je_memalign(size_t alignment, size_t size) noexcept;
-void* je_valloc(size_t size) noexcept;
 size_t je_malloc_usable_size(void* pointer) noexcept;
 size_t je_sallocx(const void* pointer, int flags) noexcept;
 void* je_rallocx(void* pointer, size_t size, int flags) noexcept;
@@ -37,7 +35,7 @@ void je_inspect_extent_util_stats_get(void* tsdn, const void* pointer, size_t* f
 
 namespace rdmalloc::engine {
 
-// Largest size that thread caches hold; engine_config.cpp sets it, and above it sizes are exact to
+// Largest size that thread caches hold; config.cpp sets it, and above it sizes are exact to
 // the page instead of rounded to a size class.
 inline constexpr size_t kLargestCached = size_t{32} << 10;
 
@@ -56,5 +54,8 @@ inline size_t extent_size(const void* pointer) {
 // True once a program gave an arena extent hooks of its own: from then on jemalloc may own memory
 // outside the window.
 bool has_custom_hooks();
+
+// True when these hooks of an arena (jemalloc's ehooks_t) are ours and not a program's own.
+bool has_our_hooks(const void* ehooks);
 
 }  // namespace rdmalloc::engine

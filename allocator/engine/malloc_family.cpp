@@ -2,6 +2,7 @@
 // where they came from, tell exact large sizes, or are missing in jemalloc. malloc, calloc, mallocx
 // and the C++ operators are jemalloc's own code, exported as they are.
 #include <errno.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -40,6 +41,20 @@ size_t exact_when_aligned(size_t size) {
   return size;
 }
 
+// jemalloc leaves errno alone where glibc sets it.
+void* or_no_memory(void* pointer) {
+  if (pointer == nullptr) [[unlikely]]
+    errno = ENOMEM;
+  return pointer;
+}
+
+// As glibc takes alignments: any number, rounded up.
+size_t power_of_two(size_t alignment) {
+  if (alignment <= alignof(max_align_t)) return alignof(max_align_t);
+  if (alignment > SIZE_MAX / 2) return SIZE_MAX / 2 + 1;
+  return size_t{1} << (64 - __builtin_clzl(alignment - 1));
+}
+
 // MALLOCX_LG_ALIGN: the lowest six bits.
 size_t alignment_mask(int flags) { return (size_t{1} << (flags & 63)) - 1; }
 
@@ -58,7 +73,7 @@ EXPORT void free(void* pointer) noexcept {
 EXPORT void* realloc(void* pointer, size_t size) noexcept {
   if (pointer != nullptr && !is_ours(pointer)) [[unlikely]]
     return realloc_foreign(pointer, size);
-  return je_realloc(pointer, size);
+  return or_no_memory(je_realloc(pointer, size));
 }
 
 EXPORT void* reallocarray(void* pointer, size_t count, size_t size) noexcept {
@@ -114,20 +129,16 @@ EXPORT int posix_memalign(void** out, size_t alignment, size_t size) noexcept {
   return je_posix_memalign(out, alignment, size);
 }
 
-EXPORT void* aligned_alloc(size_t alignment, size_t size) noexcept {
-  ExactRequest exact(exact_when_aligned(size));
-  return je_aligned_alloc(alignment, size);
-}
-
 EXPORT void* memalign(size_t alignment, size_t size) noexcept {
   ExactRequest exact(exact_when_aligned(size));
-  return je_memalign(alignment, size);
+  return or_no_memory(je_memalign(power_of_two(alignment), size));
 }
 
-EXPORT void* valloc(size_t size) noexcept {
-  ExactRequest exact(exact_when_aligned(size));
-  return je_valloc(size);
+EXPORT void* aligned_alloc(size_t alignment, size_t size) noexcept {
+  return memalign(alignment, size);
 }
+
+EXPORT void* valloc(size_t size) noexcept { return memalign(os::kPageSize, size); }
 
 EXPORT void* pvalloc(size_t size) noexcept {
   size_t rounded = 0;

@@ -1,5 +1,7 @@
 #include "allocator/os/environment.h"
 
+#include <sys/auxv.h>
+
 #include "allocator/os/keep_errno.h"
 
 extern "C" char** environ;
@@ -11,13 +13,13 @@ namespace {
 constexpr size_t kLongestEntry = 4096;
 
 void read_from_proc(Text prefix, void (*visit)(void*, Text), void* context) {
-  const int fd = ::open("/proc/self/environ", O_RDONLY | O_CLOEXEC);
+  const int fd = open_file("/proc/self/environ");
   if (fd < 0) return;
   char entry[kLongestEntry];
   char block[1024];
   size_t length = 0;
   ssize_t got = 0;
-  while ((got = ::read(fd, block, sizeof block)) > 0) {
+  while ((got = read_some(fd, block, sizeof block)) > 0) {
     for (ssize_t i = 0; i < got; ++i) {
       if (block[i] != '\0') {
         if (length < sizeof entry) entry[length] = block[i];
@@ -29,7 +31,7 @@ void read_from_proc(Text prefix, void (*visit)(void*, Text), void* context) {
       length = 0;
     }
   }
-  ::close(fd);
+  close_file(fd);
 }
 
 }  // namespace
@@ -37,6 +39,8 @@ void read_from_proc(Text prefix, void (*visit)(void*, Text), void* context) {
 void for_each_environment(const char* prefix, void (*visit)(void* context, Text entry),
                           void* context) {
   const KeepErrno keep;
+  // A set-user-ID program must not obey whoever calls it: an option can name a file to write.
+  if (getauxval(AT_SECURE) != 0) return;
   const Text wanted = text(prefix);
   if (environ == nullptr) {
     read_from_proc(wanted, visit, context);

@@ -1,6 +1,8 @@
 #include "allocator/os/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
 
 namespace rdmalloc::os {
 namespace {
@@ -27,17 +29,27 @@ bool parse_hex(Text from, uint64_t* value, Text* rest) {
 
 }  // namespace
 
+int open_file(const char* path) {
+  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0));
+}
+
+ssize_t read_some(int fd, void* buffer, size_t capacity) {
+  return syscall(SYS_read, fd, buffer, capacity);
+}
+
+void close_file(int fd) { (void)syscall(SYS_close, fd); }
+
 ssize_t read_file(const char* path, char* buffer, size_t capacity) {
-  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = open_file(path);
   if (fd < 0) return -1;
   size_t held = 0;
   while (held < capacity) {
-    const ssize_t got = ::read(fd, buffer + held, capacity - held);
+    const ssize_t got = read_some(fd, buffer + held, capacity - held);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
     held += static_cast<size_t>(got);
   }
-  ::close(fd);
+  close_file(fd);
   return static_cast<ssize_t>(held);
 }
 
@@ -85,7 +97,7 @@ bool parse_range(Text line, uint64_t* low, uint64_t* high) {
 
 bool write_all(int fd, const char* data, size_t size) {
   while (size > 0) {
-    const ssize_t put = ::write(fd, data, size);
+    const ssize_t put = syscall(SYS_write, fd, data, size);
     if (put < 0 && errno == EINTR) continue;
     if (put <= 0) return false;
     data += put;

@@ -1,4 +1,7 @@
 // Small files read and reports written without malloc or stdio: /proc, cgroupfs, the environment.
+//
+// By system call numbers, because libc's open, read, write and close are cancellation points: a
+// thread that is cancelled inside malloc would leave with malloc's locks held.
 #pragma once
 
 #include <fcntl.h>
@@ -27,6 +30,11 @@ struct Text {
 
 inline Text text(const char* c_string) { return {c_string, strlen(c_string)}; }
 
+// Opens for reading; -1 when that fails.
+int open_file(const char* path);
+ssize_t read_some(int fd, void* buffer, size_t capacity);
+void close_file(int fd);
+
 // Reads at most `capacity` bytes from the start of a file. Returns the count, or -1.
 ssize_t read_file(const char* path, char* buffer, size_t capacity);
 
@@ -49,14 +57,14 @@ bool write_all(int fd, const char* data, size_t size);
 // buffer only the beginning is seen. False when the file cannot be opened.
 template <typename Visit>
 bool for_each_line(const char* path, Visit visit) {
-  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = open_file(path);
   if (fd < 0) return false;
   char buffer[4096];
   size_t held = 0;
   bool more = true;
   bool skipping = false;  // the rest of a line whose beginning was visited
   while (more) {
-    const ssize_t got = ::read(fd, buffer + held, sizeof buffer - held);
+    const ssize_t got = read_some(fd, buffer + held, sizeof buffer - held);
     if (got <= 0) break;
     held += static_cast<size_t>(got);
     size_t start = 0;
@@ -77,7 +85,7 @@ bool for_each_line(const char* path, Visit visit) {
     memmove(buffer, buffer + start, held);
   }
   if (more && held > 0 && !skipping) (void)visit(Text{buffer, held});
-  ::close(fd);
+  close_file(fd);
   return true;
 }
 

@@ -145,6 +145,13 @@ uint64_t address_space_left() {
   return raw.rlim_cur > mapped ? raw.rlim_cur - mapped : 0;
 }
 
+uint64_t locked_memory() {
+  const KeepErrno keep;
+  uint64_t kib = 0;
+  for_each_line("/proc/self/status", [&](Text line) { return !parse_field(line, "VmLck:", &kib); });
+  return kib << 10;
+}
+
 uint64_t total_memory() {
   const KeepErrno keep;
   const uint64_t total = meminfo("MemTotal:");

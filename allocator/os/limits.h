@@ -19,6 +19,9 @@ struct LockLimit {
 
 LockLimit lock_limit();
 
+// What this process has locked now (VmLck), by whomever.
+uint64_t locked_memory();
+
 // RLIMIT_AS less what is mapped now; kNoLimit without a limit.
 uint64_t address_space_left();
 

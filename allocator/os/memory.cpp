@@ -58,8 +58,10 @@ Status open(void* address, size_t bytes, PageKind kind) {
     if (mremap(got, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, address) == address) {
       return Status::kOk;
     }
-    const Status refused = from_errno(errno);  // hugetlb pages move from Linux 5.16 on
+    // hugetlb pages move from Linux 5.16 on; before, the refusal may have taken the target away.
+    const Status refused = from_errno(errno);
     munmap(got, bytes);
+    close(address, bytes);
     return refused;
   }
   const Status opened = result(mprotect(address, bytes, PROT_READ | PROT_WRITE));

@@ -47,7 +47,7 @@ typedef struct {
   size_t page_size;   /* bytes; what was got: 4096 or 2 MiB */
   int kind;           /* RDM_REGION_* */
   int node;           /* NUMA node it was placed on */
-  int locked;         /* 1: populated and mlocked; 0 in a forked child */
+  int locked;         /* 1: populated and mlocked by this process; a fork loses it */
   int sealed;         /* 1: the kernel refuses to unmap it */
 } rdm_region;
 
@@ -61,10 +61,10 @@ RDM_API int rdm_region_get(size_t index, rdm_region *out);
   X(live_bytes, "in extents that hold live objects, their slack included")                        \
   X(peak_live_bytes, "highest live_bytes, looked at when the heap grows and when asked; what "     \
                      "arenas keep for reuse counts there")                                        \
-  X(allocated_bytes, "in live objects, as jemalloc counts them")                                  \
+  X(allocated_bytes, "in live objects, each counted at its size class")                           \
   X(held_bytes, "in regions, live or free; never shrinks")                                        \
   X(peak_held_bytes, "highest held_bytes")                                                        \
-  X(pinned_bytes, "in regions that are populated and locked; 0 in a forked child")                \
+  X(pinned_bytes, "in regions populated and locked by this process, not inherited by fork")       \
   X(peak_pinned_bytes, "highest pinned_bytes")                                                    \
   X(overflow_bytes, "in regions beyond the budget: not pinned, in no domain")                     \
   X(sparse_bytes, "in regions of large zeroed requests: faulted in as touched, not pinned")       \
@@ -86,7 +86,7 @@ RDM_API int rdm_region_get(size_t index, rdm_region *out);
   X(metadata_bytes, "address space mapped for bookkeeping, outside the window, not pinned")       \
   X(sealed, "regions the kernel refuses to unmap")                                                \
   X(mapped_vmas, "kernel mappings that the window is split into")                                 \
-  X(forked, "1 in a child of fork, whose memory is not pinned")
+  X(forked, "1 in a child of fork: what it inherited is not pinned")
 
 /* Which limit budget_bytes comes from. */
 enum { RDM_LIMITED_BY_CAP = 0, RDM_LIMITED_BY_MEMLOCK, RDM_LIMITED_BY_AVAILABLE };

@@ -10,6 +10,7 @@ LockLimit lock_limit() { return machine().lock; }
 uint64_t address_space_left() { return machine().address_space_left; }
 uint64_t total_memory() { return machine().total; }
 uint64_t cgroup_limit() { return machine().cgroup; }
+uint64_t locked_memory() { return fake::locked() + machine().locked_by_others; }
 uint64_t cgroup_room() { return machine().cgroup_room; }
 uint64_t available_memory() { return machine().available; }
 

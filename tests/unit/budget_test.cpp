@@ -213,13 +213,25 @@ TEST_CASE_METHOD(Fixture, "a small heap does not look at what is available") {
   CHECK(take(kPage, kPage).kind == RegionKind::kOverflow);
 }
 
-TEST_CASE_METHOD(Fixture, "after the kernel refused, no more is granted than is pinned") {
+TEST_CASE_METHOD(Fixture, "after a refusal that nothing explains, no more is granted than is pinned") {
   boot();
   REQUIRE(take(kMiB, kMiB).kind == RegionKind::kPinned);
-  budget.note_refusal();
+  budget.note_refusal(kMiB);
   CHECK(budget.pin_limit() == kMiB);
   CHECK(budget.limited_by() == LimitedBy::kMemlock);
   CHECK(take(kPage, kPage).kind == RegionKind::kOverflow);
+}
+
+TEST_CASE_METHOD(Fixture, "what others unlock may be pinned after a refusal") {
+  fake::machine().lock = {8 * kMiB, 8 * kMiB, false};
+  fake::machine().locked_by_others = 6 * kMiB;
+  boot({"HEADROOM=0"});
+  REQUIRE(budget.ask(4 * kMiB, 4 * kMiB).kind == RegionKind::kPinned);
+  budget.note_refusal(4 * kMiB);
+  CHECK(budget.ask(4 * kMiB, 4 * kMiB).kind == RegionKind::kOverflow);
+  CHECK(budget.limited_by() == LimitedBy::kMemlock);
+  fake::machine().locked_by_others = 0;
+  CHECK(budget.ask(4 * kMiB, 4 * kMiB).kind == RegionKind::kPinned);
 }
 
 TEST_CASE_METHOD(Fixture, "a forked child holds the memory and none of the pins") {

@@ -228,15 +228,15 @@ TEST_CASE("when others use up the memlock limit the heap goes on without pins") 
   for (int i = 0; i < 64; ++i) REQUIRE(tested.take(64 * kKiB) != nullptr);
   CHECK(tested->budget().pinned() <= 256 * kKiB);
   CHECK(tested->budget().limited_by() == LimitedBy::kMemlock);
-  CHECK(tested.unsound().empty());
+  CHECK(tested.unsound() == "");
 }
 
-TEST_CASE("once the kernel refused to lock, it is not asked again") {
+TEST_CASE("once the kernel refused to lock for no known reason, it is not asked again") {
   TestHeap tested;
   tested.boot();
   fake::fail_from(Call::kLock, 1, Status::kOutOfBudget);
   for (int i = 0; i < 64; ++i) REQUIRE(tested.take(64 * kKiB) != nullptr);
-  CHECK(fake::calls(Call::kLock) == 1);
+  CHECK(fake::calls(Call::kLock) == 2);  // with a step to spare, and without
   CHECK(tested->budget().limited_by() == LimitedBy::kMemlock);
   CHECK(tested.unsound().empty());
 }

@@ -67,7 +67,7 @@ TEST_CASE("an acquisition that failed is told to nobody") {
   tested.boot();
   Recorder observer;
   REQUIRE(ok(tested->attach(&observer)));
-  fake::fail(fake::Call::kPopulate, 1);
+  fake::fail_from(fake::Call::kPopulate, 1);
   CHECK(tested.take(kPage) == nullptr);
   CHECK(observer.seen.empty());
   CHECK(tested.unsound() == "");

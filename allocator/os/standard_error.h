@@ -1,0 +1,16 @@
+// Standard error as it was when the process started. Descriptor 2 may be a database by the time a
+// message is due.
+#pragma once
+
+#include <cstddef>
+
+namespace rdmalloc::os {
+
+// Remembers what descriptor 2 is. Once, at start.
+void remember_standard_error();
+
+// Writes there; nothing when descriptor 2 has become something else. A reader that has gone away
+// raises no SIGPIPE.
+void write_standard_error(const char* data, size_t size);
+
+}  // namespace rdmalloc::os

@@ -1,0 +1,142 @@
+// Pinned memory when the program locks memory itself, unlocks ours, forks, or asks for an alignment
+// that is larger than all it has. The books must equal what the kernel says is locked.
+//
+//   locks alignment | own-lock | munlockall | child
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "tests/integration/probe.h"
+
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+probe::Verdict verdict;
+
+// `others`: what the program has locked besides malloc's memory.
+void check_books(const char* when, uint64_t others = 0) {
+  const uint64_t pinned = probe::stats().pinned_bytes;
+  const uint64_t locked = probe::locked_bytes();
+  if (pinned + others != locked) {
+    verdict.broken("%s: books say %lu KiB pinned, the kernel %lu", when, pinned >> 10,
+                   (locked - others) >> 10);
+  }
+  uint64_t in_regions = 0;
+  rdm_region region{};
+  for (size_t i = 0; probe::library().region_get(i, &region) == RDM_OK; ++i) {
+    if (region.locked) in_regions += region.length;
+  }
+  if (in_regions != pinned) {
+    verdict.broken("%s: regions say %lu KiB pinned, the books %lu", when, in_regions >> 10,
+                   pinned >> 10);
+  }
+}
+
+void* get(size_t size) {
+  void* got = malloc(size);
+  if (got == nullptr) {
+    verdict.broken("malloc of %zu failed", size);
+    return nullptr;
+  }
+  return memset(got, 1, size);
+}
+
+void check_alignment() {
+  constexpr size_t kAlignment = size_t{1} << 30;
+  get(100);
+  const uint64_t locked = probe::locked_bytes();
+  const uint64_t resident = probe::resident_bytes();
+  void* got = aligned_alloc(kAlignment, probe::kPage);
+  if (got == nullptr || reinterpret_cast<uintptr_t>(got) % kAlignment != 0) {
+    verdict.broken("aligned_alloc gave %p", got);
+  } else {
+    memset(got, 1, probe::kPage);
+  }
+  if (probe::locked_bytes() > locked + 8 * kMiB) {
+    verdict.broken("a page that is aligned to 1 GiB locked %lu MiB",
+                   (probe::locked_bytes() - locked) >> 20);
+  }
+  if (probe::resident_bytes() > resident + 8 * kMiB) {
+    verdict.broken("a page that is aligned to 1 GiB made %lu MiB resident",
+                   (probe::resident_bytes() - resident) >> 20);
+  }
+  check_books("after the alignment");
+  free(got);
+}
+
+void check_own_lock() {
+  constexpr size_t kOwn = 4 * kMiB;
+  void* own = mmap(nullptr, kOwn, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (own == MAP_FAILED || mlock(own, kOwn) != 0) probe::skip("cannot lock 4 MiB");
+  get(4 * kMiB);
+  check_books("with the program's own lock", kOwn);
+  if (probe::stats().overflow_bytes == 0) verdict.broken("all was pinned beside it");
+  munlock(own, kOwn);
+  const uint64_t locked = probe::locked_bytes();
+  get(2 * kMiB);
+  if (probe::locked_bytes() < locked + 2 * kMiB) {
+    verdict.broken("after the program unlocked 4 MiB nothing is pinned any more");
+  }
+  check_books("after the program unlocked its own");
+}
+
+void check_munlockall() {
+  get(8 * kMiB);
+  check_books("before munlockall");
+  if (probe::stats().pinned_bytes == 0) probe::skip("nothing can be pinned");
+  if (munlockall() != 0) probe::skip("munlockall failed");
+  if (probe::locked_bytes() != 0) verdict.broken("munlockall left something locked");
+  check_books("after munlockall");
+  get(32 * kMiB);
+  check_books("after more malloc");
+}
+
+void check_child() {
+  get(8 * kMiB);
+  const uint64_t before = probe::stats().pinned_bytes;
+  const pid_t pid = fork();
+  if (pid == 0) {
+    alarm(30);
+    if (probe::stats().pinned_bytes != 0) verdict.broken("the child claims pinned bytes");
+    check_books("child");
+    for (const size_t size : {kMiB / 2, 4 * kMiB, 32 * kMiB}) {
+      free(get(size));
+      check_books("child with more memory");
+    }
+    const pid_t grandchild = fork();
+    if (grandchild == 0) {
+      if (probe::stats().pinned_bytes != 0) verdict.broken("the grandchild claims pinned bytes");
+      check_books("grandchild");
+      get(64 * kMiB);
+      check_books("grandchild with more memory");
+      _exit(verdict.status());
+    }
+    int status = 0;
+    if (waitpid(grandchild, &status, 0) != grandchild || status != 0) {
+      verdict.broken("the grandchild ended with %#x", status);
+    }
+    _exit(verdict.status());
+  }
+  int status = 0;
+  if (waitpid(pid, &status, 0) != pid || status != 0) {
+    verdict.broken("the child ended with %#x", status);
+  }
+  if (probe::stats().pinned_bytes != before) verdict.broken("the parent's books changed");
+  check_books("parent");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (!probe::library().loaded()) {
+    verdict.broken("no library: nothing is pinned, no books are kept");
+    return verdict.status();
+  }
+  alarm(40);
+  const char* what = argc > 1 ? argv[1] : "";
+  if (strcmp(what, "alignment") == 0) check_alignment();
+  if (strcmp(what, "own-lock") == 0) check_own_lock();
+  if (strcmp(what, "munlockall") == 0) check_munlockall();
+  if (strcmp(what, "child") == 0) check_child();
+  return verdict.status();
+}
