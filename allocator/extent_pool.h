@@ -1,5 +1,6 @@
 // Free extents, kept in address order and coalesced. Taking is address-ordered first fit: low
-// addresses fill up and high ones drain, which wastes least at the peak (README, "Footprint").
+// addresses fill up and high ones drain, which wastes least at the peak (bench/README.md,
+// "Footprint").
 //
 // It holds only addresses; the pages behind them stay as they are, pinned or not. Extents of two
 // regions never join, because regions never touch: the window leaves a gap between them.

@@ -26,7 +26,7 @@ struct Region {
   int16_t node = 0;  // NUMA node it was placed on
   RegionKind kind = RegionKind::kOverflow;
   os::PageKind page_kind = os::PageKind::kBase;
-  bool locked = false;  // false again in a forked child
+  bool locked = false;  // by this process: false again in a forked child
   bool sealed = false;
 
   uintptr_t end() const { return base + length; }

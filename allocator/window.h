@@ -1,5 +1,5 @@
 // The one reserved address range that all of malloc's memory comes from. Addresses are carved
-// upwards and never reused: an address that left a region's life stays retired for ever.
+// upwards, and what a region has had is never carved again.
 //
 // carve() runs inside malloc under the growth lock; contains() from anywhere, without a lock.
 #pragma once

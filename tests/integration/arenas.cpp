@@ -140,8 +140,8 @@ void* hook_alloc(ExtentHooks*, void* new_addr, size_t size, size_t alignment, bo
                  bool* commit, unsigned) {
   if (new_addr != nullptr) return nullptr;
   const Hook hook;
-  void* got = mmap(nullptr, size + alignment, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                   -1, 0);
+  void* got =
+      mmap(nullptr, size + alignment, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (got == MAP_FAILED) return nullptr;
   *zero = true;
   *commit = true;

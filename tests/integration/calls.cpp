@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <malloc.h>
 
+#include <initializer_list>
+
 #include "tests/integration/probe.h"
 
 namespace {
@@ -40,7 +42,8 @@ void* resize(size_t size, void* (*how)(void*, size_t)) {
   void* got = how(old, size);
   const int after = errno;
   if (got == nullptr) {
-    if (old[0] != 'x' || old[kSize - 1] != 'x') verdict.broken("a failed realloc changed the object");
+    if (old[0] != 'x' || old[kSize - 1] != 'x')
+      verdict.broken("a failed realloc changed the object");
     free(old);
   }
   errno = after;

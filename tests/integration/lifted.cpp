@@ -1,5 +1,5 @@
-// A limit that the program sets for a while: what failed under it costs no addresses, so that malloc
-// works again when it is lifted, in a window that is a fraction of all that was refused.
+// A limit that the program sets for a while: what failed under it costs no addresses, so that
+// malloc works again when it is lifted, in a window that is a fraction of all that was refused.
 #include <errno.h>
 #include <sys/resource.h>
 

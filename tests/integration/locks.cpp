@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include <initializer_list>
+
 #include "tests/integration/probe.h"
 
 namespace {

@@ -1,7 +1,9 @@
-// Threads that start when memory is used up, but for what another arena keeps: their first malloc is
-// refused, the library then finds those pages, and the thread must have a cache that is whole.
+// Threads that start when memory is used up, but for what another arena keeps: their first malloc
+// is refused, the library then finds those pages, and the thread must have a cache that is whole.
 // jemalloc walks the caches of all threads, living ones only, when it is asked for statistics.
 #include <pthread.h>
+
+#include <initializer_list>
 
 #include "tests/integration/engine_api.h"
 
