@@ -10,6 +10,7 @@
 #include "allocator/message.h"
 #include "allocator/os/file.h"
 #include "allocator/os/limits.h"
+#include "allocator/os/standard_error.h"
 
 namespace rdmalloc {
 namespace {
@@ -39,6 +40,7 @@ size_t window_mappings() {
 // Buffered writing without stdio, which may allocate.
 class Writer {
  public:
+  static constexpr int kStandardError = -1;  // the one of the start, if it still is there
   explicit Writer(int fd) : fd_(fd) {}
   void put(const char* text) {
     for (; *text != '\0'; ++text) put_char(*text);
@@ -69,7 +71,11 @@ class Writer {
     buffer_[size_++] = c;
   }
   void flush() {
-    good_ = good_ && os::write_all(fd_, buffer_, size_);
+    if (fd_ == kStandardError) {
+      os::write_standard_error(buffer_, size_);
+    } else {
+      good_ = good_ && os::write_all(fd_, buffer_, size_);
+    }
     size_ = 0;
   }
 
@@ -196,8 +202,8 @@ bool write_json(const rdm_stats& stats, int fd) {
   return out.finish();
 }
 
-bool write_text(const rdm_stats& stats, int fd) {
-  Writer out(fd);
+void write_text(const rdm_stats& stats) {
+  Writer out(Writer::kStandardError);
   out.put("rdmalloc statistics of process ");
   out.put_number(static_cast<uint64_t>(getpid()));
   out.put("\n");
@@ -210,7 +216,7 @@ bool write_text(const rdm_stats& stats, int fd) {
   out.put_padded("  budget_limited_by", 24);
   out.put(name(static_cast<LimitedBy>(stats.budget_limited_by)));
   out.put("\n");
-  return out.finish();
+  (void)out.finish();
 }
 
 void report_at_exit() {
@@ -221,7 +227,7 @@ void report_at_exit() {
   if (!is_own) path = "";
   if (!heap.booted() || (path[0] == '\0' && !options.on(OptionId::stats))) return;
   const rdm_stats stats = gather_stats();
-  if (options.on(OptionId::stats)) (void)write_text(stats, STDERR_FILENO);
+  if (options.on(OptionId::stats)) write_text(stats);
   if (path[0] == '\0') return;
   const int fd = open_report(path);
   const bool written = fd >= 0 && write_json(stats, fd);

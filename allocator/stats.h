@@ -11,8 +11,8 @@ rdm_stats gather_stats();
 // One JSON object with all regions; false when writing fails.
 bool write_json(const rdm_stats& stats, int fd);
 
-// A short table for a person.
-bool write_text(const rdm_stats& stats, int fd);
+// A short table for a person, to standard error.
+void write_text(const rdm_stats& stats);
 
 // Writes the report and the text that the options ask for. At exit.
 void report_at_exit();

@@ -130,6 +130,7 @@ EXPORT int posix_memalign(void** out, size_t alignment, size_t size) noexcept {
 }
 
 EXPORT void* memalign(size_t alignment, size_t size) noexcept {
+  if (size == 0) size = 1;  // jemalloc aligns nothing to nothing
   ExactRequest exact(exact_when_aligned(size));
   return or_no_memory(je_memalign(power_of_two(alignment), size));
 }

@@ -122,6 +122,7 @@ void check_success() {
 void check_alignment(const char* what, size_t at_least, size_t size, void* (*get)(size_t)) {
   constexpr size_t kCount = 33;
   void* all[kCount];
+  const void* misaligned = nullptr;
   for (void*& got : all) {
     errno = kUntouched;
     got = get(size);
@@ -130,10 +131,11 @@ void check_alignment(const char* what, size_t at_least, size_t size, void* (*get
       continue;
     }
     if (errno != kUntouched) verdict.broken("%s set errno %d", what, errno);
-    if (reinterpret_cast<uintptr_t>(got) % at_least != 0) verdict.broken("%s gave %p", what, got);
+    if (reinterpret_cast<uintptr_t>(got) % at_least != 0) misaligned = got;
     if (malloc_usable_size(got) < size) verdict.broken("%s is too short", what);
     memset(got, 1, size);
   }
+  if (misaligned != nullptr) verdict.broken("%s of %zu gave %p", what, size, misaligned);
   for (void* got : all) free(got);
 }
 

@@ -23,6 +23,11 @@ void check_books(const char* when, uint64_t others = 0) {
     verdict.broken("%s: books say %lu KiB pinned, the kernel %lu", when, pinned >> 10,
                    (locked - others) >> 10);
   }
+}
+
+// What is said of each region adds up to the books.
+void check_regions(const char* when) {
+  const uint64_t pinned = probe::stats().pinned_bytes;
   uint64_t in_regions = 0;
   rdm_region region{};
   for (size_t i = 0; probe::library().region_get(i, &region) == RDM_OK; ++i) {
@@ -63,6 +68,7 @@ void check_alignment() {
                    (probe::resident_bytes() - resident) >> 20);
   }
   check_books("after the alignment");
+  check_regions("after the alignment");
   free(got);
 }
 
@@ -101,9 +107,11 @@ void check_child() {
     alarm(30);
     if (probe::stats().pinned_bytes != 0) verdict.broken("the child claims pinned bytes");
     check_books("child");
+    check_regions("child");
     for (const size_t size : {kMiB / 2, 4 * kMiB, 32 * kMiB}) {
       free(get(size));
       check_books("child with more memory");
+      check_regions("child with more memory");
     }
     const pid_t grandchild = fork();
     if (grandchild == 0) {
@@ -125,6 +133,7 @@ void check_child() {
   }
   if (probe::stats().pinned_bytes != before) verdict.broken("the parent's books changed");
   check_books("parent");
+  check_regions("parent");
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ rdm_case("extent hooks of the program's own are called from no call but their ar
   PROGRAM arenas ARGUMENTS hooked LIMITS RDMALLOC_MEMORY_CAP=40M TIMEOUT 60)
 rdm_case("extent hooks of the program's own are called so from several threads"
   PROGRAM arenas ARGUMENTS several-hooked LIMITS RDMALLOC_MEMORY_CAP=40M TIMEOUT 60)
-rdm_case("threads whose first malloc was refused once are whole, and statistics can count them"
+rdm_case("threads whose first malloc was refused once leave statistics that work"
   PROGRAM refused_once TIMEOUT 60
   LIMITS MALLOC_CONF=narenas:2,dirty_decay_ms:-1 RDMALLOC_MEMORY_CAP=40M)
 
@@ -75,7 +75,7 @@ rdm_c_program(no_window)
 rdm_test("a forked child that exits later does not write over its parent's report"
   COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/late_child.sh $<TARGET_FILE:integration_late_child>
           $<TARGET_FILE:rdmalloc> TIMEOUT 60)
-foreach(kib 14336 16384 18432)
+foreach(kib 16384 18432 20480)
   rdm_case("an address space of ${kib} KiB without room for a window is told in one sentence"
     PROGRAM no_window LIMITS --address-space ${kib} --only-lines 1 --lines 1 "^rdmalloc: "
     TIMEOUT 60)

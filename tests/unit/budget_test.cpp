@@ -213,7 +213,8 @@ TEST_CASE_METHOD(Fixture, "a small heap does not look at what is available") {
   CHECK(take(kPage, kPage).kind == RegionKind::kOverflow);
 }
 
-TEST_CASE_METHOD(Fixture, "after a refusal that nothing explains, no more is granted than is pinned") {
+TEST_CASE_METHOD(Fixture,
+                 "after a refusal that nothing explains, no more is granted than is pinned") {
   boot();
   REQUIRE(take(kMiB, kMiB).kind == RegionKind::kPinned);
   budget.note_refusal(kMiB);
