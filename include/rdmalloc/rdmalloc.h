@@ -47,7 +47,7 @@ typedef struct {
   size_t page_size;   /* bytes; what was got: 4096 or 2 MiB */
   int kind;           /* RDM_REGION_* */
   int node;           /* NUMA node it was placed on */
-  int locked;         /* 1: populated and mlocked by this process; a fork loses it */
+  int locked;         /* 1: populated and mlocked when acquired; 0 when inherited by fork */
   int sealed;         /* 1: the kernel refuses to unmap it */
 } rdm_region;
 
