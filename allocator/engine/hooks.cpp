@@ -34,6 +34,7 @@ void start_once() {
     abort();
   }
   heap.boot();
+  take_window(heap.window());
   register_fork_handlers();
 }
 

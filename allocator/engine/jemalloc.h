@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/window.h"
+
 extern "C" {
 
 void* malloc(size_t size) noexcept;
@@ -50,6 +52,9 @@ inline size_t extent_size(const void* pointer) {
   je_inspect_extent_util_stats_get(nullptr, pointer, &free_objects, &objects, &size);
   return size;
 }
+
+// Tells free() and its kin which addresses are ours. Once, when the window is reserved.
+void take_window(const Window& window);
 
 // True once a program gave an arena extent hooks of its own: from then on jemalloc may own memory
 // outside the window.
