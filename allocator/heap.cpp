@@ -1,9 +1,9 @@
 #include "allocator/heap.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "allocator/message.h"
+#include "allocator/os/clock.h"
 #include "allocator/os/limits.h"
 
 namespace rdmalloc {
@@ -25,12 +25,6 @@ constexpr size_t page_ceil(size_t bytes) {
 }
 
 constexpr size_t huge_floor(size_t bytes) { return bytes & ~(os::kHugePageSize - 1); }
-
-uint64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000000000U + static_cast<uint64_t>(now.tv_nsec);
-}
 
 }  // namespace
 
@@ -258,7 +252,7 @@ void Heap::note_huge_pages(Region* region) {
 // extent is taken: other threads, who need no growth lock to take, could use it up at once. Nothing
 // taken: nothing happened.
 Heap::Taken Heap::acquire(Grant grant, size_t need, int node, size_t alignment) {
-  const uint64_t started = now_ns();
+  const uint64_t started = os::now_ns();
   if (!regions_.has_room()) return {};
   if (alignment < Window::kGranule) alignment = Window::kGranule;
   const bool strict = options_.on(OptionId::strict);
@@ -281,7 +275,7 @@ Heap::Taken Heap::acquire(Grant grant, size_t need, int node, size_t alignment) 
   Region* added = regions_.add(region);
   budget_.charge(region.kind, region.length);
   for (size_t i = 0; i < observer_count_; ++i) observers_[i]->on_acquire(*added);
-  acquire_ns_ += now_ns() - started;
+  acquire_ns_ += os::now_ns() - started;
   if (region.kind == RegionKind::kOverflow) warn_of_overflow();
   Locked hold(pool_);
   if (budget_.held() > peak_held_) peak_held_ = budget_.held();
@@ -336,6 +330,13 @@ Status Heap::attach(RegionObserver* observer) {
   for (size_t i = 0; i < regions_.size(); ++i) observer->on_acquire(regions_[i]);
   observers_[observer_count_++] = observer;
   return Status::kOk;
+}
+
+RegistrationCounters Heap::registrations() {
+  Locked hold(growth_);
+  RegistrationCounters sum;
+  for (size_t i = 0; i < observer_count_; ++i) observers_[i]->add_to(&sum);
+  return sum;
 }
 
 HeapCounters Heap::counters(size_t kept) {

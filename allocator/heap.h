@@ -61,6 +61,9 @@ class Heap {
   // Tells the observer of every region there is, and from then on of every new one.
   Status attach(RegionObserver* observer);
 
+  // What all observers have registered.
+  RegistrationCounters registrations();
+
   const Options& options() const { return options_; }
   const Window& window() const { return window_; }
   const RegionTable& regions() const { return regions_; }

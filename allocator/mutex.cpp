@@ -18,6 +18,10 @@ Rank set_rank(Rank rank) {
   return before;
 }
 
+void assert_no_rank() {
+  if (held_rank != Rank::kNone) __builtin_trap();
+}
+
 }  // namespace rdmalloc
 
 #endif

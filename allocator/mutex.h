@@ -13,10 +13,13 @@ enum class Rank : uint8_t { kNone, kGrowth, kPool };
 #ifdef NDEBUG
 inline void assert_rank_above(Rank) {}
 inline Rank set_rank(Rank rank) { return rank; }
+inline void assert_no_rank() {}
 #else
 // In mutex.cpp: the rank this thread holds now.
 void assert_rank_above(Rank rank);
 Rank set_rank(Rank rank);
+// Aborts when this thread holds any of these locks: it is inside malloc.
+void assert_no_rank();
 #endif
 
 // A pthread mutex: needs no construction at run time, no malloc, and works before libc has started

@@ -28,6 +28,7 @@ struct Region {
   os::PageKind page_kind = os::PageKind::kBase;
   bool locked = false;  // by this process: false again in a forked child
   bool sealed = false;
+  bool exposed = false;  // holds what was asked for with RDM_EXPOSED, and nothing else
 
   uintptr_t end() const { return base + length; }
 };

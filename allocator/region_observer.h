@@ -1,9 +1,22 @@
 // The one interface through which the rest of the world hears of regions.
 #pragma once
 
+#include <cstdint>
+
 #include "allocator/region.h"
 
 namespace rdmalloc {
+
+// What an observer that registers regions has done, for the statistics; added up over observers.
+struct RegistrationCounters {
+  uint64_t domains = 0;
+  uint64_t registrations = 0;
+  uint64_t registered_bytes = 0;
+  uint64_t registered_pinned_bytes = 0;
+  uint64_t registration_ns = 0;
+  uint64_t lookups = 0;
+  uint64_t lookup_misses = 0;
+};
 
 class RegionObserver {
  public:
@@ -14,6 +27,8 @@ class RegionObserver {
   // This process is a child of fork: no region is locked or registered any more. Called in the
   // child before fork returns there, under the growth lock.
   virtual void on_fork_child() noexcept = 0;
+
+  virtual void add_to(RegistrationCounters* sum) const noexcept { (void)sum; }
 
  protected:
   ~RegionObserver() = default;

@@ -25,6 +25,9 @@ class RegionTable {
   // be empty.
   Status boot();
 
+  // Most regions that there can be.
+  size_t capacity() const { return capacity_; }
+
   // The arrays have room for one more region: ask before acquiring memory for it.
   bool has_room() const { return size() < capacity_; }
 
@@ -38,6 +41,10 @@ class RegionTable {
     Region* region = &regions_[slot - 1];
     return reinterpret_cast<uintptr_t>(pointer) < region->end() ? region : nullptr;
   }
+
+  // The array itself, for who keeps a table by region beside it: by granule of the window, the
+  // region's index + 1, and 0 for none. Null before boot().
+  const std::atomic<uint16_t>* by_granule() const { return by_granule_; }
 
   size_t size() const { return size_.load(std::memory_order_acquire); }
   Region& operator[](size_t index) const { return regions_[index]; }

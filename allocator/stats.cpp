@@ -163,6 +163,14 @@ rdm_stats gather_stats() {
   stats.free_extents = counters.free_extents;
   stats.largest_free_bytes = counters.largest_free;
   stats.acquire_ns = counters.acquire_ns;
+  const RegistrationCounters registered = heap.registrations();
+  stats.domains = registered.domains;
+  stats.registrations = registered.registrations;
+  stats.registered_bytes = registered.registered_bytes;
+  stats.registered_pinned_bytes = registered.registered_pinned_bytes;
+  stats.registration_ns = registered.registration_ns;
+  stats.lookups = registered.lookups;
+  stats.lookup_misses = registered.lookup_misses;
   stats.budget_bytes = budget.pin_limit();
   stats.memory_cap_bytes = budget.memory_cap();
   stats.budget_limited_by = static_cast<uint64_t>(budget.limited_by());

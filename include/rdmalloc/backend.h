@@ -1,0 +1,83 @@
+/* A backend: how memory is registered with one kind of device. Write one outside this tree, and open
+ * domains on it with rdm_domain_open(). C11 and C++. */
+#ifndef RDMALLOC_BACKEND_H
+#define RDMALLOC_BACKEND_H
+
+#include <rdmalloc/rdmalloc.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Abilities, rdm_backend_limits.abilities. */
+enum {
+  /* register_memory() makes plain system calls only: it does not malloc, take locks that a thread in
+   * malloc may hold, print or throw. Then regions are registered inside malloc, as they are
+   * acquired; else never there. */
+  RDM_BACKEND_IN_MALLOC = 1,
+  /* Memory that is not pinned can be registered, and stays right when its pages change. */
+  RDM_BACKEND_ON_DEMAND = 2
+};
+
+/* What the kernel charges for a registration, besides mlock's own account. */
+enum {
+  RDM_CHARGES_NOTHING = 0,
+  RDM_CHARGES_PROCESS, /* the process's pinned memory (VmPin), against RLIMIT_MEMLOCK */
+  RDM_CHARGES_USER     /* the user's, across processes, and VmPin shows it */
+};
+
+/* Zero means no limit. */
+typedef struct {
+  size_t max_length; /* bytes of one memory region; larger regions are registered in pieces */
+  size_t max_count;  /* memory regions of one domain; what is beyond is not registered */
+  size_t alignment;  /* bytes: of base and length, a power of two; a page always is */
+  int charges;       /* RDM_CHARGES_* */
+  unsigned abilities;
+} rdm_backend_limits;
+
+/* What to register: a region, or a piece of one. */
+typedef struct {
+  void *base;
+  size_t length;    /* bytes */
+  size_t page_size; /* bytes: 4096, or 2 MiB for hugetlb; transparent huge pages count as 4096 */
+  unsigned access;  /* RDM_LOCAL_WRITE, ...: of these, not more */
+  int pinned;       /* 1: populated and mlocked; 0: only with RDM_BACKEND_ON_DEMAND */
+  int exposed;      /* 1: an exposed region */
+  int node;         /* NUMA node */
+} rdm_backend_request;
+
+/* A registration that was made. */
+typedef struct {
+  uint32_t lkey, rkey;
+  void *handle;
+} rdm_backend_key;
+
+/* register_memory may also return this: not now, or not from this thread; a lookup tries again. */
+enum { RDM_BACKEND_LATER = 100 };
+
+/* The operations. May be called from several threads at a time, for different memory; `ctx` is what
+ * rdm_domain_open was given. All but closed() must be set. They return RDM_OK or a reason. */
+struct rdm_backend {
+  size_t size;      /* sizeof(rdm_backend), so that it may grow */
+  const char *name; /* a word, static */
+
+  /* Called once, first. `*out` comes zeroed. A failure makes rdm_domain_open fail. */
+  int (*limits)(void *ctx, rdm_backend_limits *out);
+
+  /* Sets *out on RDM_OK. On failure says why in `why`, a sentence cut to `why_size` bytes. */
+  int (*register_memory)(void *ctx, const rdm_backend_request *request, rdm_backend_key *out,
+                         char *why, size_t why_size);
+
+  /* Never inside malloc; never in a child of fork for a registration of its parent's. */
+  int (*deregister_memory)(void *ctx, const rdm_backend_key *key);
+
+  /* Last of all: the domain is gone. `forked`: in a child, where nothing was deregistered. May be
+   * null. Not called when rdm_domain_open failed. */
+  void (*closed)(void *ctx, int forked);
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

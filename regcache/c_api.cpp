@@ -1,0 +1,38 @@
+// The C functions of include/rdmalloc/rdmalloc.h that concern domains.
+#include "include/rdmalloc/backend.h"
+#include "regcache/heap_source.h"
+#include "regcache/registry.h"
+
+using rdmalloc::Domain;
+
+namespace {
+
+constinit rdmalloc::HeapSource source;
+constinit rdmalloc::Registry registry(source);
+
+Domain* domain_of(const rdm_domain* handle) {
+  return reinterpret_cast<Domain*>(const_cast<rdm_domain*>(handle));
+}
+
+}  // namespace
+
+extern "C" {
+
+int rdm_domain_open(const rdm_backend* ops, void* ctx, const rdm_domain_options* options,
+                    rdm_domain** out) {
+  if (out == nullptr) return RDM_INVALID;
+  Domain* domain = nullptr;
+  const int status = registry.open(ops, ctx, options, &domain);
+  if (status == RDM_OK) *out = reinterpret_cast<rdm_domain*>(domain);
+  return status;
+}
+
+int rdm_domain_close(rdm_domain* domain) { return registry.close(domain_of(domain)); }
+
+int rdm_lookup(const rdm_domain* domain, const void* address, size_t length, rdm_mr* out) {
+  if (domain == nullptr || out == nullptr) [[unlikely]]
+    return RDM_INVALID;
+  return domain_of(domain)->lookup(address, length, out);
+}
+
+}  // extern "C"

@@ -1,0 +1,136 @@
+// A domain: one backend with its context, the rights it gives, and the table of what it registered.
+//
+// lookup() takes no lock and may be called from any thread. register_region() may be called from
+// several threads for any regions, and inside malloc where the backend permits it: it makes no call
+// but the backend's and waits for nobody unless asked to. open() and close() are called by the
+// registry, one thread at a time. Domains are never destroyed, only used again, so that a lookup
+// that comes while its domain is closed reads memory that is there.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "include/rdmalloc/backend.h"
+#include "regcache/key_table.h"
+#include "regcache/lookup_counter.h"
+#include "regcache/pin_account.h"
+#include "regcache/region_source.h"
+
+namespace rdmalloc {
+
+// Shared by the domains of a registry.
+struct DomainCounters {
+  LookupCounter lookups;
+  std::atomic<uint64_t> misses{0};
+  std::atomic<uint64_t> registrations{0};
+  std::atomic<uint64_t> registered_bytes{0};
+  std::atomic<uint64_t> registration_ns{0};
+};
+
+class Domain {
+ public:
+  constexpr Domain() = default;
+  Domain(const Domain&) = delete;
+  Domain& operator=(const Domain&) = delete;
+
+  // Takes the backend, asks for its limits, and from then on takes regions; registers none. A
+  // status of rdmalloc.h.
+  int open(const rdm_backend& backend, void* context, unsigned access, unsigned flags,
+           const RegionSource& source, PinAccount* account, DomainCounters* counters);
+
+  // Deregisters everything, last region first, when no thread registers any more. RDM_SYSTEM when
+  // the backend refused one. `tell_backend`: call its closed().
+  int close(bool tell_backend);
+
+  // In the child of a fork: nothing is registered any more.
+  void note_fork_child();
+
+  bool is_open() const { return phase_.load(std::memory_order_acquire) == Phase::kOpen; }
+  bool is_in_use() const { return phase_.load(std::memory_order_acquire) != Phase::kFree; }
+  bool may_register_in_malloc() const { return (limits_.abilities & RDM_BACKEND_IN_MALLOC) != 0; }
+
+  // RDM_OK when the region is registered now, or as far as the device's limits allow, or need not
+  // be because it is not pinned. `wait`: for another thread that is registering it.
+  enum class Wait : bool { kNo, kYes };
+  int register_region(const Region& region, Wait wait);
+
+  int lookup(const void* address, size_t length, rdm_mr* out);
+
+  // Why the last registration failed: a sentence, or empty.
+  const char* why() const { return why_; }
+  const char* backend_name() const { return backend_.name; }
+
+  // Checks entries, counts and sums against each other; for tests, while nobody registers.
+  bool validate(const RegionTable& regions) const;
+
+ private:
+  enum class Phase : uint8_t { kFree, kOpen, kClosing, kForked };
+  static constexpr size_t kLongestWhy = 320;
+
+  KeyEntry& entry_of(const Region& region) const { return entries_[region.index + size_t{1}]; }
+  bool takes(const Region& region) const;
+  unsigned access_for(const Region& region) const;
+  bool enter();
+  void leave();
+
+  int register_claimed(const Region& region, KeyEntry& entry);
+  int register_whole(const Region& region, KeyEntry& entry, size_t length);
+  int register_pieces(const Region& region, KeyEntry& entry, size_t length);
+  int register_range(const Region& region, size_t offset, size_t length, rdm_backend_key* key);
+  int deregister_range(size_t length, const rdm_backend_key& key);
+  int deregister(KeyEntry& entry);
+  bool make_room_for_pieces(KeyEntry& entry, size_t count);
+  int refuse(KeyEntry& entry, int status);
+  int lookup_slowly(const void* address, size_t length, rdm_mr* out);
+  int lookup_piece(const Region& region, const void* address, size_t length, rdm_mr* out);
+  int miss(int status);
+  void say(const char* why);
+
+  // What a hit reads, together.
+  uintptr_t window_base_ = 0;
+  size_t window_size_ = 0;
+  const std::atomic<uint16_t>* by_granule_ = nullptr;
+  KeyEntry* entries_ = nullptr;  // by region index + 1; the first stays empty
+  DomainCounters* counters_ = nullptr;
+
+  std::atomic<Phase> phase_{Phase::kFree};
+  std::atomic<uint32_t> registering_{0};  // threads that may be calling the backend
+  std::atomic<size_t> count_{0};          // MRs registered, or being so
+  rdm_backend backend_{};
+  void* context_ = nullptr;
+  rdm_backend_limits limits_{};
+  unsigned access_ = 0;
+  bool share_heap_ = false;
+  const RegionSource* source_ = nullptr;
+  PinAccount* account_ = nullptr;
+  std::atomic<bool> warned_{false};
+  std::atomic<bool> saying_{false};
+  char why_[kLongestWhy] = {};
+};
+
+// A hit. Everything else is the slow path's to find out.
+inline int Domain::lookup(const void* address, size_t length, rdm_mr* out) {
+  const uintptr_t at = reinterpret_cast<uintptr_t>(address);
+  const uintptr_t offset = at - window_base_;
+  if (offset < window_size_) [[likely]] {
+    const uint16_t slot =
+        by_granule_[offset >> Window::kGranuleShift].load(std::memory_order_acquire);
+    const KeyEntry& entry = entries_[slot];
+    const size_t registered = entry.length.load(std::memory_order_acquire);
+    const size_t into = at - entry.base;
+    // A length of zero wraps around, and fails the second test.
+    if (into < registered && length - 1 < registered - into) [[likely]] {
+      out->base = reinterpret_cast<void*>(entry.base);
+      out->length = registered;
+      out->lkey = entry.lkey;
+      out->rkey = entry.rkey;
+      out->handle = entry.handle;
+      counters_->lookups.count();
+      return RDM_OK;
+    }
+  }
+  return lookup_slowly(address, length, out);
+}
+
+}  // namespace rdmalloc

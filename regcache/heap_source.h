@@ -1,0 +1,20 @@
+// The process's heap as the source of regions.
+#pragma once
+
+#include "regcache/region_source.h"
+
+namespace rdmalloc {
+
+class HeapSource final : public RegionSource {
+ public:
+  constexpr HeapSource() = default;
+  ~HeapSource() = default;
+
+  Status attach(RegionObserver* observer) noexcept override;
+  const RegionTable& regions() const noexcept override;
+  const Window& window() const noexcept override;
+  uint64_t pin_limit() const noexcept override;
+  bool warns() const noexcept override;
+};
+
+}  // namespace rdmalloc

@@ -1,0 +1,52 @@
+// The registrations of one domain, by region: the array that a lookup reads.
+//
+// One thread at a time registers a region (its state is kBusy then); readers take no lock. A region
+// that is one memory region (MR) is published by its length, with release order, after the rest; it
+// does not change until the domain is closed. A region that a device's limits cut into pieces
+// leaves the length at zero, which sends readers to the slow path.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "include/rdmalloc/backend.h"
+
+namespace rdmalloc {
+
+enum KeyState : uint32_t {
+  kUnregistered,
+  kBusy,        // a thread is registering or deregistering it
+  kRegistered,  // all of it, or as many of its pieces as the device may have
+  kRefused,     // the last try failed
+};
+
+// An MR of a region that took several.
+struct Piece {
+  size_t length;  // bytes; 0: not registered, because the device may have no more
+  rdm_backend_key key;
+};
+
+struct alignas(64) KeyEntry {
+  std::atomic<size_t> length{0};  // of the one MR; 0: none, or pieces
+  uintptr_t base = 0;
+  uint32_t lkey = 0;
+  uint32_t rkey = 0;
+  void* handle = nullptr;
+
+  std::atomic<uint32_t> state{kUnregistered};
+  uint32_t pieces = 0;      // in use of `piece`; 0: one MR, or none
+  uint32_t piece_room = 0;  // kept when the domain is closed, for the next one
+  Piece* piece = nullptr;
+  uint64_t refused_at = 0;  // os::now_ns()
+
+  void publish(uintptr_t at, size_t bytes, const rdm_backend_key& key) {
+    base = at;
+    lkey = key.lkey;
+    rkey = key.rkey;
+    handle = key.handle;
+    length.store(bytes, std::memory_order_release);
+  }
+};
+
+}  // namespace rdmalloc

@@ -1,0 +1,55 @@
+// What the registrations of all domains pin in this process, against its memlock limit. Charged
+// before the backend is called, so that the sum never exceeds the limit; lock-free, because that
+// happens inside malloc.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "include/rdmalloc/backend.h"
+
+namespace rdmalloc {
+
+class PinAccount {
+ public:
+  constexpr PinAccount() = default;
+  PinAccount(const PinAccount&) = delete;
+  PinAccount& operator=(const PinAccount&) = delete;
+
+  void set_limit(uint64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
+  uint64_t limit() const { return limit_.load(std::memory_order_relaxed); }
+
+  // False, and nothing is charged: beyond the limit. The kernel compares what a process and what a
+  // user pinned separately; so do we.
+  bool charge(int charges, size_t bytes) {
+    if (charges == RDM_CHARGES_NOTHING) return true;
+    std::atomic<uint64_t>& pinned = pinned_[charges == RDM_CHARGES_USER];
+    const uint64_t before = pinned.fetch_add(bytes, std::memory_order_relaxed);
+    if (before + bytes <= limit()) return true;
+    pinned.fetch_sub(bytes, std::memory_order_relaxed);
+    return false;
+  }
+
+  void release(int charges, size_t bytes) {
+    if (charges == RDM_CHARGES_NOTHING) return;
+    pinned_[charges == RDM_CHARGES_USER].fetch_sub(bytes, std::memory_order_relaxed);
+  }
+
+  // Both together: what VmPin shows.
+  uint64_t pinned() const {
+    return pinned_[0].load(std::memory_order_relaxed) + pinned_[1].load(std::memory_order_relaxed);
+  }
+
+  // In the child of a fork: pins are not inherited.
+  void clear() {
+    pinned_[0] = 0;
+    pinned_[1] = 0;
+  }
+
+ private:
+  std::atomic<uint64_t> limit_{UINT64_MAX};
+  std::atomic<uint64_t> pinned_[2] = {};  // by process, by user
+};
+
+}  // namespace rdmalloc

@@ -1,0 +1,33 @@
+// Where regions come from: the heap, or a test's own. The registration cache knows nothing else of
+// the allocator's inside.
+#pragma once
+
+#include <cstdint>
+
+#include "allocator/region_observer.h"
+#include "allocator/region_table.h"
+#include "allocator/status.h"
+
+namespace rdmalloc {
+
+class RegionSource {
+ public:
+  // Tells the observer of every region there is, and from then on of every new one; for good.
+  virtual Status attach(RegionObserver* observer) noexcept = 0;
+
+  // Complete when attach() returns, and the window does not change from then on.
+  virtual const RegionTable& regions() const noexcept = 0;
+  virtual const Window& window() const noexcept = 0;
+
+  // Bytes that registrations may pin in this process by its memlock limit, less what is left to
+  // others; UINT64_MAX without a limit. mlock's account is another.
+  virtual uint64_t pin_limit() const noexcept = 0;
+
+  // Whether messages for the user are wanted.
+  virtual bool warns() const noexcept = 0;
+
+ protected:
+  ~RegionSource() = default;
+};
+
+}  // namespace rdmalloc

@@ -1,0 +1,51 @@
+#include "regcache/registrar.h"
+
+#include <signal.h>
+
+#include "allocator/os/futex.h"
+
+namespace rdmalloc {
+
+bool Registrar::start(Work work, void* context) {
+  if (started_) return true;
+  work_ = work;
+  context_ = context;
+  stopping_ = false;
+  // The thread inherits the mask: signals are the program's, and its handlers may malloc.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const auto run = [](void* self) -> void* {
+    static_cast<Registrar*>(self)->loop();
+    return nullptr;
+  };
+  started_ = pthread_create(&thread_, nullptr, run, this) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (started_) (void)pthread_setname_np(thread_, "rdmalloc-reg");
+  return started_;
+}
+
+void Registrar::loop() {
+  while (!stopping_) {
+    const uint32_t seen = pokes_.load(std::memory_order_acquire);
+    work_(context_);
+    // A poke during the work changed the word: no sleep then.
+    if (!stopping_) os::wait_while(pokes_, seen);
+  }
+}
+
+void Registrar::poke() {
+  pokes_.fetch_add(1, std::memory_order_release);
+  os::wake_all(pokes_);
+}
+
+void Registrar::stop() {
+  if (!started_) return;
+  stopping_ = true;
+  poke();
+  pthread_join(thread_, nullptr);
+  started_ = false;
+}
+
+}  // namespace rdmalloc

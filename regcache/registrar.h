@@ -1,0 +1,44 @@
+// The thread that registers new regions with backends that may not run inside malloc. It sleeps
+// until poked, then does all the work there is; what it has not done yet, a lookup does.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace rdmalloc {
+
+class Registrar {
+ public:
+  using Work = void (*)(void* context);
+
+  constexpr Registrar() = default;
+  Registrar(const Registrar&) = delete;
+  Registrar& operator=(const Registrar&) = delete;
+
+  // Starts the thread, once; it blocks all signals. False when there can be none, and then lookups
+  // do everything. Not inside malloc: pthread_create allocates. One thread at a time.
+  bool start(Work work, void* context);
+
+  // There is work. One atomic step and one system call: may be called inside malloc.
+  void poke();
+
+  // Waits for the thread to end. For tests; the process's own registrar ends with the process.
+  void stop();
+
+  // In the child of a fork there is no such thread.
+  void note_fork_child() { started_ = false; }
+
+ private:
+  void loop();
+
+  bool started_ = false;
+  pthread_t thread_{};
+  Work work_ = nullptr;
+  void* context_ = nullptr;
+  std::atomic<uint32_t> pokes_{0};
+  std::atomic<bool> stopping_{false};
+};
+
+}  // namespace rdmalloc

@@ -1,0 +1,174 @@
+#include "regcache/registry.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include <atomic>
+
+namespace rdmalloc {
+namespace {
+
+constexpr unsigned kKnownFlags = RDM_DOMAIN_SHARE_HEAP | RDM_DOMAIN_PARTIAL;
+constexpr unsigned kKnownAccess =
+    RDM_LOCAL_WRITE | RDM_REMOTE_WRITE | RDM_REMOTE_READ | RDM_REMOTE_ATOMIC;
+
+// The caller's struct may be shorter or longer than ours. False: it makes no sense.
+bool read_options(const rdm_domain_options* given, rdm_domain_options* options) {
+  *options = {};
+  if (given == nullptr) return true;
+  if (given->size < offsetof(rdm_domain_options, flags) + sizeof given->flags) return false;
+  memcpy(options, given, given->size < sizeof *options ? given->size : sizeof *options);
+  return (options->flags & ~kKnownFlags) == 0 && (options->access & ~kKnownAccess) == 0;
+}
+
+bool read_backend(const rdm_backend* given, rdm_backend* backend) {
+  *backend = {};
+  if (given == nullptr || given->size < offsetof(rdm_backend, closed)) return false;
+  memcpy(backend, given, given->size < sizeof *backend ? given->size : sizeof *backend);
+  return backend->name != nullptr && backend->limits != nullptr &&
+         backend->register_memory != nullptr && backend->deregister_memory != nullptr;
+}
+
+int fail(const rdm_domain_options& options, const char* why, int status) {
+  if (options.error != nullptr && options.error_size != 0) {
+    strncpy(options.error, why, options.error_size - 1);
+    options.error[options.error_size - 1] = '\0';
+  }
+  return status;
+}
+
+}  // namespace
+
+class Registry::Locked {
+ public:
+  explicit Locked(pthread_mutex_t* mutex) : mutex_(mutex) { pthread_mutex_lock(mutex_); }
+  ~Locked() { pthread_mutex_unlock(mutex_); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  pthread_mutex_t* const mutex_;
+};
+
+Status Registry::attach_once() {
+  if (attached_) return Status::kOk;
+  const Status status = source_->attach(this);
+  attached_ = ok(status);
+  return status;
+}
+
+Domain* Registry::find_free() {
+  for (size_t i = 0; i < kMaxDomains; ++i) {
+    Domain& domain = domains_[(next_ + i) % kMaxDomains];
+    if (domain.is_in_use()) continue;
+    next_ = (next_ + i + 1) % kMaxDomains;
+    return &domain;
+  }
+  return nullptr;
+}
+
+int Registry::open(const rdm_backend* given_backend, void* context,
+                   const rdm_domain_options* given_options, Domain** out) {
+  rdm_domain_options options;
+  rdm_backend backend;
+  if (out == nullptr || !read_options(given_options, &options)) return RDM_INVALID;
+  if (!read_backend(given_backend, &backend)) {
+    return fail(options, "the backend's table lacks a name or an operation", RDM_INVALID);
+  }
+  Locked hold(&mutex_);
+  if (!ok(attach_once())) return fail(options, "the heap has no room for an observer", RDM_SYSTEM);
+  Domain* domain = find_free();
+  if (domain == nullptr) {
+    return fail(options, "too many domains are open: close one", RDM_UNSUPPORTED);
+  }
+  account_.set_limit(source_->pin_limit());
+  int status = domain->open(backend, context, options.access, options.flags, *source_, &account_,
+                            &counters_);
+  if (status != RDM_OK) return fail(options, domain->why(), status);
+  if (!domain->may_register_in_malloc()) {
+    (void)registrar_.start([](void* self) { static_cast<Registry*>(self)->register_missing(); },
+                           this);
+  }
+  status = replay(domain, (options.flags & RDM_DOMAIN_PARTIAL) != 0);
+  if (status != RDM_OK) {
+    (void)domain->close(false);
+    return fail(options, domain->why(), status);
+  }
+  *out = domain;
+  return RDM_OK;
+}
+
+// Registers the regions there are. One that is acquired meanwhile is seen here or, since the domain
+// is open already, by on_acquire(): each side writes first and then looks at what the other wrote.
+int Registry::replay(Domain* domain, bool partial) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (size_t i = 0; i < source_->regions().size(); ++i) {
+    const int status = domain->register_region(source_->regions()[i], Domain::Wait::kYes);
+    if (status != RDM_OK && status != RDM_BACKEND_LATER && !partial) return status;
+  }
+  return RDM_OK;
+}
+
+bool Registry::is_domain(const Domain* domain) const {
+  for (const Domain& known : domains_) {
+    if (&known == domain) return known.is_in_use();
+  }
+  return false;
+}
+
+int Registry::close(Domain* domain) {
+  Locked hold(&mutex_);
+  return is_domain(domain) ? domain->close(true) : RDM_INVALID;
+}
+
+void Registry::on_acquire(const Region& region) noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  bool is_for_registrar = false;
+  for (Domain& domain : domains_) {
+    if (!domain.is_open()) continue;
+    if (domain.may_register_in_malloc()) {
+      (void)domain.register_region(region, Domain::Wait::kNo);
+    } else {
+      is_for_registrar = true;
+    }
+  }
+  if (is_for_registrar) registrar_.poke();
+}
+
+// On the registrar's thread.
+void Registry::register_missing() {
+  for (Domain& domain : domains_) {
+    if (!domain.is_open() || domain.may_register_in_malloc()) continue;
+    for (size_t i = 0; i < source_->regions().size(); ++i) {
+      (void)domain.register_region(source_->regions()[i], Domain::Wait::kNo);
+    }
+  }
+}
+
+// Another thread may have held the lock when this process was forked.
+void Registry::on_fork_child() noexcept {
+  mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  for (Domain& domain : domains_) domain.note_fork_child();
+  account_.clear();
+  counters_.registered_bytes = 0;
+  registrar_.note_fork_child();
+}
+
+void Registry::add_to(RegistrationCounters* sum) const noexcept {
+  for (const Domain& domain : domains_) sum->domains += domain.is_open() ? 1 : 0;
+  sum->registrations += counters_.registrations.load(std::memory_order_relaxed);
+  sum->registered_bytes += counters_.registered_bytes.load(std::memory_order_relaxed);
+  sum->registered_pinned_bytes += account_.pinned();
+  sum->registration_ns += counters_.registration_ns.load(std::memory_order_relaxed);
+  sum->lookups += counters_.lookups.sum();
+  sum->lookup_misses += counters_.misses.load(std::memory_order_relaxed);
+}
+
+bool Registry::validate() const {
+  for (const Domain& domain : domains_) {
+    if (!domain.validate(source_->regions())) return false;
+  }
+  return true;
+}
+
+}  // namespace rdmalloc

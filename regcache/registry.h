@@ -1,0 +1,61 @@
+// All domains of the process, and the one observer of its regions.
+//
+// on_acquire() runs inside malloc under the growth lock: it calls those backends that permit it and
+// wakes the registrar for the others. open() and close() take a lock of their own, under which
+// backends run; they are never called inside malloc. Constant-initialised.
+#pragma once
+
+#include <pthread.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "regcache/domain.h"
+#include "regcache/region_source.h"
+#include "regcache/registrar.h"
+
+namespace rdmalloc {
+
+class Registry final : public RegionObserver {
+ public:
+  static constexpr size_t kMaxDomains = 64;
+
+  explicit constexpr Registry(RegionSource& source) : source_(&source) {}
+  ~Registry() = default;
+  Registry(const Registry&) = delete;
+  Registry& operator=(const Registry&) = delete;
+
+  // rdm_domain_open and rdm_domain_close; statuses of rdmalloc.h.
+  int open(const rdm_backend* backend, void* context, const rdm_domain_options* options,
+           Domain** out);
+  int close(Domain* domain);
+
+  void on_acquire(const Region& region) noexcept override;
+  void on_fork_child() noexcept override;
+  void add_to(RegistrationCounters* sum) const noexcept override;
+
+  bool validate() const;
+
+  // Ends the registrar; for tests.
+  void stop() { registrar_.stop(); }
+
+ private:
+  class Locked;
+
+  Status attach_once();
+  Domain* find_free();
+  bool is_domain(const Domain* domain) const;
+  int replay(Domain* domain, bool partial);
+  void register_missing();
+
+  RegionSource* const source_;
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  bool attached_ = false;
+  size_t next_ = 0;  // used last of all: a domain just closed is not used again soon
+  Domain domains_[kMaxDomains];
+  PinAccount account_;
+  DomainCounters counters_;
+  Registrar registrar_;
+};
+
+}  // namespace rdmalloc
