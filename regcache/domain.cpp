@@ -96,7 +96,10 @@ int Domain::register_region(const Region& region, Wait wait) {
       os::wait_while(entry.state, kBusy);
       continue;
     }
-    if (state == kRefused && os::now_ns() - entry.refused_at < kRetryNs) break;
+    if (state == kRefused && os::now_ns() - entry.refused_at < kRetryNs) {
+      status = entry.refusal;
+      break;
+    }
     if (entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel)) {
       status = register_claimed(region, entry);
       os::wake_all(entry.state);
@@ -120,6 +123,7 @@ int Domain::register_claimed(const Region& region, KeyEntry& entry) {
 }
 
 int Domain::refuse(KeyEntry& entry, int status) {
+  entry.refusal = status;
   entry.refused_at = os::now_ns();
   entry.state.store(status == RDM_BACKEND_LATER ? kUnregistered : kRefused,
                     std::memory_order_release);
@@ -225,7 +229,7 @@ int Domain::deregister(KeyEntry& entry) {
   entry.pieces = 0;
   entry.state.store(kUnregistered, std::memory_order_release);
   int result = RDM_OK;
-  if (length != 0 && deregister_range(length, {entry.lkey, entry.rkey, entry.handle}) != RDM_OK) {
+  if (length != 0 && deregister_range(length, entry.key()) != RDM_OK) {
     result = RDM_SYSTEM;
   }
   for (uint32_t i = pieces; i-- > 0;) {
@@ -291,7 +295,7 @@ int Domain::lookup_slowly(const void* address, size_t length, rdm_mr* out) {
   if (registered == 0) return lookup_piece(*region, address, length, out);
   const size_t into = reinterpret_cast<uintptr_t>(address) - region->base;
   if (into >= registered || length > registered - into) return miss(RDM_NOT_REGISTERED);
-  *out = {reinterpret_cast<void*>(region->base), registered, entry.lkey, entry.rkey, entry.handle};
+  fill(reinterpret_cast<void*>(region->base), registered, entry.key(), out);
   counters_->lookups.count();
   return RDM_OK;
 }
@@ -305,8 +309,7 @@ int Domain::lookup_piece(const Region& region, const void* address, size_t lengt
   const size_t start = index * limits_.max_length;
   const size_t inside = into - start;
   if (inside >= piece.length || length > piece.length - inside) return miss(RDM_NOT_REGISTERED);
-  *out = {reinterpret_cast<void*>(region.base + start), piece.length, piece.key.lkey,
-          piece.key.rkey, piece.key.handle};
+  fill(reinterpret_cast<void*>(region.base + start), piece.length, piece.key, out);
   counters_->lookups.count();
   return RDM_OK;
 }

@@ -84,6 +84,9 @@ class Domain {
   int refuse(KeyEntry& entry, int status);
   int lookup_slowly(const void* address, size_t length, rdm_mr* out);
   int lookup_piece(const Region& region, const void* address, size_t length, rdm_mr* out);
+  static void fill(void* base, size_t length, const rdm_backend_key& key, rdm_mr* out) {
+    *out = {base, length, key.lkey, key.rkey, key.handle};
+  }
   int miss(int status);
   void say(const char* why);
 
@@ -118,14 +121,11 @@ inline int Domain::lookup(const void* address, size_t length, rdm_mr* out) {
         by_granule_[offset >> Window::kGranuleShift].load(std::memory_order_acquire);
     const KeyEntry& entry = entries_[slot];
     const size_t registered = entry.length.load(std::memory_order_acquire);
-    const size_t into = at - entry.base;
+    const uintptr_t base = entry.base.load(std::memory_order_relaxed);
+    const size_t into = at - base;
     // A length of zero wraps around, and fails the second test.
     if (into < registered && length - 1 < registered - into) [[likely]] {
-      out->base = reinterpret_cast<void*>(entry.base);
-      out->length = registered;
-      out->lkey = entry.lkey;
-      out->rkey = entry.rkey;
-      out->handle = entry.handle;
+      fill(reinterpret_cast<void*>(base), registered, entry.key(), out);
       counters_->lookups.count();
       return RDM_OK;
     }

@@ -2,8 +2,9 @@
 //
 // One thread at a time registers a region (its state is kBusy then); readers take no lock. A region
 // that is one memory region (MR) is published by its length, with release order, after the rest; it
-// does not change until the domain is closed. A region that a device's limits cut into pieces
-// leaves the length at zero, which sends readers to the slow path.
+// does not change until the domain is closed. All that a hit reads is atomic, because a lookup that
+// comes as the domain is closed may read while the entry is used again. A region that a device's
+// limits cut into pieces leaves the length at zero, which sends readers to the slow path.
 #pragma once
 
 #include <atomic>
@@ -29,23 +30,30 @@ struct Piece {
 
 struct alignas(64) KeyEntry {
   std::atomic<size_t> length{0};  // of the one MR; 0: none, or pieces
-  uintptr_t base = 0;
-  uint32_t lkey = 0;
-  uint32_t rkey = 0;
-  void* handle = nullptr;
+  std::atomic<uintptr_t> base{0};
+  std::atomic<uint32_t> lkey{0};
+  std::atomic<uint32_t> rkey{0};
+  std::atomic<void*> handle{nullptr};
 
   std::atomic<uint32_t> state{kUnregistered};
-  uint32_t pieces = 0;      // in use of `piece`; 0: one MR, or none
-  uint32_t piece_room = 0;  // kept when the domain is closed, for the next one
+  uint32_t pieces = 0;               // in use of `piece`; 0: one MR, or none
+  uint32_t piece_room = 0;           // kept when the domain is closed, for the next one
+  std::atomic<int> refusal{RDM_OK};  // why the last try failed, a status
   Piece* piece = nullptr;
-  uint64_t refused_at = 0;  // os::now_ns()
+  std::atomic<uint64_t> refused_at{0};  // os::now_ns()
 
   void publish(uintptr_t at, size_t bytes, const rdm_backend_key& key) {
-    base = at;
-    lkey = key.lkey;
-    rkey = key.rkey;
-    handle = key.handle;
+    base.store(at, std::memory_order_relaxed);
+    lkey.store(key.lkey, std::memory_order_relaxed);
+    rkey.store(key.rkey, std::memory_order_relaxed);
+    handle.store(key.handle, std::memory_order_relaxed);
     length.store(bytes, std::memory_order_release);
+  }
+
+  // After length was read with acquire order, and was not zero.
+  rdm_backend_key key() const {
+    return {lkey.load(std::memory_order_relaxed), rkey.load(std::memory_order_relaxed),
+            handle.load(std::memory_order_relaxed)};
   }
 };
 

@@ -3,8 +3,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include <atomic>
-
 namespace rdmalloc {
 namespace {
 
@@ -99,9 +97,10 @@ int Registry::open(const rdm_backend* given_backend, void* context,
 }
 
 // Registers the regions there are. One that is acquired meanwhile is seen here or, since the domain
-// is open already, by on_acquire(): each side writes first and then looks at what the other wrote.
+// is open already, by on_acquire(): of the two, who comes second to meeting_ sees what the other
+// wrote before.
 int Registry::replay(Domain* domain, bool partial) {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  meeting_.fetch_add(1, std::memory_order_acq_rel);
   for (size_t i = 0; i < source_->regions().size(); ++i) {
     const int status = domain->register_region(source_->regions()[i], Domain::Wait::kYes);
     if (status != RDM_OK && status != RDM_BACKEND_LATER && !partial) return status;
@@ -122,7 +121,7 @@ int Registry::close(Domain* domain) {
 }
 
 void Registry::on_acquire(const Region& region) noexcept {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  meeting_.fetch_add(1, std::memory_order_acq_rel);
   bool is_for_registrar = false;
   for (Domain& domain : domains_) {
     if (!domain.is_open()) continue;

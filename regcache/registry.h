@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -51,6 +52,7 @@ class Registry final : public RegionObserver {
   RegionSource* const source_;
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   bool attached_ = false;
+  std::atomic<uint32_t> meeting_{0};  // of replay() and on_acquire()
   size_t next_ = 0;  // used last of all: a domain just closed is not used again soon
   Domain domains_[kMaxDomains];
   PinAccount account_;

@@ -1,0 +1,183 @@
+// Domains on the heap itself, over fake system calls: what runs inside malloc and what does not.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <thread>
+#include <vector>
+
+#include "allocator/mutex.h"
+#include "regcache/registry.h"
+#include "tests/support/catch.h"
+#include "tests/support/fake_backend.h"
+#include "tests/support/test_heap.h"
+
+namespace rdmalloc {
+namespace {
+
+using fake::kGiB;
+using fake::kMiB;
+using fake::kPage;
+using fake::TestHeap;
+
+class Source final : public RegionSource {
+ public:
+  explicit Source(Heap& heap) : heap_(&heap) {}
+  Status attach(RegionObserver* observer) noexcept override { return heap_->attach(observer); }
+  const RegionTable& regions() const noexcept override { return heap_->regions(); }
+  const Window& window() const noexcept override { return heap_->window(); }
+  uint64_t pin_limit() const noexcept override { return UINT64_MAX; }
+  bool warns() const noexcept override { return false; }
+
+ private:
+  Heap* const heap_;
+};
+
+struct Fixture {
+  TestHeap heap;
+  fake::Backend backend;
+  std::unique_ptr<Source> source;
+  std::unique_ptr<Registry> registry;
+
+  Fixture() {
+    heap.boot();
+    source = std::make_unique<Source>(*heap);
+    registry = std::make_unique<Registry>(*source);
+  }
+  ~Fixture() { registry->stop(); }
+
+  Domain* open() {
+    const rdm_backend ops = backend.ops();
+    Domain* domain = nullptr;
+    REQUIRE(registry->open(&ops, &backend, nullptr, &domain) == RDM_OK);
+    return domain;
+  }
+};
+
+// True when the function ends its process by a signal.
+template <typename Function>
+bool dies(Function function) {
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGILL, SIG_DFL);
+    signal(SIGTRAP, SIG_DFL);
+    function();
+    _exit(0);
+  }
+  int status = 0;
+  return waitpid(child, &status, 0) == child && WIFSIGNALED(status);
+}
+
+}  // namespace
+
+TEST_CASE("a driver that allocates while it registers does not deadlock, and misses no region") {
+  Fixture f;
+  struct Greedy {
+    TestHeap* heap;
+    std::atomic<int> left{40};
+  } greedy{&f.heap};
+  f.backend.on_register_context = &greedy;
+  f.backend.on_register = [](void* context) {
+    auto* g = static_cast<Greedy*>(context);
+    if (--g->left > 0) (void)g->heap->take(8 * kMiB);
+  };
+  Domain* domain = f.open();
+  void* object = f.heap.take(kMiB);
+  rdm_mr mr{};
+  REQUIRE(domain->lookup(object, kMiB, &mr) == RDM_OK);
+  for (int i = 0; i < 10'000 && f.backend.registered().size() != f.heap->regions().size(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  CHECK(f.backend.registered().size() == f.heap->regions().size());
+  CHECK(f.backend.violations().empty());
+  CHECK(f.heap.unsound() == "");
+}
+
+TEST_CASE("debug builds abort when a driver would be called inside malloc") {
+  Fixture f;
+  Domain* domain = f.open();
+  const Region& region = f.heap.region_of(f.heap.take(kPage));
+  (void)f.registry->close(domain);
+  f.registry->stop();
+  fake::Backend in_malloc;
+  in_malloc.limits.abilities = RDM_BACKEND_IN_MALLOC;
+  const auto register_inside = [&](fake::Backend& backend) {
+    Domain fresh;
+    PinAccount account;
+    DomainCounters counters;
+    const rdm_backend ops = backend.ops();
+    if (fresh.open(ops, &backend, 0, 0, *f.source, &account, &counters) != RDM_OK) return;
+    Mutex growth(Rank::kGrowth);
+    Locked inside(growth);
+    (void)fresh.register_region(region, Domain::Wait::kNo);
+  };
+  CHECK(dies([&] { register_inside(f.backend); }));
+  CHECK_FALSE(dies([&] { register_inside(in_malloc); }));
+}
+
+TEST_CASE("every object of a growing heap has one key, in a domain of either kind") {
+  for (const unsigned abilities : {0U, unsigned{RDM_BACKEND_IN_MALLOC}}) {
+    Fixture f;
+    f.backend.limits.abilities = abilities;
+    Domain* domain = f.open();
+    std::vector<std::pair<void*, size_t>> objects;
+    size_t size = kPage;
+    for (int i = 0; i < 300; ++i) {
+      size = (size * 7 + 3 * kPage) % (24 * kMiB) / kPage * kPage + kPage;
+      if (void* object = f.heap.take(size)) objects.emplace_back(object, size);
+    }
+    for (const auto& [object, bytes] : objects) {
+      rdm_mr mr{};
+      REQUIRE(domain->lookup(object, bytes, &mr) == RDM_OK);
+      REQUIRE(f.backend.covers(mr, object, bytes));
+    }
+    CHECK(f.backend.registered_bytes() == f.heap->budget().held());
+    CHECK(f.backend.calls() == f.heap->regions().size());
+  }
+}
+
+TEST_CASE("the heap goes on when the backend fails at its k-th call, for every k") {
+  for (uint64_t k = 1; k <= 12; ++k) {
+    Fixture f;
+    f.backend.limits.abilities = RDM_BACKEND_IN_MALLOC;
+    Domain* domain = f.open();
+    f.backend.fail_from = k;
+    size_t known = 0;
+    for (int i = 0; i < 12; ++i) {
+      void* object = f.heap.take(64 * kMiB);
+      REQUIRE(object != nullptr);
+      rdm_mr mr{};
+      if (domain->lookup(object, 64 * kMiB, &mr) != RDM_OK) continue;
+      REQUIRE(f.backend.covers(mr, object, 64 * kMiB));
+      ++known;
+    }
+    const size_t regions = f.heap->regions().size();
+    CHECK(f.backend.registered().size() == (k - 1 < regions ? k - 1 : regions));
+    CHECK(known >= f.backend.registered().size());
+    CHECK(f.heap.unsound() == "");
+    CHECK(f.registry->validate());
+    CHECK(f.registry->close(domain) == RDM_OK);
+    CHECK(f.backend.registered().empty());
+  }
+}
+
+TEST_CASE("a heap grown by doubling to 16 GiB has fewer than 64 MRs, by 1 MiB fewer than 100") {
+  for (const bool doubling : {true, false}) {
+    Fixture f;
+    fake::machine().total = 64 * kGiB;
+    f.backend.limits.abilities = RDM_BACKEND_IN_MALLOC;
+    f.open();
+    size_t held = 0;
+    for (size_t size = kMiB; held < 16 * kGiB; size *= doubling ? 2 : 1) {
+      REQUIRE(f.heap.take(size) != nullptr);
+      held += size;
+    }
+    INFO(f.backend.registered().size() << " MRs, grown by " << (doubling ? "doubling" : "1 MiB"));
+    CHECK(f.backend.registered().size() < (doubling ? 64 : 100));
+    CHECK(f.backend.registered_bytes() == f.heap->budget().held());
+  }
+}
+
+}  // namespace rdmalloc

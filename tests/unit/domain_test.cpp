@@ -1,0 +1,526 @@
+// Domains over a fake backend and regions added by hand: no heap, no jemalloc, no device.
+#include <atomic>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "regcache/registry.h"
+#include "tests/support/catch.h"
+#include "tests/support/fake_backend.h"
+#include "tests/support/fake_region_source.h"
+
+namespace rdmalloc {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kPage = os::kPageSize;
+
+// A registry over a fake source; the backends outlive it.
+struct Fixture {
+  fake::RegionSource source;
+  std::unique_ptr<Registry> registry = std::make_unique<Registry>(source);
+
+  ~Fixture() { registry->stop(); }
+
+  int open(fake::Backend& backend, Domain** out, unsigned flags = 0, unsigned access = 0,
+           std::string* error = nullptr) {
+    char why[200] = {};
+    rdm_domain_options options{};
+    options.size = sizeof options;
+    options.flags = flags;
+    options.access = access;
+    options.error = why;
+    options.error_size = sizeof why;
+    const rdm_backend ops = backend.ops();
+    const int status = registry->open(&ops, &backend, &options, out);
+    if (error != nullptr) *error = why;
+    return status;
+  }
+
+  Domain* opened(fake::Backend& backend, unsigned flags = 0, unsigned access = 0) {
+    Domain* domain = nullptr;
+    REQUIRE(open(backend, &domain, flags, access) == RDM_OK);
+    return domain;
+  }
+
+  RegistrationCounters counters() const {
+    RegistrationCounters sum;
+    registry->add_to(&sum);
+    return sum;
+  }
+};
+
+void* at(const Region& region, size_t offset = 0) {
+  return reinterpret_cast<void*>(region.base + offset);
+}
+
+void in_malloc(fake::Backend& backend) { backend.limits.abilities |= RDM_BACKEND_IN_MALLOC; }
+
+// Every byte of the regions: what a lookup claims, an MR covers; the sum of what is claimed.
+size_t claimed(Domain* domain, const fake::Backend& backend, const fake::RegionSource& source) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < source.regions().size(); ++i) {
+    const Region& region = source.regions()[i];
+    for (size_t offset = 0; offset < region.length; offset += kPage) {
+      rdm_mr mr{};
+      const int status = domain->lookup(at(region, offset), kPage, &mr);
+      if (status == RDM_OK) {
+        REQUIRE(backend.covers(mr, at(region, offset), kPage));
+        bytes += kPage;
+      } else {
+        REQUIRE(status == RDM_NOT_REGISTERED);
+      }
+    }
+  }
+  return bytes;
+}
+
+void wait_for(const std::atomic<bool>& flag) {
+  while (!flag) std::this_thread::yield();
+}
+
+}  // namespace
+
+TEST_CASE("a late domain is replayed every region, and then told of new ones") {
+  Fixture f;
+  fake::Backend backend;
+  in_malloc(backend);
+  const Region& before = f.source.acquire(3 * kMiB);
+  Domain* domain = f.opened(backend);
+  const Region& after = f.source.acquire(kMiB);
+  CHECK(backend.calls() == 2);
+  for (const Region* region : {&before, &after}) {
+    rdm_mr mr{};
+    REQUIRE(domain->lookup(at(*region, kPage + 5), 100, &mr) == RDM_OK);
+    CHECK(mr.base == at(*region));
+    CHECK(mr.length == region->length);
+    CHECK(backend.covers(mr, at(*region, kPage + 5), 100));
+  }
+  CHECK(backend.calls() == 2);
+  CHECK(f.registry->validate());
+}
+
+TEST_CASE("a lookup answers for exactly the bytes of a region") {
+  Fixture f;
+  fake::Backend backend;
+  in_malloc(backend);
+  const Region& region = f.source.acquire(5 * kPage);
+  const Region& next = f.source.acquire(2 * kMiB);
+  Domain* domain = f.opened(backend);
+  rdm_mr mr{};
+  CHECK(domain->lookup(at(region), 5 * kPage, &mr) == RDM_OK);
+  CHECK(domain->lookup(at(region, 5 * kPage - 1), 1, &mr) == RDM_OK);
+  CHECK(domain->lookup(at(region, 5 * kPage - 1), 2, &mr) == RDM_NOT_OWNED);
+  CHECK(domain->lookup(at(region), 5 * kPage + 1, &mr) == RDM_NOT_OWNED);
+  CHECK(domain->lookup(at(region, 5 * kPage), 1, &mr) == RDM_NOT_OWNED);  // the gap
+  CHECK(domain->lookup(at(region), SIZE_MAX, &mr) == RDM_NOT_OWNED);
+  CHECK(domain->lookup(at(region, 1), SIZE_MAX, &mr) == RDM_NOT_OWNED);
+  CHECK(domain->lookup(at(region), 0, &mr) == RDM_INVALID);
+  CHECK(domain->lookup(at(region, static_cast<size_t>(-1)), 1, &mr) == RDM_NOT_OWNED);
+  CHECK(domain->lookup(at(next, 2 * kMiB - kPage), kPage, &mr) == RDM_OK);
+  CHECK(domain->lookup(nullptr, 1, &mr) == RDM_NOT_OWNED);
+  CHECK(domain->lookup(&mr, 1, &mr) == RDM_NOT_OWNED);
+  const RegistrationCounters counters = f.counters();
+  CHECK(counters.lookups == 12);
+  CHECK(counters.lookup_misses == 9);
+}
+
+TEST_CASE("a region that is not pinned is in no domain, but in one that pages on demand") {
+  Fixture f;
+  fake::Backend plain;
+  fake::Backend paging;
+  paging.limits.abilities = RDM_BACKEND_ON_DEMAND;
+  const Region& overflow = f.source.acquire(kMiB, RegionKind::kOverflow);
+  const Region& sparse = f.source.acquire(kMiB, RegionKind::kSparse);
+  const Region& pinned = f.source.acquire(kMiB);
+  Domain* domain = f.opened(plain);
+  Domain* on_demand = f.opened(paging);
+  rdm_mr mr{};
+  CHECK(domain->lookup(at(pinned), 1, &mr) == RDM_OK);
+  CHECK(domain->lookup(at(overflow), 1, &mr) == RDM_NOT_REGISTERED);
+  CHECK(domain->lookup(at(sparse), 1, &mr) == RDM_NOT_REGISTERED);
+  for (const Region* region : {&overflow, &sparse, &pinned}) {
+    CHECK(on_demand->lookup(at(*region), 1, &mr) == RDM_OK);
+  }
+  CHECK(plain.violations().empty());
+  CHECK(paging.violations().empty());
+  CHECK(f.registry->validate());
+}
+
+TEST_CASE("remote rights go to exposed regions, and to the heap only when it is shared by name") {
+  Fixture f;
+  fake::Backend careful;
+  fake::Backend sharing;
+  f.source.acquire(kMiB);
+  f.source.acquire(kMiB, RegionKind::kPinned, true);
+  const unsigned all = RDM_LOCAL_WRITE | RDM_REMOTE_WRITE | RDM_REMOTE_READ | RDM_REMOTE_ATOMIC;
+  f.opened(careful, 0, all);
+  f.opened(sharing, RDM_DOMAIN_SHARE_HEAP, all);
+  REQUIRE(careful.registered().size() == 2);
+  CHECK(careful.registered()[0].access == RDM_LOCAL_WRITE);
+  CHECK(careful.registered()[1].access == all);
+  CHECK(careful.registered()[1].exposed);
+  for (const auto& one : sharing.registered()) CHECK(one.access == all);
+}
+
+TEST_CASE("several domains register each region once") {
+  Fixture f;
+  fake::Backend backends[3];
+  in_malloc(backends[0]);
+  Domain* domains[3];
+  f.source.acquire(kMiB);
+  for (int i = 0; i < 3; ++i) domains[i] = f.opened(backends[i]);
+  const Region& late = f.source.acquire(2 * kMiB);
+  for (int round = 0; round < 100; ++round) {
+    for (int i = 0; i < 3; ++i) {
+      rdm_mr mr{};
+      REQUIRE(domains[i]->lookup(at(late, 77), 1000, &mr) == RDM_OK);
+      REQUIRE(backends[i].covers(mr, at(late, 77), 1000));
+    }
+  }
+  CHECK(f.counters().domains == 3);
+  CHECK(f.counters().registrations == 6);
+  CHECK(f.counters().registered_bytes == 9 * kMiB);
+  for (const fake::Backend& backend : backends) {
+    CHECK(backend.calls() == 2);
+    CHECK(backend.violations().empty());
+  }
+  CHECK(f.registry->close(domains[1]) == RDM_OK);
+  CHECK(backends[1].registered().empty());
+  CHECK(backends[0].registered().size() == 2);
+  CHECK(backends[1].closed() == 1);
+  CHECK(f.counters().registered_bytes == 6 * kMiB);
+}
+
+TEST_CASE("a backend that may not run inside malloc is called by other threads, or by lookups") {
+  Fixture f;
+  fake::Backend backend;
+  struct Watch {
+    std::thread::id acquiring = std::this_thread::get_id();
+    std::atomic<bool> inside{false};
+    std::atomic<bool> called_inside{false};
+  } watch;
+  backend.on_register_context = &watch;
+  backend.on_register = [](void* context) {
+    auto* w = static_cast<Watch*>(context);
+    if (w->inside && std::this_thread::get_id() == w->acquiring) w->called_inside = true;
+  };
+  Domain* domain = f.opened(backend);
+  for (int i = 0; i < 50; ++i) {
+    watch.inside = true;
+    const Region& region = f.source.acquire(kMiB);
+    watch.inside = false;
+    if (i % 2 == 0) continue;  // for the registrar
+    rdm_mr mr{};
+    REQUIRE(domain->lookup(at(region), kMiB, &mr) == RDM_OK);
+    REQUIRE(backend.covers(mr, at(region), kMiB));
+  }
+  for (int i = 0; i < 10'000 && backend.registered().size() != 50; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  CHECK(backend.registered().size() == 50);
+  CHECK(backend.calls() == 50);
+  CHECK_FALSE(watch.called_inside);
+  CHECK(backend.violations().empty());
+}
+
+TEST_CASE("a lookup waits for another thread's registration instead of making a second") {
+  Fixture f;
+  fake::Backend backend;
+  struct Gate {
+    std::atomic<bool> entered{false};
+    std::atomic<bool> open{false};
+  } gate;
+  Domain* domain = f.opened(backend);
+  backend.on_register_context = &gate;
+  backend.on_register = [](void* context) {
+    auto* g = static_cast<Gate*>(context);
+    g->entered = true;
+    wait_for(g->open);
+  };
+  const Region& region = f.source.acquire(kMiB);
+  wait_for(gate.entered);  // the registrar is at it
+  std::atomic<int> status{-1};
+  std::thread reader([&] {
+    rdm_mr mr{};
+    status = domain->lookup(at(region), 1, &mr);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK(status == -1);
+  gate.open = true;
+  reader.join();
+  CHECK(status == RDM_OK);
+  CHECK(backend.calls() == 1);
+}
+
+TEST_CASE("opening undoes what it did when the k-th registration fails, for every k") {
+  for (const bool inside : {false, true}) {
+    for (uint64_t k = 1; k <= 9; ++k) {
+      Fixture f;
+      fake::Backend backend;
+      if (inside) in_malloc(backend);
+      backend.limits.max_length = 2 * kMiB;
+      backend.limits.charges = RDM_CHARGES_PROCESS;
+      for (size_t i = 1; i <= 4; ++i) f.source.acquire(i * kMiB + kPage);  // 1 + 2 + 2 + 3 MRs
+      backend.fail_only = k;
+      Domain* domain = nullptr;
+      std::string error;
+      const int status = f.open(backend, &domain, 0, 0, &error);
+      if (k == 9) {
+        CHECK(status == RDM_OK);
+        continue;
+      }
+      CHECK(status == RDM_SYSTEM);
+      CHECK(domain == nullptr);
+      CHECK(error == "call " + std::to_string(k) + " was to fail");
+      CHECK(backend.registered().empty());
+      CHECK(backend.closed() == 0);
+      CHECK(f.counters().domains == 0);
+      CHECK(f.counters().registered_bytes == 0);
+      CHECK(f.counters().registered_pinned_bytes == 0);
+      CHECK(backend.violations().empty());
+      CHECK(f.open(backend, &domain) == RDM_OK);
+      CHECK(f.registry->validate());
+    }
+  }
+}
+
+TEST_CASE("a failure while attached leaves that region out, and a later lookup tries again") {
+  Fixture f;
+  fake::Backend backend;
+  in_malloc(backend);
+  Domain* domain = f.opened(backend);
+  backend.fail_from = 1;
+  const Region& region = f.source.acquire(kMiB);
+  rdm_mr mr{};
+  CHECK(domain->lookup(at(region), 1, &mr) == RDM_NOT_REGISTERED);
+  CHECK(std::string(domain->why()) == "call 1 was to fail");
+  CHECK(backend.calls() == 1);  // a lookup that follows at once does not ask again
+  backend.fail_from = 0;
+  std::this_thread::sleep_for(std::chrono::milliseconds(120));
+  CHECK(domain->lookup(at(region), 1, &mr) == RDM_OK);
+  CHECK(f.registry->validate());
+}
+
+TEST_CASE("a domain opened in part says which regions it has") {
+  Fixture f;
+  fake::Backend backend;
+  const Region& first = f.source.acquire(kMiB);
+  const Region& second = f.source.acquire(kMiB);
+  const Region& third = f.source.acquire(kMiB);
+  backend.fail_only = 2;
+  Domain* domain = f.opened(backend, RDM_DOMAIN_PARTIAL);
+  rdm_mr mr{};
+  CHECK(domain->lookup(at(first), 1, &mr) == RDM_OK);
+  CHECK(domain->lookup(at(second), 1, &mr) == RDM_NOT_REGISTERED);
+  CHECK(domain->lookup(at(third), 1, &mr) == RDM_OK);
+}
+
+TEST_CASE("what a backend cannot do now, a lookup asks for again at once") {
+  Fixture f;
+  fake::Backend backend;
+  in_malloc(backend);
+  backend.fail_from = 1;
+  backend.fail_status = RDM_BACKEND_LATER;
+  const Region& region = f.source.acquire(kMiB);
+  Domain* domain = f.opened(backend);
+  rdm_mr mr{};
+  CHECK(domain->lookup(at(region), 1, &mr) == RDM_NOT_REGISTERED);
+  CHECK(backend.calls() == 2);
+  backend.fail_from = 0;
+  CHECK(domain->lookup(at(region), 1, &mr) == RDM_OK);
+}
+
+TEST_CASE("with MRs of 2 MiB, 8 of them, no byte is claimed that no MR covers") {
+  Fixture f;
+  fake::Backend backend;
+  in_malloc(backend);
+  backend.limits.max_length = 2 * kMiB;
+  backend.limits.max_count = 8;
+  f.source.acquire(5 * kMiB);  // 3 pieces
+  Domain* domain = f.opened(backend);
+  CHECK(claimed(domain, backend, f.source) == 5 * kMiB);
+  f.source.acquire(128 * 1024);
+  f.source.acquire(2 * kMiB);
+  f.source.acquire(64 * kMiB);  // 3 of its 32 pieces
+  f.source.acquire(kMiB);       // none
+  CHECK(backend.registered().size() == 8);
+  CHECK(claimed(domain, backend, f.source) == 5 * kMiB + 128 * 1024 + 2 * kMiB + 6 * kMiB);
+  CHECK(claimed(domain, backend, f.source) == backend.registered_bytes());
+  const Region& cut = f.source.regions()[0];
+  rdm_mr mr{};
+  CHECK(domain->lookup(at(cut, 2 * kMiB), 2 * kMiB, &mr) == RDM_OK);
+  CHECK(mr.length == 2 * kMiB);
+  CHECK(domain->lookup(at(cut, 2 * kMiB - 1), 2, &mr) == RDM_NOT_REGISTERED);
+  CHECK(backend.violations().empty());
+  CHECK(f.registry->validate());
+  CHECK(f.registry->close(domain) == RDM_OK);
+  CHECK(backend.registered().empty());
+}
+
+TEST_CASE("an alignment above a page leaves a region's tail out") {
+  Fixture f;
+  fake::Backend backend;
+  backend.limits.alignment = 64 * 1024;
+  f.source.acquire(kMiB + kPage);
+  const Region& small = f.source.acquire(kPage);
+  Domain* domain = f.opened(backend);
+  CHECK(claimed(domain, backend, f.source) == kMiB);
+  rdm_mr mr{};
+  CHECK(domain->lookup(at(small), 1, &mr) == RDM_NOT_REGISTERED);
+  CHECK(backend.violations().empty());
+}
+
+TEST_CASE("registrations stay within the memlock limit, each domain charged again") {
+  Fixture f;
+  f.source.limit = 5 * kMiB;
+  fake::Backend first;
+  fake::Backend second;
+  fake::Backend free_of_charge;
+  first.limits.charges = RDM_CHARGES_PROCESS;
+  second.limits.charges = RDM_CHARGES_PROCESS;
+  f.source.acquire(3 * kMiB);
+  Domain* one = f.opened(first);
+  Domain* two = nullptr;
+  std::string error;
+  CHECK(f.open(second, &two, 0, 0, &error) == RDM_OUT_OF_BUDGET);
+  CHECK(error.find("memlock") != std::string::npos);
+  CHECK(second.calls() == 0);
+  f.opened(free_of_charge);
+  CHECK(f.counters().registered_pinned_bytes == 3 * kMiB);
+  CHECK(f.registry->close(one) == RDM_OK);
+  CHECK(f.counters().registered_pinned_bytes == 0);
+  CHECK(f.open(second, &two) == RDM_OK);
+  CHECK(f.counters().registered_pinned_bytes == 3 * kMiB);
+}
+
+TEST_CASE("in a child of fork nothing is registered, and a domain of its own can be") {
+  Fixture f;
+  fake::Backend backend;
+  backend.limits.charges = RDM_CHARGES_PROCESS;
+  const Region& region = f.source.acquire(kMiB);
+  Domain* domain = f.opened(backend);
+  f.registry->stop();  // as in a child, where there is no such thread
+  f.source.fork();
+  rdm_mr mr{};
+  CHECK(domain->lookup(at(region), 1, &mr) == RDM_NOT_REGISTERED);
+  CHECK(f.counters().domains == 0);
+  CHECK(f.counters().registered_bytes == 0);
+  CHECK(f.counters().registered_pinned_bytes == 0);
+  fake::Backend own;
+  Domain* mine = f.opened(own);
+  CHECK(mine->lookup(at(region), 1, &mr) == RDM_OK);
+  CHECK(own.covers(mr, at(region), 1));
+  const Region& late = f.source.acquire(kMiB);
+  CHECK(mine->lookup(at(late), 1, &mr) == RDM_OK);
+  CHECK(domain->lookup(at(late), 1, &mr) == RDM_NOT_REGISTERED);
+  CHECK(f.registry->close(domain) == RDM_OK);
+  CHECK(backend.registered().size() == 1);  // the parent's
+  CHECK(backend.closed_in_child() == 1);
+  CHECK(f.registry->close(mine) == RDM_OK);
+  CHECK(own.registered().empty());
+}
+
+TEST_CASE("nonsense is refused with a status and a sentence") {
+  Fixture f;
+  fake::Backend backend;
+  const rdm_backend good = backend.ops();
+  Domain* out = nullptr;
+  rdm_backend ops = good;
+  ops.register_memory = nullptr;
+  CHECK(f.registry->open(&ops, &backend, nullptr, &out) == RDM_INVALID);
+  ops = good;
+  ops.size = 8;
+  CHECK(f.registry->open(&ops, &backend, nullptr, &out) == RDM_INVALID);
+  CHECK(f.registry->open(nullptr, &backend, nullptr, &out) == RDM_INVALID);
+  CHECK(f.registry->open(&good, &backend, nullptr, nullptr) == RDM_INVALID);
+  rdm_domain_options options{};
+  CHECK(f.registry->open(&good, &backend, &options, &out) == RDM_INVALID);  // no size
+  options.size = sizeof options;
+  options.flags = 1U << 20;
+  CHECK(f.registry->open(&good, &backend, &options, &out) == RDM_INVALID);
+  backend.limits.alignment = 3 * kPage;
+  std::string error;
+  CHECK(f.open(backend, &out, 0, 0, &error) == RDM_INVALID);
+  CHECK(error.find("power of two") != std::string::npos);
+  backend.limits.alignment = 0;
+  backend.limits_status = RDM_UNSUPPORTED;
+  CHECK(f.open(backend, &out) == RDM_UNSUPPORTED);
+  backend.limits_status = RDM_OK;
+  CHECK(out == nullptr);
+  REQUIRE(f.open(backend, &out) == RDM_OK);
+  CHECK(f.registry->close(out) == RDM_OK);
+  CHECK(f.registry->close(out) == RDM_INVALID);
+  CHECK(f.registry->close(nullptr) == RDM_INVALID);
+  CHECK(f.registry->close(out + 1) == RDM_INVALID);
+}
+
+TEST_CASE("a backend that keeps an MR is told of when the domain is closed, and stays charged") {
+  Fixture f;
+  fake::Backend backend;
+  backend.limits.charges = RDM_CHARGES_PROCESS;
+  f.source.acquire(kMiB);
+  Domain* domain = f.opened(backend);
+  backend.deregister_status = RDM_SYSTEM;
+  CHECK(f.registry->close(domain) == RDM_SYSTEM);
+  CHECK(f.counters().registered_pinned_bytes == kMiB);
+  CHECK(f.counters().domains == 0);
+}
+
+TEST_CASE("as many domains as there are may be open, and one more is refused") {
+  Fixture f;
+  f.source.acquire(kMiB);
+  std::vector<fake::Backend> backends(Registry::kMaxDomains + 1);
+  std::vector<Domain*> domains;
+  for (size_t i = 0; i < Registry::kMaxDomains; ++i) domains.push_back(f.opened(backends[i]));
+  Domain* out = nullptr;
+  CHECK(f.open(backends.back(), &out) == RDM_UNSUPPORTED);
+  CHECK(f.registry->close(domains[7]) == RDM_OK);
+  CHECK(f.open(backends.back(), &out) == RDM_OK);
+}
+
+TEST_CASE("closing under traffic: no call after it, no byte claimed that is not registered") {
+  Fixture f;
+  f.source.acquire(kMiB);
+  fake::Backend steady;
+  in_malloc(steady);
+  Domain* kept = f.opened(steady);
+  fake::Backend backend;
+  std::atomic<bool> done{false};
+  std::atomic<Domain*> current{nullptr};
+  std::thread grower([&] {
+    for (int i = 0; i < 300; ++i) {
+      f.source.acquire(kPage * static_cast<size_t>(1 + i % 600));
+      std::this_thread::yield();
+    }
+    done = true;
+  });
+  std::thread reader([&] {
+    size_t round = 0;
+    while (!done) {
+      const Region& region = f.source.regions()[round++ % f.source.regions().size()];
+      rdm_mr mr{};
+      // The steady domain always knows; the other, which comes and goes, must only not crash.
+      REQUIRE(kept->lookup(at(region), 1, &mr) == RDM_OK);
+      REQUIRE(steady.covers(mr, at(region), 1));
+      if (Domain* domain = current) (void)domain->lookup(at(region), 1, &mr);
+    }
+  });
+  do {
+    Domain* domain = f.opened(backend);
+    current = domain;
+    std::this_thread::yield();
+    REQUIRE(f.registry->close(domain) == RDM_OK);
+    REQUIRE(backend.registered().empty());
+  } while (!done);
+  grower.join();
+  reader.join();
+  CHECK(steady.registered().size() == 301);
+  CHECK(steady.violations().empty());
+  CHECK(backend.violations().empty());
+  CHECK(f.registry->validate());
+}
+
+}  // namespace rdmalloc
