@@ -326,6 +326,9 @@ void Heap::warn_of_overflow() {
 
 Status Heap::attach(RegionObserver* observer) {
   Locked hold(growth_);
+  for (size_t i = 0; i < observer_count_; ++i) {
+    if (observers_[i] == observer) return Status::kOk;
+  }
   if (observer_count_ == kMaxObservers) return Status::kNoMemory;
   for (size_t i = 0; i < regions_.size(); ++i) observer->on_acquire(regions_[i]);
   observers_[observer_count_++] = observer;

@@ -58,7 +58,8 @@ class Heap {
   const Region* find(const void* pointer) const { return regions_.find(pointer); }
   bool contains(const void* pointer) const { return window_.contains(pointer); }
 
-  // Tells the observer of every region there is, and from then on of every new one.
+  // Tells the observer of every region there is, and from then on of every new one. Once: nothing
+  // happens when it is attached already.
   Status attach(RegionObserver* observer);
 
   // What all observers have registered.

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "allocator/message.h"
-#include "allocator/mutex.h"
 #include "allocator/os/clock.h"
 #include "allocator/os/futex.h"
 #include "allocator/os/memory.h"
@@ -47,12 +46,15 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
   context_ = context;
   access_ = access == 0 ? unsigned{RDM_LOCAL_WRITE} : access;
   share_heap_ = (flags & RDM_DOMAIN_SHARE_HEAP) != 0;
-  source_ = &source;
-  account_ = account;
-  counters_ = counters;
-  by_granule_ = source.regions().by_granule();
-  window_base_ = source.window().base();
-  window_size_ = source.window().size();
+  if (source_ == nullptr) {
+    // The same for every use of this domain, and read by lookups that come too late.
+    source_ = &source;
+    account_ = account;
+    counters_ = counters;
+    by_granule_ = source.regions().by_granule();
+    window_base_ = source.window().base();
+    window_size_ = source.window().size();
+  }
   phase_.store(Phase::kOpen, std::memory_order_seq_cst);
   return RDM_OK;
 }
@@ -80,34 +82,30 @@ unsigned Domain::access_for(const Region& region) const {
   return region.exposed || share_heap_ ? access_ : access_ & ~kRemote;
 }
 
-int Domain::register_region(const Region& region, Wait wait) {
-  if (!takes(region)) return RDM_OK;
+int Domain::register_region(const Region& region, Caller caller) {
   if (!enter()) return RDM_NOT_REGISTERED;
-  KeyEntry& entry = entry_of(region);
-  int status = RDM_NOT_REGISTERED;
-  for (;;) {
-    uint32_t state = entry.state.load(std::memory_order_acquire);
-    if (state == kRegistered) {
-      status = RDM_OK;
-      break;
-    }
-    if (state == kBusy) {
-      if (wait == Wait::kNo) break;
-      os::wait_while(entry.state, kBusy);
-      continue;
-    }
-    if (state == kRefused && os::now_ns() - entry.refused_at < kRetryNs) {
-      status = entry.refusal;
-      break;
-    }
-    if (entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel)) {
-      status = register_claimed(region, entry);
-      os::wake_all(entry.state);
-      break;
-    }
-  }
+  const int status = register_entered(region, caller);
   leave();
   return status;
+}
+
+int Domain::register_entered(const Region& region, Caller caller) {
+  if (!takes(region)) return RDM_OK;
+  if (caller == Caller::kMalloc && !may_run_in_malloc()) return RDM_BACKEND_LATER;
+  KeyEntry& entry = entry_of(region);
+  for (;;) {
+    uint32_t state = entry.state.load(std::memory_order_acquire);
+    if (state == kRegistered) return RDM_OK;
+    if (state == kRefused && os::now_ns() - entry.refused_at < kRetryNs) return entry.refusal;
+    if (state == kBusy) {
+      if (caller != Caller::kLookup) return RDM_NOT_REGISTERED;
+      os::wait_while(entry.state, kBusy);
+    } else if (entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel)) {
+      const int status = register_claimed(region, entry);
+      os::wake_all(entry.state);
+      return status;
+    }
+  }
 }
 
 // The entry's state is kBusy, by this thread.
@@ -177,7 +175,7 @@ bool Domain::make_room_for_pieces(KeyEntry& entry, size_t count) {
 // The one door to register_memory(). RDM_NOT_REGISTERED: the device may have no more MRs.
 int Domain::register_range(const Region& region, size_t offset, size_t length,
                            rdm_backend_key* key) {
-  if (!may_register_in_malloc()) assert_no_rank();
+  assert_backend_may_run();
   if (count_.fetch_add(1, std::memory_order_relaxed) >= limits_.max_count) {
     count_.fetch_sub(1, std::memory_order_relaxed);
     return RDM_NOT_REGISTERED;
@@ -214,7 +212,7 @@ int Domain::register_range(const Region& region, size_t offset, size_t length,
 
 // The one door to deregister_memory().
 int Domain::deregister_range(size_t length, const rdm_backend_key& key) {
-  assert_no_rank();
+  assert_backend_may_run();
   const int status = backend_.deregister_memory(context_, &key);
   count_.fetch_sub(1, std::memory_order_relaxed);
   counters_->registered_bytes.fetch_sub(length, std::memory_order_relaxed);
@@ -281,15 +279,19 @@ int Domain::miss(int status) {
 }
 
 int Domain::lookup_slowly(const void* address, size_t length, rdm_mr* out) {
-  if (!is_in_use()) return RDM_INVALID;
+  if (!enter()) return is_in_use() ? miss(RDM_NOT_REGISTERED) : RDM_INVALID;
+  const int status = lookup_entered(address, length, out);
+  leave();
+  return status;
+}
+
+int Domain::lookup_entered(const void* address, size_t length, rdm_mr* out) {
   if (length == 0) return miss(RDM_INVALID);
   const Region* region = source_->regions().find(address);
   if (region == nullptr || length > region->end() - reinterpret_cast<uintptr_t>(address)) {
     return miss(RDM_NOT_OWNED);
   }
-  if (!takes(*region) || register_region(*region, Wait::kYes) != RDM_OK) {
-    return miss(RDM_NOT_REGISTERED);
-  }
+  if (register_entered(*region, Caller::kLookup) != RDM_OK) return miss(RDM_NOT_REGISTERED);
   const KeyEntry& entry = entry_of(*region);
   const size_t registered = entry.length.load(std::memory_order_acquire);
   if (registered == 0) return lookup_piece(*region, address, length, out);

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/mutex.h"
 #include "include/rdmalloc/backend.h"
 #include "regcache/key_table.h"
 #include "regcache/lookup_counter.h"
@@ -48,12 +49,14 @@ class Domain {
 
   bool is_open() const { return phase_.load(std::memory_order_acquire) == Phase::kOpen; }
   bool is_in_use() const { return phase_.load(std::memory_order_acquire) != Phase::kFree; }
-  bool may_register_in_malloc() const { return (limits_.abilities & RDM_BACKEND_IN_MALLOC) != 0; }
+  // Of an open domain.
+  bool may_run_in_malloc() const { return (limits_.abilities & RDM_BACKEND_IN_MALLOC) != 0; }
 
   // RDM_OK when the region is registered now, or as far as the device's limits allow, or need not
-  // be because it is not pinned. `wait`: for another thread that is registering it.
-  enum class Wait : bool { kNo, kYes };
-  int register_region(const Region& region, Wait wait);
+  // be because it is not pinned. Called inside malloc, RDM_BACKEND_LATER when this backend may not
+  // run there. Only a lookup, and opening, wait for another thread that is registering it.
+  enum class Caller : uint8_t { kMalloc, kRegistrar, kLookup };
+  int register_region(const Region& region, Caller caller);
 
   int lookup(const void* address, size_t length, rdm_mr* out);
 
@@ -74,6 +77,7 @@ class Domain {
   bool enter();
   void leave();
 
+  int register_entered(const Region& region, Caller caller);
   int register_claimed(const Region& region, KeyEntry& entry);
   int register_whole(const Region& region, KeyEntry& entry, size_t length);
   int register_pieces(const Region& region, KeyEntry& entry, size_t length);
@@ -83,12 +87,16 @@ class Domain {
   bool make_room_for_pieces(KeyEntry& entry, size_t count);
   int refuse(KeyEntry& entry, int status);
   int lookup_slowly(const void* address, size_t length, rdm_mr* out);
+  int lookup_entered(const void* address, size_t length, rdm_mr* out);
   int lookup_piece(const Region& region, const void* address, size_t length, rdm_mr* out);
   static void fill(void* base, size_t length, const rdm_backend_key& key, rdm_mr* out) {
     *out = {base, length, key.lkey, key.rkey, key.handle};
   }
   int miss(int status);
   void say(const char* why);
+  void assert_backend_may_run() const {
+    if (!may_run_in_malloc()) assert_no_rank();
+  }
 
   // What a hit reads, together.
   uintptr_t window_base_ = 0;

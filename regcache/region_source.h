@@ -13,6 +13,7 @@ namespace rdmalloc {
 class RegionSource {
  public:
   // Tells the observer of every region there is, and from then on of every new one; for good.
+  // Does nothing when it is attached already.
   virtual Status attach(RegionObserver* observer) noexcept = 0;
 
   // Complete when attach() returns, and the window does not change from then on.

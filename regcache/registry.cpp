@@ -48,13 +48,6 @@ class Registry::Locked {
   pthread_mutex_t* const mutex_;
 };
 
-Status Registry::attach_once() {
-  if (attached_) return Status::kOk;
-  const Status status = source_->attach(this);
-  attached_ = ok(status);
-  return status;
-}
-
 Domain* Registry::find_free() {
   for (size_t i = 0; i < kMaxDomains; ++i) {
     Domain& domain = domains_[(next_ + i) % kMaxDomains];
@@ -73,8 +66,11 @@ int Registry::open(const rdm_backend* given_backend, void* context,
   if (!read_backend(given_backend, &backend)) {
     return fail(options, "the backend's table lacks a name or an operation", RDM_INVALID);
   }
+  // Before taking the lock: once attached, a forked child gives itself a new one.
+  if (!ok(source_->attach(this))) {
+    return fail(options, "the heap has no room for an observer", RDM_SYSTEM);
+  }
   Locked hold(&mutex_);
-  if (!ok(attach_once())) return fail(options, "the heap has no room for an observer", RDM_SYSTEM);
   Domain* domain = find_free();
   if (domain == nullptr) {
     return fail(options, "too many domains are open: close one", RDM_UNSUPPORTED);
@@ -83,7 +79,7 @@ int Registry::open(const rdm_backend* given_backend, void* context,
   int status = domain->open(backend, context, options.access, options.flags, *source_, &account_,
                             &counters_);
   if (status != RDM_OK) return fail(options, domain->why(), status);
-  if (!domain->may_register_in_malloc()) {
+  if (!domain->may_run_in_malloc()) {
     (void)registrar_.start([](void* self) { static_cast<Registry*>(self)->register_missing(); },
                            this);
   }
@@ -102,7 +98,7 @@ int Registry::open(const rdm_backend* given_backend, void* context,
 int Registry::replay(Domain* domain, bool partial) {
   meeting_.fetch_add(1, std::memory_order_acq_rel);
   for (size_t i = 0; i < source_->regions().size(); ++i) {
-    const int status = domain->register_region(source_->regions()[i], Domain::Wait::kYes);
+    const int status = domain->register_region(source_->regions()[i], Domain::Caller::kLookup);
     if (status != RDM_OK && status != RDM_BACKEND_LATER && !partial) return status;
   }
   return RDM_OK;
@@ -125,11 +121,8 @@ void Registry::on_acquire(const Region& region) noexcept {
   bool is_for_registrar = false;
   for (Domain& domain : domains_) {
     if (!domain.is_open()) continue;
-    if (domain.may_register_in_malloc()) {
-      (void)domain.register_region(region, Domain::Wait::kNo);
-    } else {
-      is_for_registrar = true;
-    }
+    const int status = domain.register_region(region, Domain::Caller::kMalloc);
+    is_for_registrar = is_for_registrar || status == RDM_BACKEND_LATER;
   }
   if (is_for_registrar) registrar_.poke();
 }
@@ -137,9 +130,9 @@ void Registry::on_acquire(const Region& region) noexcept {
 // On the registrar's thread.
 void Registry::register_missing() {
   for (Domain& domain : domains_) {
-    if (!domain.is_open() || domain.may_register_in_malloc()) continue;
+    if (!domain.is_open()) continue;
     for (size_t i = 0; i < source_->regions().size(); ++i) {
-      (void)domain.register_region(source_->regions()[i], Domain::Wait::kNo);
+      (void)domain.register_region(source_->regions()[i], Domain::Caller::kRegistrar);
     }
   }
 }

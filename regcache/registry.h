@@ -43,7 +43,6 @@ class Registry final : public RegionObserver {
  private:
   class Locked;
 
-  Status attach_once();
   Domain* find_free();
   bool is_domain(const Domain* domain) const;
   int replay(Domain* domain, bool partial);
@@ -51,7 +50,6 @@ class Registry final : public RegionObserver {
 
   RegionSource* const source_;
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
-  bool attached_ = false;
   std::atomic<uint32_t> meeting_{0};  // of replay() and on_acquire()
   size_t next_ = 0;  // used last of all: a domain just closed is not used again soon
   Domain domains_[kMaxDomains];

@@ -11,9 +11,9 @@ extern "C" {
 
 /* Abilities, rdm_backend_limits.abilities. */
 enum {
-  /* register_memory() makes plain system calls only: it does not malloc, take locks that a thread in
-   * malloc may hold, print or throw. Then regions are registered inside malloc, as they are
-   * acquired; else never there. */
+  /* register_memory() and deregister_memory() make plain system calls only: they do not malloc, take
+   * locks that a thread in malloc may hold, print or throw. Then regions are registered inside
+   * malloc, as they are acquired; without it no operation is ever called there. */
   RDM_BACKEND_IN_MALLOC = 1,
   /* Memory that is not pinned can be registered, and stays right when its pages change. */
   RDM_BACKEND_ON_DEMAND = 2
@@ -56,7 +56,8 @@ typedef struct {
 enum { RDM_BACKEND_LATER = 100 };
 
 /* The operations. May be called from several threads at a time, for different memory; `ctx` is what
- * rdm_domain_open was given. All but closed() must be set. They return RDM_OK or a reason. */
+ * rdm_domain_open was given. All but closed() must be set. They return RDM_OK or a reason, and do not
+ * open or close domains. */
 struct rdm_backend {
   size_t size;      /* sizeof(rdm_backend), so that it may grow */
   const char *name; /* a word, static */
@@ -68,7 +69,7 @@ struct rdm_backend {
   int (*register_memory)(void *ctx, const rdm_backend_request *request, rdm_backend_key *out,
                          char *why, size_t why_size);
 
-  /* Never inside malloc; never in a child of fork for a registration of its parent's. */
+  /* Never in a child of fork for a registration of its parent's. */
   int (*deregister_memory)(void *ctx, const rdm_backend_key *key);
 
   /* Last of all: the domain is gone. `forked`: in a child, where nothing was deregistered. May be

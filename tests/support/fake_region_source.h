@@ -41,7 +41,9 @@ class RegionSource final : public rdmalloc::RegionSource {
   }
 
   Status attach(RegionObserver* observer) noexcept override {
-    if (attach_status != Status::kOk) return attach_status;
+    for (const RegionObserver* known : observers_) {
+      if (known == observer) return Status::kOk;
+    }
     for (size_t i = 0; i < table_.size(); ++i) observer->on_acquire(table_[i]);
     observers_.push_back(observer);
     return Status::kOk;
@@ -52,7 +54,6 @@ class RegionSource final : public rdmalloc::RegionSource {
   bool warns() const noexcept override { return false; }
 
   uint64_t limit = UINT64_MAX;
-  Status attach_status = Status::kOk;
 
  private:
   Window window_;

@@ -13,6 +13,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/test_heap.h"
+#include "tests/support/test_heap_source.h"
 
 namespace rdmalloc {
 namespace {
@@ -22,28 +23,15 @@ using fake::kMiB;
 using fake::kPage;
 using fake::TestHeap;
 
-class Source final : public RegionSource {
- public:
-  explicit Source(Heap& heap) : heap_(&heap) {}
-  Status attach(RegionObserver* observer) noexcept override { return heap_->attach(observer); }
-  const RegionTable& regions() const noexcept override { return heap_->regions(); }
-  const Window& window() const noexcept override { return heap_->window(); }
-  uint64_t pin_limit() const noexcept override { return UINT64_MAX; }
-  bool warns() const noexcept override { return false; }
-
- private:
-  Heap* const heap_;
-};
-
 struct Fixture {
   TestHeap heap;
   fake::Backend backend;
-  std::unique_ptr<Source> source;
+  std::unique_ptr<fake::TestHeapSource> source;
   std::unique_ptr<Registry> registry;
 
   Fixture() {
     heap.boot();
-    source = std::make_unique<Source>(*heap);
+    source = std::make_unique<fake::TestHeapSource>(*heap);
     registry = std::make_unique<Registry>(*source);
   }
   ~Fixture() { registry->stop(); }
@@ -111,7 +99,7 @@ TEST_CASE("debug builds abort when a driver would be called inside malloc") {
     if (fresh.open(ops, &backend, 0, 0, *f.source, &account, &counters) != RDM_OK) return;
     Mutex growth(Rank::kGrowth);
     Locked inside(growth);
-    (void)fresh.register_region(region, Domain::Wait::kNo);
+    (void)fresh.register_region(region, Domain::Caller::kRegistrar);
   };
   CHECK(dies([&] { register_inside(f.backend); }));
   CHECK_FALSE(dies([&] { register_inside(in_malloc); }));

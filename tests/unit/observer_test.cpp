@@ -73,6 +73,17 @@ TEST_CASE("an acquisition that failed is told to nobody") {
   CHECK(tested.unsound() == "");
 }
 
+TEST_CASE("an observer attached twice is told of each region once") {
+  TestHeap tested;
+  tested.boot();
+  REQUIRE(tested.take(kPage) != nullptr);
+  Recorder observer;
+  REQUIRE(ok(tested->attach(&observer)));
+  REQUIRE(ok(tested->attach(&observer)));
+  REQUIRE(tested.take(64 * kMiB) != nullptr);
+  CHECK(observer.seen == all_regions(tested));
+}
+
 TEST_CASE("one observer too many is refused, and told nothing") {
   TestHeap tested;
   tested.boot();

@@ -1,0 +1,22 @@
+// A test's own heap as the source of regions.
+#pragma once
+
+#include "allocator/heap.h"
+#include "regcache/region_source.h"
+
+namespace rdmalloc::fake {
+
+class TestHeapSource final : public rdmalloc::RegionSource {
+ public:
+  explicit TestHeapSource(Heap& heap) : heap_(&heap) {}
+  Status attach(RegionObserver* observer) noexcept override { return heap_->attach(observer); }
+  const RegionTable& regions() const noexcept override { return heap_->regions(); }
+  const Window& window() const noexcept override { return heap_->window(); }
+  uint64_t pin_limit() const noexcept override { return UINT64_MAX; }
+  bool warns() const noexcept override { return false; }
+
+ private:
+  Heap* const heap_;
+};
+
+}  // namespace rdmalloc::fake
