@@ -1,4 +1,5 @@
 /* Compiles, and that is the test: the header is plain C11 without extensions, and stands alone. */
+#include <rdmalloc/backend.h>
 #include <rdmalloc/rdmalloc.h>
 
 static const char *(*const say)(int) = rdm_strerror;

@@ -1,4 +1,5 @@
 // Compiles, and that is the test: the header is C++ of any age, with C linkage, and stands alone.
+#include <rdmalloc/backend.h>
 #include <rdmalloc/rdmalloc.h>
 
 static int (*const owns)(const void*) = rdm_owns;

@@ -1,0 +1,10 @@
+// Compiles, and that is the test: the C++ header needs C++17 only, and stands alone.
+#include <rdmalloc/rdmalloc.hpp>
+
+#include <type_traits>
+#include <vector>
+
+static_assert(!std::is_copy_constructible<rdmalloc::domain>::value, "one owner");
+static_assert(std::is_nothrow_move_constructible<rdmalloc::domain>::value, "moves");
+
+template class std::vector<double, rdmalloc::exposed_allocator<double>>;
