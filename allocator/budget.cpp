@@ -20,8 +20,6 @@ constexpr uint64_t kProcessReserve = uint64_t{8} << 20;
 
 uint64_t less(uint64_t from, uint64_t amount) { return from > amount ? from - amount : 0; }
 
-size_t page_floor(uint64_t bytes) { return bytes & ~uint64_t{os::kPageSize - 1}; }
-
 }  // namespace
 
 const char* name(LimitedBy by) {
@@ -40,7 +38,8 @@ void Budget::boot(const Options& options) {
   const uint64_t total = os::total_memory();
   const uint64_t group = os::cgroup_limit();
   memory_ = group < total ? group : total;
-  memlock_ = os::lock_limit().effective();
+  headroom_ = options.amount(OptionId::headroom);
+  set_memlock(os::lock_limit().effective());
   const Amount memory_cap = options.amount(OptionId::memory_cap);
   memory_cap_ = resolve(memory_cap);
   const uint64_t kept = memory_ / 2 < kProcessReserve ? memory_ / 2 : kProcessReserve;
@@ -51,15 +50,18 @@ void Budget::boot(const Options& options) {
   strict_ = options.on(OptionId::strict);
 
   cap_ = resolve(options.amount(OptionId::cap));
-  headroom_ = options.amount(OptionId::headroom);
-  set_memlock(memlock_);
+  limit_pins(lockable_);
 }
 
 void Budget::set_memlock(uint64_t memlock) {
   memlock_ = memlock;
   lockable_ = memlock == os::kNoLimit ? memlock : less(memlock, resolve(headroom_));
-  const bool by_memlock = lockable_ < cap_;
-  pin_limit_ = page_floor(by_memlock ? lockable_ : cap_);
+}
+
+// To the cap and what can be locked, whichever is less.
+void Budget::limit_pins(uint64_t lockable) {
+  const bool by_memlock = lockable < cap_;
+  pin_limit_ = os::page_floor(by_memlock ? lockable : cap_);
   pin_limited_by_ = by_memlock ? LimitedBy::kMemlock : LimitedBy::kCap;
   limited_by_ = pin_limited_by_;
 }
@@ -74,7 +76,7 @@ uint64_t Budget::room_to_populate(size_t want) const {
   return less(os::available_memory(), reserve());
 }
 
-Grant Budget::ask(size_t need, size_t want) {
+Grant Budget::ask_pinned(size_t need, size_t want) {
   const uint64_t left_to_hold = less(memory_cap_, held());
   if (left_to_hold < need) return {};
   if (refused_) look_at_locked();
@@ -85,8 +87,13 @@ Grant Budget::ask(size_t need, size_t want) {
     if (populatable < room) room = populatable;
     limited_by_ = room < need ? LimitedBy::kAvailable : pin_limited_by_;
   }
-  if (room >= need) return {page_floor(want < room ? want : room), RegionKind::kPinned};
-  if (strict_) return {};
+  if (room < need) return {};
+  return {os::page_floor(want < room ? want : room), RegionKind::kPinned};
+}
+
+Grant Budget::ask(size_t need, size_t want) {
+  const Grant pinned = ask_pinned(need, want);
+  if (pinned.bytes != 0 || strict_) return pinned;
   return ask_unpinned(RegionKind::kOverflow, need, want);
 }
 
@@ -97,7 +104,7 @@ Grant Budget::ask_unpinned(RegionKind kind, size_t need, size_t want) const {
     if (room < left) left = room;
   }
   if (left < need) return {};
-  return {page_floor(want < left ? want : left), kind};
+  return {os::page_floor(want < left ? want : left), kind};
 }
 
 void Budget::charge(RegionKind kind, size_t bytes) {
@@ -127,12 +134,8 @@ void Budget::note_refusal(size_t bytes) {
 
 void Budget::look_at_locked() {
   const uint64_t others = less(os::locked_memory(), pinned());
-  const uint64_t left = less(lockable_, others);
-  const bool by_memlock = left < cap_ || refused_for_good_;
-  pin_limit_ = refused_for_good_ ? 0 : page_floor(left < cap_ ? left : cap_);
+  limit_pins(refused_for_good_ ? 0 : less(lockable_, others));
   if (pin_limit() < pinned()) pin_limit_ = pinned();
-  pin_limited_by_ = by_memlock ? LimitedBy::kMemlock : LimitedBy::kCap;
-  limited_by_ = pin_limited_by_;
 }
 
 void Budget::note_fork_child() {

@@ -38,6 +38,9 @@ class Budget {
   // it can, shrinking to `need`; else overflow, unless strict; nothing above the memory cap.
   Grant ask(size_t need, size_t want);
 
+  // The same, for memory that is pinned or not given at all, whatever the options say.
+  Grant ask_pinned(size_t need, size_t want);
+
   // Asks for memory that is not populated when acquired. The memory cap limits it, and overflow
   // also what the control group has left: its limit is enforced by killing, whoever uses it up.
   Grant ask_unpinned(RegionKind kind, size_t need, size_t want) const;
@@ -66,6 +69,7 @@ class Budget {
   uint64_t room_to_populate(size_t want) const;
   uint64_t reserve() const;
   void set_memlock(uint64_t memlock);
+  void limit_pins(uint64_t lockable);
   void look_at_locked();
 
   uint64_t memory_ = 0;      // RAM, or the control group's limit

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "allocator/engine/exposed.h"
 #include "allocator/heap.h"
 #include "allocator/stats.h"
 #include "include/rdmalloc/rdmalloc.h"
@@ -39,9 +40,14 @@ const char* rdm_strerror(int status) {
 int rdm_owns(const void* address) { return heap.contains(address) ? 1 : 0; }
 
 void* rdm_alloc(size_t size, size_t align, unsigned flags) {
-  if (flags != 0 || (align & (align - 1)) != 0) {
+  if ((flags & ~unsigned{RDM_EXPOSED}) != 0 || (align & (align - 1)) != 0) {
     errno = EINVAL;
     return nullptr;
+  }
+  if ((flags & RDM_EXPOSED) != 0) {
+    void* exposed = rdmalloc::engine::allocate_exposed(size, align);
+    if (exposed == nullptr) errno = ENOMEM;
+    return exposed;
   }
   if (align <= alignof(max_align_t)) return malloc(size);
   void* pointer = nullptr;
@@ -65,6 +71,7 @@ int rdm_region_get(size_t index, rdm_region* out) {
   out->node = region.node;
   out->locked = region.locked ? 1 : 0;
   out->sealed = region.sealed ? 1 : 0;
+  out->exposed = region.exposed ? 1 : 0;
   return RDM_OK;
 }
 

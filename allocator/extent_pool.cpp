@@ -195,6 +195,10 @@ void ExtentPool::add(void* address, size_t size) {
   spare_ = nullptr;
 }
 
+void ExtentPool::clear() {
+  while (root_ != nullptr) nodes_.put(remove(root_->address));
+}
+
 bool ExtentPool::check(const Node* node, const Node** previous, Range* sum) {
   if (node == nullptr) return true;
   if (node->left != nullptr && node->left->priority > node->priority) return false;

@@ -44,6 +44,9 @@ class ExtentPool {
   // give() for the whole of a new region, which touches nothing that is free; after prepare().
   void add(void* address, size_t size);
 
+  // Forgets every free range.
+  void clear();
+
   size_t free_bytes() const { return free_bytes_; }
   size_t extents() const { return extents_; }
   size_t largest() const { return root_ == nullptr ? 0 : root_->largest; }

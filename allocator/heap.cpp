@@ -20,11 +20,7 @@ constexpr size_t kShare = 10;
 
 constexpr size_t kFewGranules = 512;
 
-constexpr size_t page_ceil(size_t bytes) {
-  return (bytes + os::kPageSize - 1) & ~(os::kPageSize - 1);
-}
-
-constexpr size_t huge_floor(size_t bytes) { return bytes & ~(os::kHugePageSize - 1); }
+constexpr size_t huge_floor(size_t bytes) { return os::align_down(bytes, os::kHugePageSize); }
 
 }  // namespace
 
@@ -47,13 +43,13 @@ void Heap::boot() {
     message.add_size(os::address_space_left()).add("): memory is neither in it nor pinned").send();
   }
   several_nodes_ = options_.choice(OptionId::numa) == kNumaLocal && os::has_several_nodes();
+  maker_.boot(several_nodes_);
   booted_.store(true, std::memory_order_release);
 }
 
 int Heap::node_here() const { return several_nodes_ ? os::current_node() : 0; }
 
-size_t Heap::next_step() const {
-  const size_t held = budget_.held();
+size_t Heap::next_step(size_t held) const {
   size_t step = held / kEarlyShare;
   if (step > kLargestEarlyStep) step = kLargestEarlyStep;
   if (step < held / kShare) step = held / kShare;
@@ -63,10 +59,11 @@ size_t Heap::next_step() const {
     step = Window::kGranule - os::kPageSize;
   }
   if (step > kLargestStep) step = kLargestStep;
-  return page_ceil(step);
+  return os::page_ceil(step);
 }
 
 ExtentPool& Heap::pool_of(const Region& region) {
+  if (region.exposed) return exposed_[region.node];
   switch (region.kind) {
     case RegionKind::kPinned:
       return pinned_[region.node];
@@ -83,6 +80,10 @@ Heap::Taken Heap::hand_out(void* address, size_t size) {
   if (address == nullptr) return {};
   live_ += size;
   Region* region = regions_.find(address);
+  if (region->exposed) {
+    live_exposed_ += size;
+    *live_exposed(address) = static_cast<uint32_t>(size / os::kPageSize);
+  }
   if (region->kind == RegionKind::kSparse) return {address, 0};  // purged when it was freed
   const auto start = reinterpret_cast<uintptr_t>(address);
   const size_t used = region->fresh_from > start ? region->fresh_from - start : 0;
@@ -95,15 +96,19 @@ Heap::Taken Heap::take_from(ExtentPool& pool, size_t size, size_t alignment) {
 }
 
 // From the free extents: of this node's pinned regions, or, when nothing more can be pinned there,
-// of any other's and of overflow.
-Heap::Taken Heap::take(size_t size, size_t alignment, int node, bool any_kind) {
+// of any other's and of overflow. Exposed extents lie in pinned regions of their own.
+Heap::Taken Heap::take(const Request& request, Where where) {
+  ExtentPool* pinned = request.exposed ? exposed_ : pinned_;
+  const auto take_of = [&](ExtentPool& pool) {
+    return take_from(pool, request.size, request.alignment);
+  };
   Locked hold(pool_);
-  if (const Taken taken = take_from(pinned_[node], size, alignment)) return taken;
-  if (!any_kind) return {};
+  if (const Taken taken = take_of(pinned[request.node])) return taken;
+  if (where == Where::kBest) return {};
   for (int other = 0; several_nodes_ && other < os::kMaxNodes; ++other) {
-    if (const Taken taken = take_from(pinned_[other], size, alignment)) return taken;
+    if (const Taken taken = take_of(pinned[other])) return taken;
   }
-  return take_from(overflow_, size, alignment);
+  return request.exposed ? Taken{} : take_of(overflow_);
 }
 
 Heap::Taken Heap::take_at(void* address, size_t size) {
@@ -136,31 +141,41 @@ bool Heap::must_grow(size_t size, size_t alignment, bool zero) {
 Heap::Taken Heap::find_extent(void* new_addr, size_t size, size_t alignment, bool must_zero) {
   if (new_addr != nullptr) return take_at(new_addr, size);
   if (is_sparse(size, must_zero)) return take_sparse(size, alignment);
-  const int node = node_here();
-  if (const Taken taken = take(size, alignment, node, false)) return taken;
-  Locked hold(growth_);
-  // Somebody else may have grown the heap while this thread waited.
-  if (const Taken taken = take(size, alignment, node, false)) return taken;
-  return grow(size, alignment, node);
+  return take_or_grow({size, alignment, node_here()});
 }
 
-// Under the growth lock.
-Heap::Taken Heap::grow(size_t size, size_t alignment, int node) {
-  const size_t step = next_step();
+Heap::Taken Heap::take_or_grow(const Request& request) {
+  if (const Taken taken = take(request, Where::kBest)) return taken;
+  Locked hold(growth_);
+  // Somebody else may have grown the heap while this thread waited.
+  if (const Taken taken = take(request, Where::kBest)) return taken;
+  return grow(request);
+}
+
+// Under the growth lock. What may be acquired for a request: its own size and a step to spare.
+Grant Heap::ask(const Request& request) {
+  const size_t size = request.size;
+  const size_t step = next_step(request.exposed ? exposed_held_ : budget_.held());
   const bool hugetlb = options_.choice(OptionId::huge) == kHugeHugetlb;
   // With a step to spare: a region of exactly what is needed leaves no room for what is needed
   // next, and an object that grows by realloc would leave one behind at every size.
   size_t want = size < kFirstStep ? step : size + step;
   if (want > kLargestStep) want = size > kLargestStep ? size : kLargestStep;
-  if (hugetlb && want >= os::kHugePageSize) want = huge_floor(want + os::kHugePageSize - 1);
-  Grant grant = budget_.ask(size, want);
+  if (hugetlb && want >= os::kHugePageSize) want = os::align_up(want, os::kHugePageSize);
+  Grant grant = request.exposed ? budget_.ask_pinned(size, want) : budget_.ask(size, want);
   if (hugetlb && huge_floor(grant.bytes) >= size) grant.bytes = huge_floor(grant.bytes);
+  return grant;
+}
+
+// Under the growth lock.
+Heap::Taken Heap::grow(const Request& request) {
+  const Grant grant = ask(request);
   if (grant.bytes == 0 || grant.kind != RegionKind::kPinned) {
-    if (const Taken taken = take(size, alignment, node, true)) return taken;
+    if (const Taken taken = take(request, Where::kAnywhere)) return taken;
   }
   if (grant.bytes == 0) return {};
-  if (const Taken taken = acquire(grant, size, node, alignment)) return taken;
-  return take(size, alignment, node, true);
+  if (const Taken taken = acquire(grant, request)) return taken;
+  return take(request, Where::kAnywhere);
 }
 
 Heap::Taken Heap::take_sparse(size_t size, size_t alignment) {
@@ -172,123 +187,76 @@ Heap::Taken Heap::take_sparse(size_t size, size_t alignment) {
   Locked hold(growth_);
   const Grant grant = budget_.ask_unpinned(RegionKind::kSparse, size, size);
   if (grant.bytes == 0) return {};
-  return acquire(grant, size, node_here(), alignment);
+  return acquire(grant, {size, alignment, node_here()});
 }
 
-// Makes carved addresses usable and says where their pages shall lie. False: the kernel refused.
-bool Heap::open(Region* region, os::PageKind kind) {
-  void* address = reinterpret_cast<void*>(region->base);
-  if (!ok(os::open(address, region->length, kind))) return false;
-  region->page_kind = kind;
-  if (several_nodes_) (void)os::prefer_node(address, region->length, region->node);
-  return true;
-}
-
-// With huge pages where asked for and possible. Only what is populated at once may be hugetlb: a
-// fault that finds the control group's share used up is a SIGBUS, and such pages are not discarded
-// in part.
-bool Heap::open_best(Region* region) {
-  const uint64_t wanted = options_.choice(OptionId::huge);
-  if (wanted == kHugeHugetlb && region->kind == RegionKind::kPinned &&
-      region->length % os::kHugePageSize == 0 && open(region, os::PageKind::kHugetlb)) {
-    return true;
-  }
-  const bool thp = wanted == kHugeThp && region->length >= os::kHugePageSize;
-  return open(region, thp ? os::PageKind::kTransparentHuge : os::PageKind::kBase);
-}
-
-// Populates and locks. What cannot be locked becomes overflow where that may be; else the range is
-// closed again, and the answer is false.
-bool Heap::pin(Region* region, bool may_overflow) {
-  void* address = reinterpret_cast<void*>(region->base);
-  Status done = os::populate(address, region->length);
-  if (!ok(done) && region->page_kind == os::PageKind::kHugetlb) {
-    // The pool promised pages that a control group or another process then took.
-    os::close(address, region->length);
-    if (!open(region, os::PageKind::kBase)) return false;
-    done = os::populate(address, region->length);
-  }
-  if (ok(done)) done = os::lock(address, region->length);
-  region->locked = ok(done);
-  if (region->locked) return true;
-  if (!may_overflow) {
-    os::close(address, region->length);
-    return false;
-  }
-  if (done == Status::kOutOfBudget) budget_.note_refusal(region->length);
-  os::unlock(address, region->length);  // a lock that failed half-way holds that half
-  region->kind = RegionKind::kOverflow;
-  return true;
-}
-
-// A region of exactly that length: carved, opened, placed and, if it shall be, pinned. Zero length:
-// refused, and nothing happened.
-Region Heap::make_region(RegionKind kind, size_t length, size_t alignment, int node,
-                         bool may_overflow) {
-  void* address = window_.carve(length, alignment);
-  if (address == nullptr) return {};
-  Region region;
-  region.base = reinterpret_cast<uintptr_t>(address);
-  region.length = length;
-  region.fresh_from = region.base;
-  region.kind = kind;
-  region.node = static_cast<int16_t>(node);
-  if (open_best(&region) && (kind != RegionKind::kPinned || pin(&region, may_overflow))) {
-    return region;
-  }
-  window_.give_back(address);
-  return {};
-}
-
-void Heap::note_huge_pages(Region* region) {
-  if (region->page_kind == os::PageKind::kHugetlb) region->huge_bytes = region->length;
-  if (region->page_kind != os::PageKind::kTransparentHuge) return;
-  const auto* address = reinterpret_cast<const void*>(region->base);
-  region->huge_bytes = os::transparent_huge_bytes(address, region->length);
-  if (region->huge_bytes < region->length / 2) region->page_kind = os::PageKind::kBase;
+// Under the growth lock. Zero length: no region, and nothing happened.
+Region Heap::make(Grant grant, const Request& request) {
+  if (!regions_.has_room()) return {};
+  const bool may_overflow = !options_.on(OptionId::strict) && !request.exposed;
+  RegionOrder order;
+  order.kind = grant.kind;
+  order.length = grant.bytes;
+  order.alignment = request.alignment;
+  order.node = request.node;
+  order.exposed = request.exposed;
+  order.may_overflow = may_overflow && grant.bytes == request.size;
+  const Region region = maker_.make(order);
+  if (region.length != 0 || grant.bytes == request.size) return region;
+  // The window, the kernel or a limit may have refused only what was to spare.
+  order.length = request.size;
+  order.may_overflow = may_overflow;
+  return maker_.make(order);
 }
 
 // Under the growth lock. The region is known to all observers when this returns, and its first
 // extent is taken: other threads, who need no growth lock to take, could use it up at once. Nothing
 // taken: nothing happened.
-Heap::Taken Heap::acquire(Grant grant, size_t need, int node, size_t alignment) {
+Heap::Taken Heap::acquire(Grant grant, const Request& request) {
   const uint64_t started = os::now_ns();
-  if (!regions_.has_room()) return {};
-  if (alignment < Window::kGranule) alignment = Window::kGranule;
-  const bool strict = options_.on(OptionId::strict);
-  Region region =
-      make_region(grant.kind, grant.bytes, alignment, node, grant.bytes == need && !strict);
-  if (region.length == 0 && grant.bytes > need) {
-    // The window, the kernel or a limit may have refused only what was to spare.
-    region = make_region(grant.kind, need, alignment, node, !strict);
-  }
+  Region region = make(grant, request);
   if (region.length == 0) return {};
-  void* address = reinterpret_cast<void*>(region.base);
-  if (Locked hold(pool_); !pool_of(region).prepare()) {
-    os::close(address, region.length);
-    window_.give_back(address);
+  if (!prepare(&region)) {
+    maker_.undo(region);
     return {};
   }
-  note_huge_pages(&region);
-  if (options_.on(OptionId::seal)) region.sealed = ok(os::seal(address, region.length));
-
-  Region* added = regions_.add(region);
-  budget_.charge(region.kind, region.length);
-  for (size_t i = 0; i < observer_count_; ++i) observers_[i]->on_acquire(*added);
+  maker_.finish(&region);
+  const Region* added = publish(region);
   acquire_ns_ += os::now_ns() - started;
   if (region.kind == RegionKind::kOverflow) warn_of_overflow();
   Locked hold(pool_);
   if (budget_.held() > peak_held_) peak_held_ = budget_.held();
-  pool_of(*added).add(address, region.length);
-  const Taken taken = take_from(pool_of(*added), need, alignment);
+  pool_of(*added).add(reinterpret_cast<void*>(region.base), region.length);
+  const Taken taken = take_from(pool_of(*added), request.size, request.alignment);
   if (live_ > peak_live_) peak_live_ = live_;
   return taken;
 }
 
+// The last of acquiring that can fail: records for what the region will be cut into.
+bool Heap::prepare(Region* region) {
+  Locked hold(pool_);
+  if (!pool_of(*region).prepare()) return false;
+  if (!region->exposed) return true;
+  const size_t bytes = region->length / os::kPageSize * sizeof *region->live_pages;
+  region->live_pages = static_cast<uint32_t*>(os::map_metadata(bytes));
+  if (region->live_pages == nullptr) return false;
+  live_pages_bytes_ += bytes;
+  return true;
+}
+
+// Under the growth lock.
+Region* Heap::publish(const Region& region) {
+  Region* added = regions_.add(region);
+  budget_.charge(region.kind, region.length);
+  if (region.exposed) exposed_held_ += region.length;
+  for (size_t i = 0; i < observer_count_; ++i) observers_[i]->on_acquire(*added);
+  return added;
+}
+
 bool Heap::release(void* address, size_t size) {
   const Region* region = regions_.find(address);
-  if (region == nullptr || region->end() - reinterpret_cast<uintptr_t>(address) < size)
-    return false;
+  if (region == nullptr || region->exposed) return false;
+  if (region->end() - reinterpret_cast<uintptr_t>(address) < size) return false;
   // Locked pages are not discarded (mlockall); what is free in a sparse region must read as zero.
   if (region->kind == RegionKind::kSparse && !ok(os::discard(address, size))) {
     memset(address, 0, size);
@@ -350,13 +318,15 @@ HeapCounters Heap::counters(size_t kept) {
   now.peak_live = peak_live_;
   now.peak_held = peak_held_;
   now.acquire_ns = acquire_ns_;
-  now.metadata = regions_.metadata_bytes();
+  now.live_exposed = live_exposed_;
+  now.metadata = regions_.metadata_bytes() + live_pages_bytes_;
   const auto add = [&now](const ExtentPool& pool) {
     now.free_extents += pool.extents();
     now.metadata += pool.metadata_bytes();
     if (pool.largest() > now.largest_free) now.largest_free = pool.largest();
   };
   for (const ExtentPool& pool : pinned_) add(pool);
+  for (const ExtentPool& pool : exposed_) add(pool);
   add(overflow_);
   add(sparse_);
   return now;
@@ -376,6 +346,7 @@ void Heap::after_fork_in_child() {
   forked_ = true;
   for (size_t i = 0; i < regions_.size(); ++i) regions_[i].locked = false;
   budget_.note_fork_child();
+  retire_inherited();
   for (size_t i = 0; i < observer_count_; ++i) observers_[i]->on_fork_child();
   after_fork_in_parent();
 }
@@ -403,9 +374,11 @@ bool Heap::validate() {
     });
   };
   for (const ExtentPool& pool : pinned_) check(pool);
+  for (const ExtentPool& pool : exposed_) check(pool);
   check(overflow_);
   check(sparse_);
-  return good && held == budget_.held() && held == free + live_;
+  return good && are_live_exposed_valid() && held == budget_.held() &&
+         held == free + live_ + retired_;
 }
 
 }  // namespace rdmalloc

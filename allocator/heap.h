@@ -18,6 +18,7 @@
 #include "allocator/mutex.h"
 #include "allocator/options.h"
 #include "allocator/os/topology.h"
+#include "allocator/region_maker.h"
 #include "allocator/region_observer.h"
 #include "allocator/region_table.h"
 #include "allocator/window.h"
@@ -26,6 +27,7 @@ namespace rdmalloc {
 
 struct HeapCounters {
   size_t live = 0;
+  size_t live_exposed = 0;  // of it
   size_t peak_live = 0;
   size_t peak_held = 0;
   size_t free_extents = 0;
@@ -54,6 +56,17 @@ class Heap {
 
   // Takes an extent, or any part of some, back. False: refused, the caller keeps it.
   bool release(void* address, size_t size);
+
+  // Exposed memory: extents that jemalloc never hears of, from regions of their own, pinned by this
+  // process or not given at all. Called outside jemalloc, with no lock held. Sizes are page
+  // multiples and not 0; alignment is a power of two, a page at least.
+  void* allocate_exposed(size_t size, size_t alignment);
+  // Bytes of the live exposed extent that starts at this address; 0: there is none.
+  size_t exposed_size(const void* address);
+  // Makes it shorter, or longer where it lies. False: it has no room to grow; nothing changed.
+  bool resize_exposed(void* address, size_t size);
+  // False: no live exposed extent starts at this address.
+  bool release_exposed(void* address);
 
   const Region* find(const void* pointer) const { return regions_.find(pointer); }
   bool contains(const void* pointer) const { return window_.contains(pointer); }
@@ -93,26 +106,41 @@ class Heap {
     explicit operator bool() const { return address != nullptr; }
   };
 
+  // An extent to be had, from a pool or by growing.
+  struct Request {
+    size_t size;
+    size_t alignment;
+    int node;
+    bool exposed = false;
+  };
+
+  // Where to look for it: in the node's own pinned regions, or wherever it may lie.
+  enum class Where : uint8_t { kBest, kAnywhere };
+
   Taken find_extent(void* new_addr, size_t size, size_t alignment, bool must_zero);
-  Taken take(size_t size, size_t alignment, int node, bool any_kind);
+  Taken take_or_grow(const Request& request);
+  Taken take(const Request& request, Where where);
   bool is_sparse(size_t size, bool zero) const;
   Taken take_at(void* address, size_t size);
   Taken take_from(ExtentPool& pool, size_t size, size_t alignment);
   Taken take_sparse(size_t size, size_t alignment);
   Taken hand_out(void* address, size_t size);
-  Taken grow(size_t size, size_t alignment, int node);
+  Grant ask(const Request& request);
+  Taken grow(const Request& request);
+  Region make(Grant grant, const Request& request);
+  Taken acquire(Grant grant, const Request& request);
+  bool prepare(Region* region);
+  Region* publish(const Region& region);
 
-  Taken acquire(Grant grant, size_t need, int node, size_t alignment);
-  Region make_region(RegionKind kind, size_t length, size_t alignment, int node, bool may_overflow);
-  bool open(Region* region, os::PageKind kind);
-  bool open_best(Region* region);
-  bool pin(Region* region, bool may_overflow);
-  static void note_huge_pages(Region* region);
+  uint32_t* live_exposed(const void* address) const;
+  void put_back_exposed(const Region& region, void* address, size_t size);
+  void retire_inherited();
+  bool are_live_exposed_valid() const;
   void warn_of_overflow();
 
   ExtentPool& pool_of(const Region& region);
   int node_here() const;
-  size_t next_step() const;
+  size_t next_step(size_t held) const;
 
   std::atomic<bool> booted_{false};
   std::atomic<bool> forked_{false};
@@ -122,17 +150,23 @@ class Heap {
   Window window_;
   RegionTable regions_{window_};
   Budget budget_;
+  RegionMaker maker_{window_, budget_, options_};
   uint64_t sparse_from_ = 0;
 
   Mutex growth_{Rank::kGrowth};  // one thread at a time acquires; guards budget, window, observers
   RegionObserver* observers_[kMaxObservers] = {};
   size_t observer_count_ = 0;
+  size_t exposed_held_ = 0;  // bytes in exposed regions
 
   Mutex pool_{Rank::kPool};  // guards the pools, the sums below and Region::fresh_from
   ExtentPool pinned_[os::kMaxNodes];
   ExtentPool overflow_;
   ExtentPool sparse_;
+  ExtentPool exposed_[os::kMaxNodes];
   size_t live_ = 0;
+  size_t live_exposed_ = 0;  // of it
+  size_t retired_ = 0;       // free, but for nobody: exposed.cpp
+  size_t live_pages_bytes_ = 0;
   size_t peak_live_ = 0;
   size_t peak_held_ = 0;
   std::atomic<uint64_t> acquire_ns_{0};

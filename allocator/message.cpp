@@ -1,5 +1,7 @@
 #include "allocator/message.h"
 
+#include <string.h>
+
 #include "allocator/os/standard_error.h"
 
 namespace rdmalloc {
@@ -20,6 +22,18 @@ Message& Message::add_number(uint64_t number) {
   return add(first);
 }
 
+Message& Message::add_address(const void* address) {
+  auto left = reinterpret_cast<uintptr_t>(address);
+  char digits[2 * sizeof left + 1];
+  char* first = digits + sizeof digits - 1;
+  *first = '\0';
+  do {
+    *--first = "0123456789abcdef"[left % 16];
+    left /= 16;
+  } while (left != 0);
+  return add("0x").add(first);
+}
+
 Message& Message::add_size(uint64_t bytes) {
   if (bytes == UINT64_MAX) return add("unlimited");
   static constexpr const char* kUnits[] = {" B", " KiB", " MiB", " GiB", " TiB"};
@@ -29,6 +43,13 @@ Message& Message::add_size(uint64_t bytes) {
     ++unit;
   }
   return add_number(bytes).add(kUnits[unit]);
+}
+
+void Message::copy_to(char* out, size_t size) const {
+  if (size == 0) return;
+  const size_t length = size_ < size - 1 ? size_ : size - 1;
+  memcpy(out, buffer_, length);
+  out[length] = '\0';
 }
 
 void Message::send() {

@@ -11,10 +11,13 @@ class Message {
  public:
   Message& add(const char* text);
   Message& add_number(uint64_t number);
+  Message& add_address(const void* address);
   // "64 KiB": the largest unit that divides evenly enough to read; "unlimited" for UINT64_MAX.
   Message& add_size(uint64_t bytes);
   // Ends the line and writes it.
   void send();
+  // Instead: the text for somebody else to say, cut to `size` bytes.
+  void copy_to(char* out, size_t size) const;
 
  private:
   static constexpr size_t kLongest = 1536;

@@ -21,6 +21,9 @@ struct Region {
   // Bytes below this address were handed out before; from here on everything still reads as zero.
   // Guarded by the pool lock.
   uintptr_t fresh_from = 0;
+  // Exposed regions only: by page, the pages of the live extent that starts there, 0 where none
+  // does. Guarded by the pool lock.
+  uint32_t* live_pages = nullptr;
   size_t huge_bytes = 0;  // of it, on huge pages: found, not asked for
   uint16_t index = 0;
   int16_t node = 0;  // NUMA node it was placed on

@@ -112,7 +112,8 @@ void put_regions(Writer& out) {
     out.put(", \"page_size\": ");
     out.put_number(region.page_kind == os::PageKind::kBase ? os::kPageSize : os::kHugePageSize);
     out.put(region.locked ? ", \"locked\": true" : ", \"locked\": false");
-    out.put(region.sealed ? ", \"sealed\": true}" : ", \"sealed\": false}");
+    out.put(region.sealed ? ", \"sealed\": true" : ", \"sealed\": false");
+    out.put(region.exposed ? ", \"exposed\": true}" : ", \"exposed\": false}");
   }
 }
 
@@ -152,7 +153,7 @@ rdm_stats gather_stats() {
   rdm_stats stats{};
   stats.live_bytes = counters.live;
   stats.peak_live_bytes = counters.peak_live;
-  stats.allocated_bytes = from_jemalloc("stats.allocated");
+  stats.allocated_bytes = from_jemalloc("stats.allocated") + counters.live_exposed;
   stats.held_bytes = budget.held();
   stats.peak_held_bytes = counters.peak_held;
   stats.pinned_bytes = budget.pinned();

@@ -8,8 +8,6 @@ namespace {
 
 constexpr uint64_t kScarce = uint64_t{256} << 20;
 
-constexpr size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
-
 }  // namespace
 
 Status Window::reserve(size_t wanted) {
@@ -19,29 +17,40 @@ Status Window::reserve(size_t wanted) {
   const uint64_t share = left < kScarce ? left / 2 : left / 4 * 3;
   size_t bytes = wanted;
   if (left != os::kNoLimit && share < bytes) bytes = share;
-  bytes = bytes / kGranule * kGranule;
+  bytes = os::align_down(bytes, kGranule);
   while (bytes >= kSmallest) {
     if (void* base = os::reserve(bytes, kGranule)) {
       base_ = reinterpret_cast<uintptr_t>(base);
-      size_ = bytes;
+      size_ = top_ = bytes;
       return Status::kOk;
     }
-    bytes = bytes / 2 / kGranule * kGranule;
+    bytes = os::align_down(bytes / 2, kGranule);
   }
   return Status::kNoMemory;
 }
 
-void* Window::carve(size_t bytes, size_t alignment) {
-  const uintptr_t aligned = (base_ + carved_ + alignment - 1) & ~(alignment - 1);
-  const size_t start = aligned - base_;
-  if (start > size_ || bytes > size_ - start || size_ - start - bytes < os::kPageSize) {
-    return nullptr;
+void* Window::carve(size_t bytes, size_t alignment, End end) {
+  if (bytes > left() || left() - bytes < os::kPageSize) return nullptr;
+  if (end == End::kHigh) {
+    const uintptr_t address = os::align_down(base_ + top_ - os::kPageSize - bytes, alignment);
+    if (address < base_ + carved_) return nullptr;
+    top_ = address - base_;
+    return reinterpret_cast<void*>(address);
   }
-  carved_ = round_up(start + bytes + os::kPageSize, kGranule);
-  if (carved_ > size_) carved_ = size_;
-  return reinterpret_cast<void*>(aligned);
+  const uintptr_t address = os::align_up(base_ + carved_, alignment);
+  const size_t start = address - base_;
+  if (start > top_ || bytes > top_ - start || top_ - start - bytes < os::kPageSize) return nullptr;
+  carved_ = os::align_up(start + bytes + os::kPageSize, kGranule);
+  return reinterpret_cast<void*>(address);
 }
 
-void Window::give_back(void* address) { carved_ = reinterpret_cast<uintptr_t>(address) - base_; }
+void Window::give_back(void* address, size_t bytes) {
+  const size_t start = reinterpret_cast<uintptr_t>(address) - base_;
+  if (start >= top_) {
+    top_ = os::align_up(start + bytes + os::kPageSize, kGranule);
+  } else {
+    carved_ = start;
+  }
+}
 
 }  // namespace rdmalloc

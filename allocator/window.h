@@ -1,5 +1,6 @@
-// The one reserved address range that all of malloc's memory comes from. Addresses are carved
-// upwards, and what a region has had is never carved again.
+// The one reserved address range that all of malloc's memory comes from. Addresses are carved from
+// its two ends: upwards for ordinary regions, downwards for exposed ones. So all that is exposed
+// lies above all that is not, wherever the two meet. What a region has had is never carved again.
 //
 // carve() runs inside malloc under the growth lock; contains() from anywhere, without a lock.
 #pragma once
@@ -28,14 +29,15 @@ class Window {
   Status reserve(size_t wanted);
 
   // Undoes reserve(): the window is empty again. Its addresses stay reserved, for nobody.
-  void abandon() { size_ = 0; }
+  void abandon() { size_ = top_ = 0; }
 
-  // The next free addresses, at a granule. A gap follows every carved range, so that neither the
-  // pool nor a registration cache can take two regions for one.
-  void* carve(size_t bytes, size_t alignment = kGranule);
+  // The next free addresses at that end, at a granule. A gap follows every carved range, so that
+  // neither the pool nor a registration cache can take two regions for one.
+  enum class End : uint8_t { kLow, kHigh };
+  void* carve(size_t bytes, size_t alignment = kGranule, End end = End::kLow);
 
-  // Undoes the last carve(), of memory that nobody was given.
-  void give_back(void* address);
+  // Undoes the last carve() at an end, of memory that nobody was given.
+  void give_back(void* address, size_t bytes);
 
   bool contains(const void* pointer) const {
     return reinterpret_cast<uintptr_t>(pointer) - base_ < size_;
@@ -47,11 +49,14 @@ class Window {
   uintptr_t base() const { return base_; }
   size_t size() const { return size_; }
   size_t carved() const { return carved_; }
+  // Bytes between the two ends, in no region.
+  size_t left() const { return top_ - carved_; }
 
  private:
   uintptr_t base_ = 0;
   size_t size_ = 0;
-  size_t carved_ = 0;
+  size_t carved_ = 0;  // bytes from the base, upwards
+  size_t top_ = 0;     // bytes from the base to what was carved downwards
 };
 
 }  // namespace rdmalloc

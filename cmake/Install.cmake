@@ -28,6 +28,10 @@ endforeach()
 install(TARGETS rdmalloc EXPORT rdmallocTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# Not for linking with: programs are preloaded with it.
+if(TARGET rdmalloc_verbs)
+  install(TARGETS rdmalloc_verbs LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/rdmalloc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 

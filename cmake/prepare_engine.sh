@@ -19,7 +19,7 @@ fail() {
 
 wrapped=$(sed -n 's/^ *-Wl,--wrap=\([a-z0-9_]*\).*/\1/p' "$(dirname "$0")/engine_wraps.txt")
 renamed="free realloc posix_memalign aligned_alloc memalign valloc malloc_usable_size sallocx
-  rallocx xallocx nallocx"
+  rallocx xallocx nallocx dallocx sdallocx"
 used="je_inspect_extent_util_stats_get je_large_dalloc je_arena_palloc je_sz_index2size_tab
   je_arenas je_narenas_auto je_arena_get_ehooks je_arena_decay
   je_opt_cache_oblivious je_opt_prof je_tsd_slow_update malloc_conf_2_conf_harder"

@@ -25,5 +25,6 @@ std::vector<Check> limit_checks();    // what this process may have
 std::vector<Check> memory_checks();   // how the kernel manages memory
 std::vector<Check> ability_checks();  // what the kernel can do, by trying
 std::vector<Check> preload_checks();  // whether the library takes a program's heap over
+std::vector<Check> verbs_checks();    // whether run --verbs can take RDMA registrations over
 
 }  // namespace rdmalloc::cli

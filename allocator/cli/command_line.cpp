@@ -29,7 +29,12 @@ std::unique_ptr<CLI::App> make_command_line(Request& request) {
   app->set_version_flag("--version", "rdmalloc " RDMALLOC_VERSION, "print the version and exit");
   app->require_subcommand(1);
 
-  add_option_flags(*add_command(*app, "run", request), request.run.settings);
+  CLI::App* run = add_command(*app, "run", request);
+  run->add_flag("--verbs", request.run.verbs,
+                "answer libibverbs' registrations of malloc'd buffers from regions, too");
+  run->add_flag("--share-remote", request.run.share_remote,
+                "with --verbs: also those with remote rights (as --verbs-share-remote)");
+  add_option_flags(*run, request.run.settings);
   const char* as_json = "print one JSON object";
   add_command(*app, "info", request)->add_flag("--json", request.json, as_json);
   CLI::App* doctor = add_command(*app, "doctor", request);

@@ -30,7 +30,8 @@ const char* name(Verdict verdict) {
 
 std::vector<Check> all_checks() {
   std::vector<Check> all;
-  for (const auto checks : {preload_checks, limit_checks, memory_checks, ability_checks}) {
+  for (const auto checks :
+       {preload_checks, limit_checks, memory_checks, ability_checks, verbs_checks}) {
     std::ranges::move(checks(), std::back_inserter(all));
   }
   return all;

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <vector>
@@ -119,6 +120,27 @@ std::optional<ElfFile> read_elf(const std::string& path) {
       program && header.e_phentsize == sizeof(Elf64_Phdr) && read_segments(file, header, &out);
   if (header.e_shentsize == sizeof(Elf64_Shdr)) read_sections(file, header, &out);
   return out;
+}
+
+bool has_in_data(const std::string& path, const std::string& text) {
+  const Reader file(path);
+  Elf64_Ehdr header{};
+  if (!file.object(0, &header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+      header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize != sizeof(Elf64_Shdr)) {
+    return false;
+  }
+  const auto sections =
+      file.array<Elf64_Shdr>(header.e_shoff, uint64_t{header.e_shnum} * sizeof(Elf64_Shdr));
+  for (const Elf64_Shdr& section : sections) {
+    const bool is_constant = section.sh_type == SHT_PROGBITS &&
+                             (section.sh_flags & SHF_ALLOC) != 0 &&
+                             (section.sh_flags & SHF_EXECINSTR) == 0;
+    if (!is_constant) continue;
+    const auto bytes = file.array<char>(section.sh_offset, section.sh_size);
+    const auto found = std::search(bytes.begin(), bytes.end(), text.begin(), text.end());
+    if (found != bytes.end()) return true;
+  }
+  return false;
 }
 
 std::string machine_name(const ElfFile& file) {

@@ -22,6 +22,10 @@ struct ElfFile {
 // Nothing when the file is not ELF, or is cut short. Does not throw.
 std::optional<ElfFile> read_elf(const std::string& path);
 
+// True when the constants of an ELF file of this machine have the text in them: not what it is
+// linked with, but what it may pass to dlopen.
+bool has_in_data(const std::string& path, const std::string& text);
+
 // "x86-64", "aarch64"; "machine 123" when it has no common name.
 std::string machine_name(const ElfFile& file);
 

@@ -1,5 +1,6 @@
 #include "allocator/cli/library.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -13,21 +14,13 @@ namespace fs = std::filesystem;
 // What ld.so takes for the end of a name in LD_PRELOAD.
 constexpr const char* kSeparators = " :";
 
-}  // namespace
-
-std::string own_path() {
-  std::error_code error;
-  const fs::path path = fs::read_symlink("/proc/self/exe", error);
-  if (error) throw Refusal("cannot read /proc/self/exe (" + error.message() + "): mount /proc");
-  return path;
-}
-
-std::string find_library() {
+// A library in ../lib, or where the installation put libraries. Throws Refusal with the advice.
+std::string find_beside(const char* name, const char* advice) {
   const fs::path folder = fs::path(own_path()).parent_path();
   std::string looked;
   for (const char* where : {"../lib", RDMALLOC_LIBRARY_FOLDER}) {
     std::error_code error;
-    const fs::path candidate = (folder / where / RDMALLOC_LIBRARY_NAME).lexically_normal();
+    const fs::path candidate = (folder / where / name).lexically_normal();
     if (!fs::exists(candidate, error)) {
       looked = candidate;
       continue;
@@ -40,18 +33,40 @@ std::string find_library() {
     }
     return candidate;
   }
-  throw Refusal("cannot find the library " + looked +
-                ": it belongs in lib beside this command's bin; install rdmalloc again");
+  throw Refusal("cannot find the library " + looked + ": " + advice);
 }
 
-void preload(const std::string& library) {
-  std::string value = library;
+}  // namespace
+
+std::string own_path() {
+  std::error_code error;
+  const fs::path path = fs::read_symlink("/proc/self/exe", error);
+  if (error) throw Refusal("cannot read /proc/self/exe (" + error.message() + "): mount /proc");
+  return path;
+}
+
+std::string find_library() {
+  return find_beside(RDMALLOC_LIBRARY_NAME,
+                     "it belongs in lib beside this command's bin; install rdmalloc again");
+}
+
+std::string find_verbs_library() {
+  return find_beside("librdmalloc-verbs.so",
+                     "it is built where the headers of libibverbs are (Debian: libibverbs-dev); "
+                     "install those, then build and install rdmalloc again");
+}
+
+void preload(const std::vector<std::string>& libraries) {
+  std::string value;
+  for (const std::string& library : libraries) value += (value.empty() ? "" : ":") + library;
   const char* before = getenv("LD_PRELOAD");
-  if (before != nullptr && *before != '\0') {
-    const std::string kept = before;
+  const std::string kept = before != nullptr ? before : "";
+  for (size_t start = 0; start < kept.size();) {
+    const size_t end = std::min(kept.find_first_of(kSeparators, start), kept.size());
+    const std::string name = kept.substr(start, end - start);
     // A program that `run` starts may itself call `run`.
-    if (kept.substr(0, kept.find_first_of(kSeparators)) == library) return;
-    value += ":" + kept;
+    if (!name.empty() && std::ranges::find(libraries, name) == libraries.end()) value += ":" + name;
+    start = end + 1;
   }
   setenv("LD_PRELOAD", value.c_str(), 1);
 }

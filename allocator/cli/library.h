@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace rdmalloc::cli {
 
@@ -12,7 +13,10 @@ std::string own_path();
 // libraries. Throws Refusal when it is not there, or when ld.so could not be told its name.
 std::string find_library();
 
-// Prepends the library to LD_PRELOAD in this process's environment and keeps what is there.
-void preload(const std::string& library);
+// The same for librdmalloc-verbs.so, which lies beside it where it was built.
+std::string find_verbs_library();
+
+// Puts the libraries in front of LD_PRELOAD in this process's environment and keeps what is there.
+void preload(const std::vector<std::string>& libraries);
 
 }  // namespace rdmalloc::cli

@@ -34,7 +34,15 @@ Page run() {
          "inherit; a flag wins over a variable that is already set.",
          "A program into which the library would not be loaded is refused before it runs: one "
          "that is statically linked, of another architecture or C library, or that gains rights "
-         "when executed (set-user-id, set-group-id, file capabilities)."},
+         "when executed (set-user-id, set-group-id, file capabilities).",
+         "With --verbs librdmalloc-verbs.so is preloaded, too: a buffer from malloc that the "
+         "program, "
+         "or a library such as an MPI, registers with an RDMA device (ibv_reg_mr and its "
+         "relatives) "
+         "gets the key of its region, without a system call. Registrations with remote rights stay "
+         "exactly those of the buffer, unless --share-remote is given: then peers that are given a "
+         "key can reach all of the heap region around the buffer. Not seen, and so registered as "
+         "ever, is what a program calls through dlsym or dlvsym, or has linked in statically."},
         {}},
        {"AMOUNTS",
         {"An AMOUNT is bytes with K, M, G or T (powers of 1024), or a share: 50% is of the memory "
@@ -55,7 +63,9 @@ Page run() {
          {"rdmalloc run --report heap.%p.json -- make test",
           "one report for each process that make starts"},
          {"rdmalloc run --cap 4G --strict -- ./server",
-          "pins at most 4 GiB; beyond that malloc fails instead of going on unpinned"}}}}};
+          "pins at most 4 GiB; beyond that malloc fails instead of going on unpinned"},
+         {"rdmalloc run --verbs --verbs-stats -- ib_send_bw server",
+          "registers regions instead of buffers, and says how many calls that answered"}}}}};
 }
 
 Page info() {

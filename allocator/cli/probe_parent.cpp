@@ -20,7 +20,7 @@ constexpr unsigned kSeconds = 30;
 
 [[noreturn]] void become_probe(const std::string& library, int output) {
   dup2(output, STDOUT_FILENO);
-  preload(library);
+  preload({library});
   unsetenv("RDMALLOC_REPORT");
   unsetenv("RDMALLOC_STATS");
   setenv("RDMALLOC_WARN", "off", 1);  // the parent says it

@@ -136,4 +136,8 @@ std::vector<std::string> check_preloadable(const std::string& program, const std
                 kExitNotExecutable);
 }
 
+bool loads_verbs_by_name(const std::string& program) {
+  return has_in_data(program, "libibverbs.so");
+}
+
 }  // namespace rdmalloc::cli

@@ -16,4 +16,8 @@ std::string find_program(const std::string& name);
 // judged by its interpreter. Returns sentences the user should know that forbid nothing.
 std::vector<std::string> check_preloadable(const std::string& program, const std::string& library);
 
+// True when the program itself may load libibverbs and look functions up in it, instead of being
+// linked with it: what is found that way cannot be preloaded over. Scripts: false.
+bool loads_verbs_by_name(const std::string& program);
+
 }  // namespace rdmalloc::cli

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "allocator/cli/library.h"
@@ -20,6 +21,16 @@ bool warnings_wanted() {
   return options.on(OptionId::warn);
 }
 
+// The libraries to preload, in the order in which ld.so should look into them.
+std::vector<std::string> libraries_for(const RunRequest& request) {
+  if (request.share_remote && !request.verbs) {
+    throw Refusal("--share-remote is about the registrations of --verbs: give that, too");
+  }
+  std::vector<std::string> libraries{find_library()};
+  if (request.verbs) libraries.push_back(find_verbs_library());
+  return libraries;
+}
+
 }  // namespace
 
 void run(const RunRequest& request) {
@@ -27,10 +38,16 @@ void run(const RunRequest& request) {
     throw Refusal("no program was named: rdmalloc run [options] [--] PROGRAM ARGS...");
   }
   const std::string program = find_program(request.command.front());
-  const std::string library = find_library();
-  const std::vector<std::string> notes = check_preloadable(program, library);
+  const std::vector<std::string> libraries = libraries_for(request);
+  std::vector<std::string> notes = check_preloadable(program, libraries.front());
+  if (request.verbs && loads_verbs_by_name(program)) {
+    notes.push_back(program +
+                    " names libibverbs in its data: calls of functions that it finds there with "
+                    "dlsym or dlvsym pass the shim by");
+  }
   apply(request.settings);
-  preload(library);
+  if (request.share_remote) setenv("RDMALLOC_VERBS_SHARE_REMOTE", "on", 1);
+  preload(libraries);
   if (warnings_wanted()) {
     for (const std::string& note : notes) fprintf(stderr, "rdmalloc run: %s\n", note.c_str());
   }

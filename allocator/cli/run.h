@@ -12,6 +12,8 @@ namespace rdmalloc::cli {
 struct RunRequest {
   std::vector<Setting> settings;
   std::vector<std::string> command;  // the program and its arguments
+  bool verbs = false;                // with the shim that answers libibverbs' registrations
+  bool share_remote = false;         // ... those with remote rights, too
 };
 
 // Does not return: the program takes this process's place, or a Refusal is thrown.

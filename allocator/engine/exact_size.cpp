@@ -33,10 +33,6 @@ struct Request {
 
 constexpr size_t kCacheLine = 64;
 
-constexpr size_t page_ceil(size_t bytes) {
-  return (bytes + os::kPageSize - 1) & ~(os::kPageSize - 1);
-}
-
 // jemalloc's index of the class of a large size: four classes per doubling, from 16 bytes, after
 // one tiny class (its sc.h). is_engine_known() checks it against jemalloc's own table.
 unsigned class_of(size_t size) {
@@ -51,7 +47,7 @@ constexpr bool is_exact(size_t size) { return size > kLargestCached && size <= k
 }  // namespace
 
 ExactRequest::ExactRequest(size_t size) {
-  if (is_exact(size)) request = {page_ceil(size), class_of(size), 0, nullptr};
+  if (is_exact(size)) request = {os::page_ceil(size), class_of(size), 0, nullptr};
 }
 ExactRequest::~ExactRequest() { request.bytes = 0; }
 
@@ -142,7 +138,7 @@ enum class InPlace : uint8_t { kDone, kMustMove };
 InPlace resize_in_place(void* tsdn, void* pointer, size_t old_class, size_t size, bool zero,
                         void** edata) {
   const size_t extent = extent_size(pointer);
-  const size_t wanted = page_ceil(size);
+  const size_t wanted = os::page_ceil(size);
   const unsigned size_class = class_of(size);
   const unsigned old_index = class_of(old_class);
   if (wanted == extent) return InPlace::kDone;

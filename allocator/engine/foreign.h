@@ -1,5 +1,5 @@
 // Pointers that reach our free() and realloc() but came from another malloc: libc's, when it served
-// requests before this library was bound. Cold.
+// requests before this library was bound. Not exposed ones (exposed.h). Cold.
 #pragma once
 
 #include <cstddef>

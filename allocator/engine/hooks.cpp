@@ -34,7 +34,7 @@ void start_once() {
     abort();
   }
   heap.boot();
-  take_window(heap.window());
+  take_window(heap);
   register_fork_handlers();
 }
 
@@ -51,10 +51,6 @@ void* allocate(void* new_addr, size_t size, size_t alignment, bool* zero, bool* 
   if (address != nullptr) *commit = true;
   return address;
 }
-
-bool release(void* address, size_t size) { return !heap.release(address, size); }
-
-bool merge(void* lower, void* upper) { return heap.find(lower) != heap.find(upper); }
 
 }  // namespace
 
@@ -73,10 +69,10 @@ void* __wrap_je_ehooks_default_alloc_impl(void*, void* new_addr, size_t size, si
   return allocate(new_addr, size, alignment, zero, commit);
 }
 bool __wrap_je_ehooks_default_dalloc_impl(void* address, size_t size) {
-  return release(address, size);
+  return !heap.release(address, size);
 }
 void __wrap_je_ehooks_default_destroy_impl(void* address, size_t size) {
-  (void)release(address, size);
+  (void)heap.release(address, size);
 }
 bool __wrap_je_ehooks_default_commit_impl(void*, size_t, size_t) { return false; }
 bool __wrap_je_ehooks_default_decommit_impl(void*, size_t, size_t) { return true; }
@@ -84,14 +80,14 @@ bool __wrap_je_ehooks_default_purge_lazy_impl(void*, size_t, size_t) { return tr
 bool __wrap_je_ehooks_default_purge_forced_impl(void*, size_t, size_t) { return true; }
 bool __wrap_je_ehooks_default_split_impl() { return false; }
 bool __wrap_je_ehooks_default_merge_impl(void*, void* lower, void* upper) {
-  return merge(lower, upper);
+  return heap.find(lower) != heap.find(upper);
 }
 void __wrap_je_ehooks_default_zero_impl(void* address, size_t size) { memset(address, 0, size); }
 // Guard pages are PROT_NONE pages in the middle of a region; no device could read across them.
 void __wrap_je_ehooks_default_guard_impl(void*, void*) {}
 void __wrap_je_ehooks_default_unguard_impl(void*, void*) {}
 
-// The table of the same hooks, for arenas whose own hooks delegate to the default ones. Its type is
+// The same hooks as a table, for arenas whose own hooks delegate to the default ones. Its type is
 // extent_hooks_t of the public header, spelled out here.
 struct ExtentHooks {
   void* (*alloc)(ExtentHooks*, void*, size_t, size_t, bool*, bool*, unsigned);
@@ -108,16 +104,33 @@ struct ExtentHooks {
 extern const ExtentHooks __wrap_je_ehooks_default_extent_hooks;
 const ExtentHooks __wrap_je_ehooks_default_extent_hooks = {
     [](ExtentHooks*, void* new_addr, size_t size, size_t alignment, bool* zero, bool* commit,
-       unsigned) { return allocate(new_addr, size, alignment, zero, commit); },
-    [](ExtentHooks*, void* address, size_t size, bool, unsigned) { return release(address, size); },
-    [](ExtentHooks*, void* address, size_t size, bool, unsigned) { (void)release(address, size); },
-    [](ExtentHooks*, void*, size_t, size_t, size_t, unsigned) { return false; },
-    [](ExtentHooks*, void*, size_t, size_t, size_t, unsigned) { return true; },
-    [](ExtentHooks*, void*, size_t, size_t, size_t, unsigned) { return true; },
-    [](ExtentHooks*, void*, size_t, size_t, size_t, unsigned) { return true; },
-    [](ExtentHooks*, void*, size_t, size_t, size_t, bool, unsigned) { return false; },
+       unsigned arena) {
+      return __wrap_je_ehooks_default_alloc_impl(nullptr, new_addr, size, alignment, zero, commit,
+                                                 arena);
+    },
+    [](ExtentHooks*, void* address, size_t size, bool, unsigned) {
+      return __wrap_je_ehooks_default_dalloc_impl(address, size);
+    },
+    [](ExtentHooks*, void* address, size_t size, bool, unsigned) {
+      __wrap_je_ehooks_default_destroy_impl(address, size);
+    },
+    [](ExtentHooks*, void* address, size_t, size_t offset, size_t length, unsigned) {
+      return __wrap_je_ehooks_default_commit_impl(address, offset, length);
+    },
+    [](ExtentHooks*, void* address, size_t, size_t offset, size_t length, unsigned) {
+      return __wrap_je_ehooks_default_decommit_impl(address, offset, length);
+    },
+    [](ExtentHooks*, void* address, size_t, size_t offset, size_t length, unsigned) {
+      return __wrap_je_ehooks_default_purge_lazy_impl(address, offset, length);
+    },
+    [](ExtentHooks*, void* address, size_t, size_t offset, size_t length, unsigned) {
+      return __wrap_je_ehooks_default_purge_forced_impl(address, offset, length);
+    },
+    [](ExtentHooks*, void*, size_t, size_t, size_t, bool, unsigned) {
+      return __wrap_je_ehooks_default_split_impl();
+    },
     [](ExtentHooks*, void* lower, size_t, void* upper, size_t, bool, unsigned) {
-      return merge(lower, upper);
+      return __wrap_je_ehooks_default_merge_impl(nullptr, lower, upper);
     },
 };
 

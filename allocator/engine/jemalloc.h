@@ -8,8 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "allocator/window.h"
-
 extern "C" {
 
 void* malloc(size_t size) noexcept;
@@ -18,6 +16,8 @@ int mallctl(const char* name, void* old, size_t* old_size, void* next, size_t ne
 
 // Renamed.
 void je_free(void* pointer) noexcept;
+void je_dallocx(void* pointer, int flags) noexcept;
+void je_sdallocx(void* pointer, size_t size, int flags) noexcept;
 void* je_realloc(void* pointer, size_t size) noexcept;
 int je_posix_memalign(void** out, size_t alignment, size_t size) noexcept;
 void* je_memalign(size_t alignment, size_t size) noexcept;
@@ -34,6 +34,10 @@ void je_inspect_extent_util_stats_get(void* tsdn, const void* pointer, size_t* f
                                       size_t* objects, size_t* size);
 
 }  // extern "C"
+
+namespace rdmalloc {
+class Heap;
+}
 
 namespace rdmalloc::engine {
 
@@ -53,8 +57,8 @@ inline size_t extent_size(const void* pointer) {
   return size;
 }
 
-// Tells free() and its kin which addresses are ours. Once, when the window is reserved.
-void take_window(const Window& window);
+// Tells free() and its kin which addresses are ours. Once, when the heap has reserved its window.
+void take_window(Heap& heap);
 
 // True once a program gave an arena extent hooks of its own: from then on jemalloc may own memory
 // outside the window.

@@ -1,12 +1,13 @@
-// The exported malloc functions that differ from jemalloc's: they let foreign pointers go back
-// where they came from, tell exact large sizes, or are missing in jemalloc. malloc, calloc, mallocx
-// and the C++ operators are jemalloc's own code, exported as they are.
+// The exported malloc functions that differ from jemalloc's: they let exposed and foreign pointers
+// go back where they came from, tell exact large sizes, or are missing in jemalloc. malloc, calloc,
+// mallocx and the C++ operators are jemalloc's own code, exported as they are.
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "allocator/engine/exact_size.h"
+#include "allocator/engine/exposed.h"
 #include "allocator/engine/foreign.h"
 #include "allocator/engine/jemalloc.h"
 #include "allocator/heap.h"
@@ -18,14 +19,30 @@ using namespace rdmalloc::engine;
 
 namespace {
 
-// The window's, beside each other and by themselves: free() reads them on every call, and through
-// the heap's address each pair of malloc and free took an instruction more.
-constinit uintptr_t window_base = 0;
-constinit size_t window_size = 0;
+// The part of the window below all exposed regions, which is jemalloc's alone. By themselves: free
+// reads both on every call, and through the heap's address each pair of malloc and free took an
+// instruction more. So it did with a std::atomic, which GCC does not read within a comparison; a
+// word that is written once for each exposed region is read in one piece without.
+constinit uintptr_t ordinary_base = 0;
+constinit size_t ordinary_size = 0;
 
 bool is_ours(const void* pointer) {
-  return reinterpret_cast<uintptr_t>(pointer) - window_base < window_size;
+  return reinterpret_cast<uintptr_t>(pointer) - ordinary_base < ordinary_size;
 }
+
+bool is_exposed(const void* pointer) { return !is_ours(pointer) && heap.contains(pointer); }
+
+// Moves the border down below each new exposed region before anybody is given memory of it. To the
+// pointers that a thread has before it hears of the region the old border gives the same answer.
+class Border final : public RegionObserver {
+ public:
+  void on_acquire(const Region& region) noexcept override {
+    if (!region.exposed) return;
+    __atomic_store_n(&ordinary_size, region.base - ordinary_base, __ATOMIC_RELAXED);
+  }
+  void on_fork_child() noexcept override {}
+};
+constinit Border border;
 
 // A class size is an upper bound: above kLargestCached the extent has the pages that were asked
 // for.
@@ -62,14 +79,29 @@ size_t power_of_two(size_t alignment) {
   return size_t{1} << (64 - __builtin_clzl(alignment - 1));
 }
 
-// MALLOCX_LG_ALIGN: the lowest six bits.
-size_t alignment_mask(int flags) { return (size_t{1} << (flags & 63)) - 1; }
+// MALLOCX_LG_ALIGN: the lowest six bits; 1 without. MALLOCX_ZERO.
+size_t alignment_of(int flags) { return size_t{1} << (flags & 63); }
+bool wants_zero(int flags) { return (flags & 0x40) != 0; }
+
+// Of pointers that are not ours: exposed, or another malloc's. Cold.
+void free_other(void* pointer) {
+  if (heap.contains(pointer)) return free_exposed(pointer);
+  free_foreign(pointer);
+}
+
+void* realloc_other(void* pointer, size_t size) {
+  if (!heap.contains(pointer)) return realloc_foreign(pointer, size);
+  if (size != 0) return or_no_memory(reallocate_exposed(pointer, size, 1, false));
+  free_exposed(pointer);
+  return nullptr;
+}
 
 }  // namespace
 
-void rdmalloc::engine::take_window(const Window& window) {
-  window_base = window.base();
-  window_size = window.size();
+void rdmalloc::engine::take_window(Heap& from) {
+  ordinary_base = from.window().base();
+  ordinary_size = from.window().size();
+  (void)from.attach(&border);  // the first to attach, so there is room
 }
 
 extern "C" {
@@ -79,12 +111,12 @@ EXPORT void free(void* pointer) noexcept {
     je_free(pointer);
     return;
   }
-  free_foreign(pointer);
+  free_other(pointer);
 }
 
 EXPORT void* realloc(void* pointer, size_t size) noexcept {
   if (pointer != nullptr && !is_ours(pointer)) [[unlikely]]
-    return realloc_foreign(pointer, size);
+    return realloc_other(pointer, size);
   return or_no_memory(je_realloc(pointer, size));
 }
 
@@ -98,19 +130,37 @@ EXPORT void* reallocarray(void* pointer, size_t count, size_t size) noexcept {
 }
 
 EXPORT size_t malloc_usable_size(void* pointer) noexcept {
+  if (is_exposed(pointer)) [[unlikely]]
+    return exposed_usable_size(pointer);
   if (!is_ours(pointer)) [[unlikely]]
     return foreign_usable_size(pointer);
   return usable(pointer, je_malloc_usable_size(pointer));
 }
 
+EXPORT void dallocx(void* pointer, int flags) noexcept {
+  if (is_exposed(pointer)) [[unlikely]]
+    return free_exposed(pointer);
+  je_dallocx(pointer, flags);
+}
+
+EXPORT void sdallocx(void* pointer, size_t size, int flags) noexcept {
+  if (is_exposed(pointer)) [[unlikely]]
+    return free_exposed(pointer);
+  je_sdallocx(pointer, size, flags);
+}
+
 EXPORT size_t sallocx(const void* pointer, int flags) noexcept {
+  if (is_exposed(pointer)) [[unlikely]]
+    return exposed_usable_size(pointer);
   return usable(pointer, je_sallocx(pointer, flags));
 }
 
 // Where the flags' alignment makes an object move, jemalloc copies up to the size class: with an
 // exact extent that would read the neighbour's bytes, or beyond the region's end.
 EXPORT void* rallocx(void* pointer, size_t size, int flags) noexcept {
-  const size_t misaligned = reinterpret_cast<uintptr_t>(pointer) & alignment_mask(flags);
+  if (is_exposed(pointer)) [[unlikely]]
+    return reallocate_exposed(pointer, size, alignment_of(flags), wants_zero(flags));
+  const size_t misaligned = reinterpret_cast<uintptr_t>(pointer) & (alignment_of(flags) - 1);
   if (misaligned == 0) [[likely]]
     return je_rallocx(pointer, size, flags);
   const size_t class_size = je_sallocx(pointer, 0);
@@ -126,6 +176,8 @@ EXPORT void* rallocx(void* pointer, size_t size, int flags) noexcept {
 
 // jemalloc returns the old size when an object could not grow by `extra` but did grow to `size`.
 EXPORT size_t xallocx(void* pointer, size_t size, size_t extra, int flags) noexcept {
+  if (is_exposed(pointer)) [[unlikely]]
+    return resize_exposed(pointer, size, extra, wants_zero(flags));
   (void)je_xallocx(pointer, size, extra, flags);
   return usable(pointer, je_sallocx(pointer, flags));
 }
@@ -133,7 +185,7 @@ EXPORT size_t xallocx(void* pointer, size_t size, size_t extra, int flags) noexc
 EXPORT size_t nallocx(size_t size, int flags) noexcept {
   const size_t class_size = je_nallocx(size, flags);
   if (class_size <= kLargestCached) return class_size;
-  return (size + os::kPageSize - 1) & ~(os::kPageSize - 1);
+  return os::page_ceil(size);
 }
 
 EXPORT int posix_memalign(void** out, size_t alignment, size_t size) noexcept {
@@ -154,12 +206,12 @@ EXPORT void* aligned_alloc(size_t alignment, size_t size) noexcept {
 EXPORT void* valloc(size_t size) noexcept { return memalign(os::kPageSize, size); }
 
 EXPORT void* pvalloc(size_t size) noexcept {
-  size_t rounded = 0;
-  if (__builtin_add_overflow(size, os::kPageSize - 1, &rounded)) {
+  const size_t rounded = os::page_ceil(size);
+  if (rounded < size) {
     errno = ENOMEM;
     return nullptr;
   }
-  return valloc(rounded & ~(os::kPageSize - 1));
+  return valloc(rounded);
 }
 
 }  // extern "C"

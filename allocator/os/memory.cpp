@@ -116,6 +116,13 @@ Status discard(void* address, size_t bytes) {
   return result(madvise(address, bytes, MADV_DONTNEED));
 }
 
+Status inherit_on_fork(void* address, size_t bytes) {
+  const KeepErrno keep;
+  const auto from = reinterpret_cast<uintptr_t>(address) & ~(kPageSize - 1);
+  const uintptr_t to = reinterpret_cast<uintptr_t>(address) + bytes;
+  return result(madvise(reinterpret_cast<void*>(from), to - from, MADV_DOFORK));
+}
+
 void* map_metadata(size_t bytes) {
   const KeepErrno keep;
   void* got = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,

@@ -14,6 +14,12 @@ namespace rdmalloc::os {
 inline constexpr size_t kPageSize = 4096;
 inline constexpr size_t kHugePageSize = size_t{2} << 20;
 
+// To a multiple of `unit`, a power of two. Up from within a unit of SIZE_MAX is 0.
+constexpr size_t align_up(size_t value, size_t unit) { return (value + unit - 1) & ~(unit - 1); }
+constexpr size_t align_down(size_t value, size_t unit) { return value & ~(unit - 1); }
+constexpr size_t page_ceil(size_t bytes) { return align_up(bytes, kPageSize); }
+constexpr size_t page_floor(size_t bytes) { return align_down(bytes, kPageSize); }
+
 enum class PageKind : uint8_t { kBase, kTransparentHuge, kHugetlb };
 
 // Reserves address space without memory behind it. Null when the kernel or RLIMIT_AS refuses.
@@ -42,6 +48,10 @@ Status prefer_node(void* address, size_t bytes, int node);
 // Drops the contents; the range reads as zero and is faulted in anew when touched. kUnsupported,
 // and nothing dropped, when it is locked.
 Status discard(void* address, size_t bytes);
+
+// Lets the children of fork have the range (MADV_DOFORK), though a library asked that they should
+// not.
+Status inherit_on_fork(void* address, size_t bytes);
 
 // Memory for bookkeeping: private, zeroed, faulted in as it is touched. Null on failure.
 void* map_metadata(size_t bytes);

@@ -1,5 +1,5 @@
-/* A backend: how memory is registered with one kind of device. Write one outside this tree, and open
- * domains on it with rdm_domain_open(). C11 and C++. */
+/* A backend: how memory is registered with one kind of device. Write one outside this tree, and
+ * open domains on it with rdm_domain_open(). C11 and C++. */
 #ifndef RDMALLOC_BACKEND_H
 #define RDMALLOC_BACKEND_H
 
@@ -11,8 +11,8 @@ extern "C" {
 
 /* Abilities, rdm_backend_limits.abilities. */
 enum {
-  /* register_memory() and deregister_memory() make plain system calls only: they do not malloc, take
-   * locks that a thread in malloc may hold, print or throw. Then regions are registered inside
+  /* register_memory() and deregister_memory() make plain system calls only: they do not malloc,
+   * take locks that a thread in malloc may hold, print or throw. Then regions are registered inside
    * malloc, as they are acquired; without it no operation is ever called there. */
   RDM_BACKEND_IN_MALLOC = 1,
   /* Memory that is not pinned can be registered, and stays right when its pages change. */
@@ -56,8 +56,8 @@ typedef struct {
 enum { RDM_BACKEND_LATER = 100 };
 
 /* The operations. May be called from several threads at a time, for different memory; `ctx` is what
- * rdm_domain_open was given. All but closed() must be set. They return RDM_OK or a reason, and do not
- * open or close domains. */
+ * rdm_domain_open was given. All but closed() must be set. They return RDM_OK or a reason, and do
+ * not open or close domains. */
 struct rdm_backend {
   size_t size;      /* sizeof(rdm_backend), so that it may grow */
   const char *name; /* a word, static */

@@ -36,11 +36,13 @@ RDM_API int rdm_owns(const void *address);
 /* Memory of at least `size` bytes, aligned to `align` (a power of two; 0 means malloc's own), always
  * from the window. `flags` is 0 or RDM_EXPOSED. Null with errno ENOMEM when the memory cap is reached
  * (or the cap, under RDMALLOC_STRICT or with RDM_EXPOSED), EINVAL for a bad argument. Free it with
- * rdm_free() or free().
+ * rdm_free() or free(), never with delete.
  *
  * RDM_EXPOSED: memory that peers may be given keys to. It comes from regions that hold nothing else
  * and is always pinned, or refused. realloc() of it stays exposed. It is rounded up to whole pages of
- * its own, because a remote key opens all of its region: ask for few and large blocks. */
+ * its own, because a remote key opens all of its region: ask for few and large blocks. Freeing it
+ * twice, or by another address than was returned, aborts with a sentence. A child of fork keeps what
+ * it inherited, pinned no more, and gets none of it anew. */
 enum { RDM_EXPOSED = 1 };
 RDM_API void *rdm_alloc(size_t size, size_t align, unsigned flags);
 RDM_API void rdm_free(void *pointer);

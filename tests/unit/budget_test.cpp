@@ -162,6 +162,15 @@ TEST_CASE_METHOD(Fixture, "strict refuses where others overflow") {
   CHECK(budget.overflow() == 0);
 }
 
+TEST_CASE_METHOD(Fixture, "what must be pinned is refused where other memory overflows") {
+  boot({"CAP=1M", "MEMORY_CAP=64M"});
+  CHECK(is(budget.ask_pinned(kMiB, 4 * kMiB), RegionKind::kPinned, kMiB));
+  CHECK(budget.ask_pinned(2 * kMiB, 2 * kMiB).bytes == 0);
+  CHECK(is(take(2 * kMiB, 2 * kMiB), RegionKind::kOverflow, 2 * kMiB));
+  CHECK(is(take(kMiB, kMiB), RegionKind::kPinned, kMiB));
+  CHECK(budget.ask_pinned(kPage, kPage).bytes == 0);
+}
+
 TEST_CASE_METHOD(Fixture, "beyond the memory cap nothing is granted, pinned or not") {
   boot({"CAP=1M", "MEMORY_CAP=2M"});
   CHECK(take(3 * kMiB, 3 * kMiB).bytes == 0);

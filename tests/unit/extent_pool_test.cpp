@@ -238,4 +238,18 @@ TEST_CASE_METHOD(Fixture, "the walk sees every extent once, in address order") {
   CHECK(seen == std::vector<size_t>{1, 3, 5, 7, 9});
 }
 
+TEST_CASE_METHOD(Fixture, "a pool that was cleared holds nothing, and takes anew") {
+  for (size_t page = 0; page < 100; page += 2) REQUIRE(ok(pool.give(at(page), kPage)));
+  pool.clear();
+  CHECK(pool.free_bytes() == 0);
+  CHECK(pool.extents() == 0);
+  CHECK(pool.largest() == 0);
+  CHECK(pool.take(kPage, kPage) == nullptr);
+  const size_t metadata = pool.metadata_bytes();
+  for (size_t page = 1; page < 100; page += 2) REQUIRE(ok(pool.give(at(page), kPage)));
+  CHECK(pool.metadata_bytes() == metadata);
+  CHECK(pool.take(kPage, kPage) == at(1));
+  CHECK(pool.validate());
+}
+
 }  // namespace rdmalloc

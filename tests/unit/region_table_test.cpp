@@ -87,6 +87,41 @@ TEST_CASE_METHOD(Fixture, "the last page of the window is never carved") {
   CHECK(window.carve(kPage) == nullptr);
 }
 
+TEST_CASE_METHOD(Fixture, "what is carved from the two ends never meets") {
+  REQUIRE(ok(window.reserve(16 * kGranule)));
+  REQUIRE(ok(table.boot()));
+  const auto low_end = reinterpret_cast<uintptr_t>(window.carve(kGranule)) + kGranule;
+  auto* first = static_cast<char*>(window.carve(kGranule, 4 * kGranule, Window::End::kHigh));
+  auto* second = static_cast<char*>(window.carve(kPage, kGranule, Window::End::kHigh));
+  REQUIRE(second != nullptr);
+  CHECK(reinterpret_cast<uintptr_t>(first) % (4 * kGranule) == 0);
+  CHECK(second + kPage < first);
+  CHECK(reinterpret_cast<uintptr_t>(first) + kGranule + kPage <= window.base() + window.size());
+  size_t more = 0;
+  for (char* last = second; void* got = window.carve(kGranule, kGranule, Window::End::kHigh);) {
+    CHECK(static_cast<char*>(got) + kGranule + kPage <= last);
+    CHECK(reinterpret_cast<uintptr_t>(got) >= low_end + kPage);
+    last = static_cast<char*>(got);
+    ++more;
+  }
+  CHECK(more > 0);
+  CHECK(window.left() < kGranule + kPage);
+  CHECK(window.carve(kGranule) == nullptr);
+}
+
+TEST_CASE_METHOD(Fixture, "what is given back at an end is carved there again") {
+  REQUIRE(ok(window.reserve(16 * kGranule)));
+  for (const Window::End end : {Window::End::kLow, Window::End::kHigh}) {
+    REQUIRE(window.carve(kPage, kGranule, end) != nullptr);
+    void* address = window.carve(3 * kPage, kGranule, end);
+    const size_t left = window.left();
+    window.give_back(address, 3 * kPage);
+    CHECK(window.left() == left + kGranule);
+    CHECK(window.carve(3 * kPage, kGranule, end) == address);
+    CHECK(window.left() == left);
+  }
+}
+
 TEST_CASE_METHOD(Fixture, "the window is halved until the kernel grants it") {
   fake::machine().largest_reservation = 5 * Window::kSmallest;
   REQUIRE(ok(window.reserve(64 * Window::kSmallest)));

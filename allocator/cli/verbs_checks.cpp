@@ -1,0 +1,91 @@
+// Whether `rdmalloc run --verbs` can take the registrations of RDMA programs over. Looks at files:
+// the command must work where there is no libibverbs.
+#include <dlfcn.h>
+#include <link.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "allocator/cli/check.h"
+#include "allocator/cli/library.h"
+#include "allocator/cli/refusal.h"
+
+namespace rdmalloc::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDevices = "/sys/class/infiniband";
+constexpr const char* kLibrary = "libibverbs.so.1";
+
+std::vector<std::string> device_names() {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(kDevices, error)) {
+    names.push_back(entry.path().filename());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+// The file that a program gets; its name has the version. Empty: there is none.
+std::string libibverbs_file() {
+  void* library = dlopen(kLibrary, RTLD_LAZY | RTLD_LOCAL);
+  if (library == nullptr) return {};
+  link_map* map = nullptr;
+  std::string file;
+  if (dlinfo(library, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr) {
+    std::error_code error;
+    const fs::path real = fs::canonical(map->l_name, error);
+    file = error ? map->l_name : real.string();
+  }
+  dlclose(library);
+  return file.empty() ? kLibrary : file;
+}
+
+Check devices(const std::vector<std::string>& names) {
+  Check check;
+  check.name = "rdma devices";
+  check.meaning =
+      "run --verbs registers the regions of the heap with a device, once for each protection "
+      "domain "
+      "and access, and each is charged against the limit on locked memory";
+  check.cures = {"ibv_devinfo -v   (what each can do; ODP: on-demand paging, which pins nothing)"};
+  for (const std::string& name : names) check.found += (check.found.empty() ? "" : ", ") + name;
+  if (names.empty())
+    check.found = "none in " + std::string(kDevices) + ": --verbs has nothing to do";
+  return check;
+}
+
+Check shim(bool has_devices) {
+  Check check;
+  check.name = "verbs";
+  check.meaning =
+      "programs that call libibverbs by linking with it, and libraries and plug-ins that do, gain "
+      "from run --verbs; not those that look its functions up with dlsym or dlvsym, that have it "
+      "linked in statically, or that load plug-ins with RTLD_DEEPBIND: they register as ever";
+  check.cures = {"rdmalloc run --verbs --verbs-stats -- PROGRAM   (how many calls were answered)"};
+  try {
+    (void)find_verbs_library();
+  } catch (const Refusal& refusal) {
+    check.verdict = has_devices ? Verdict::kNote : Verdict::kOk;
+    check.found = refusal.what();
+    return check;
+  }
+  const std::string file = libibverbs_file();
+  check.found = "run --verbs stands before " + file;
+  if (!file.empty()) return check;
+  check.verdict = has_devices ? Verdict::kNote : Verdict::kOk;
+  check.found = std::string(kLibrary) + " is not installed";
+  check.cures = {"apt-get install libibverbs1 ibverbs-providers"};
+  return check;
+}
+
+}  // namespace
+
+std::vector<Check> verbs_checks() {
+  const std::vector<std::string> names = device_names();
+  return {devices(names), shim(!names.empty())};
+}
+
+}  // namespace rdmalloc::cli

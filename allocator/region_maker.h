@@ -1,0 +1,57 @@
+// Turns a part of the window into a region: carved, opened, placed, populated and locked, in this
+// order. Nobody else knows of the region yet; whoever ordered it publishes it.
+//
+// Runs inside malloc, under the heap's growth lock.
+#pragma once
+
+#include <cstddef>
+
+#include "allocator/budget.h"
+#include "allocator/options.h"
+#include "allocator/region.h"
+#include "allocator/window.h"
+
+namespace rdmalloc {
+
+struct RegionOrder {
+  RegionKind kind = RegionKind::kPinned;
+  size_t length = 0;     // bytes, a page multiple
+  size_t alignment = 0;  // of the region's base, a power of two; a granule at least
+  int node = 0;
+  bool exposed = false;
+  bool may_overflow = false;  // what cannot be locked is kept, as overflow
+};
+
+class RegionMaker {
+ public:
+  constexpr RegionMaker(Window& window, Budget& budget, const Options& options)
+      : window_(window), budget_(budget), options_(options) {}
+  RegionMaker(const RegionMaker&) = delete;
+  RegionMaker& operator=(const RegionMaker&) = delete;
+
+  // Without several nodes nothing is placed. Once, after the options were loaded.
+  void boot(bool several_nodes) { several_nodes_ = several_nodes; }
+
+  // Zero length: refused, and nothing happened.
+  Region make(const RegionOrder& order);
+
+  // The last steps, which cannot fail: sees which pages came, and seals if that is asked for. The
+  // region cannot be undone from here on.
+  void finish(Region* region);
+
+  // Undoes the last make(), of a region that nobody was told of.
+  void undo(const Region& region);
+
+ private:
+  bool open(Region* region, os::PageKind kind);
+  bool open_best(Region* region);
+  bool pin(Region* region, bool may_overflow);
+  static void note_huge_pages(Region* region);
+
+  Window& window_;
+  Budget& budget_;
+  const Options& options_;
+  bool several_nodes_ = false;
+};
+
+}  // namespace rdmalloc

@@ -1,0 +1,129 @@
+#include "regcache/backends/io_uring_ring.h"
+
+#include <errno.h>
+#include <linux/close_range.h>
+#include <linux/io_uring.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "allocator/os/futex.h"
+
+namespace rdmalloc {
+namespace {
+
+// Enough for a signal frame of libc's own (setuid() tells every thread); what mlockall() locks of
+// it should stay small.
+constexpr size_t kKeeperStack = size_t{128} << 10;
+
+int result_of(long returned) { return returned < 0 ? -errno : static_cast<int>(returned); }
+
+int register_call(int fd, unsigned operation, void* argument, unsigned count) {
+  for (;;) {
+    const int result = result_of(syscall(SYS_io_uring_register, fd, operation, argument, count));
+    if (result != -EINTR) return result;
+  }
+}
+
+int start_thread(pthread_t* thread, void* (*run)(void*), void* context) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, kKeeperStack);
+  int error = pthread_create(thread, &attributes, run, context);
+  // A program with much thread-local data needs more than that for a thread's start.
+  if (error == EINVAL) error = pthread_create(thread, nullptr, run, context);
+  pthread_attr_destroy(&attributes);
+  return error;
+}
+
+}  // namespace
+
+int IoUringRing::create() {
+  mailbox_.store(kStarting, std::memory_order_relaxed);
+  // The keeper inherits the mask: signals are the program's, and its handlers may malloc.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const auto run = [](void* self) -> void* {
+    static_cast<IoUringRing*>(self)->keep();
+    return nullptr;
+  };
+  const int error = start_thread(&keeper_, run, this);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error != 0) return error;
+  (void)pthread_setname_np(keeper_, "rdmalloc-pin");
+  own_ = true;
+  const int result = wait_for_answer();
+  if (result == 0) return 0;
+  release();
+  return -result;
+}
+
+void IoUringRing::release() {
+  if (own_) {
+    mailbox_.store(kStop, std::memory_order_release);
+    os::wake_all(mailbox_);
+    pthread_join(keeper_, nullptr);
+  }
+  own_ = false;
+  fd_ = -1;
+}
+
+int IoUringRing::call(unsigned operation, void* argument, unsigned count) {
+  if (!own_) return register_call(fd_, operation, argument, count);
+  pthread_mutex_lock(&callers_);
+  operation_ = operation;
+  argument_ = argument;
+  count_ = count;
+  mailbox_.store(kAsked, std::memory_order_release);
+  os::wake_all(mailbox_);
+  const int result = wait_for_answer();
+  pthread_mutex_unlock(&callers_);
+  return result;
+}
+
+int IoUringRing::wait_for_answer() {
+  for (;;) {
+    const uint32_t seen = mailbox_.load(std::memory_order_acquire);
+    if (seen == kAnswered) break;
+    os::wait_while(mailbox_, seen);
+  }
+  const int result = result_;
+  mailbox_.store(kIdle, std::memory_order_release);
+  return result;
+}
+
+// The keeper. It must not malloc, and touches nothing of the program's.
+void IoUringRing::keep() {
+  // First of all a table of its own, an empty one; what the program has open stays open there.
+  if (syscall(SYS_close_range, 0U, ~0U, CLOSE_RANGE_UNSHARE) != 0) {
+    result_ = -errno;
+  } else {
+    io_uring_params parameters{};
+    result_ = result_of(syscall(SYS_io_uring_setup, 1, &parameters));
+    if (result_ >= 0) {
+      fd_ = result_;
+      result_ = 0;
+    }
+  }
+  answer();
+  for (;;) {
+    const uint32_t seen = mailbox_.load(std::memory_order_acquire);
+    if (seen == kStop) break;
+    if (seen == kAsked) {
+      result_ = register_call(fd_, operation_, argument_, count_);
+      answer();
+    } else {
+      os::wait_while(mailbox_, seen);
+    }
+  }
+  if (fd_ >= 0) syscall(SYS_close, fd_);
+}
+
+void IoUringRing::answer() {
+  mailbox_.store(kAnswered, std::memory_order_release);
+  os::wake_all(mailbox_);
+}
+
+}  // namespace rdmalloc

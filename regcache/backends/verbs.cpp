@@ -1,0 +1,247 @@
+#include "regcache/backends/verbs.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <new>
+
+#include "allocator/os/memory.h"
+#include "regcache/backends/verbs_fork_gate.h"
+
+namespace rdmalloc {
+namespace {
+
+constexpr unsigned kRemote =
+    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+constexpr unsigned kRights = IBV_ACCESS_LOCAL_WRITE | kRemote;
+constexpr unsigned kNeedLocalWrite = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+constexpr unsigned kKnown = kRights | IBV_ACCESS_MW_BIND | IBV_ACCESS_ON_DEMAND |
+                            IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
+static_assert(int{RDM_LOCAL_WRITE} == int{IBV_ACCESS_LOCAL_WRITE});
+static_assert(int{RDM_REMOTE_WRITE} == int{IBV_ACCESS_REMOTE_WRITE});
+static_assert(int{RDM_REMOTE_READ} == int{IBV_ACCESS_REMOTE_READ});
+static_assert(int{RDM_REMOTE_ATOMIC} == int{IBV_ACCESS_REMOTE_ATOMIC});
+
+int fail(int status, const char* sentence, char* why, size_t why_size) {
+  if (why_size > 0) snprintf(why, why_size, "%s", sentence);
+  return status;
+}
+
+int check_access(unsigned access, char* why, size_t size) {
+  if ((access & IBV_ACCESS_ZERO_BASED) != 0) {
+    return fail(RDM_INVALID,
+                "IBV_ACCESS_ZERO_BASED cannot be had: keys of a domain go with real addresses", why,
+                size);
+  }
+  if ((access & ~kKnown) != 0) {
+    return fail(RDM_INVALID, "access has bits that are no IBV_ACCESS_ flags this library knows",
+                why, size);
+  }
+  if ((access & kNeedLocalWrite) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0) {
+    return fail(RDM_INVALID,
+                "remote writes and atomics need IBV_ACCESS_LOCAL_WRITE: add it to access", why,
+                size);
+  }
+  return RDM_OK;
+}
+
+// Where the kernel does not copy pinned pages at fork, and somebody asked for ibv_fork_init(),
+// libibverbs must hide what is registered from children, or the parent's pages move away from their
+// registration. A heap can be neither hidden nor moved; the program's own registrations, which
+// are its to keep from children, go on working.
+int check_fork(const VerbsLibrary& library, char* why, size_t size) {
+  if (library.is_fork_initialized == nullptr || library.is_fork_initialized() != IBV_FORK_ENABLED) {
+    return RDM_OK;
+  }
+  return fail(
+      RDM_UNSUPPORTED,
+      "ibv_fork_init() or RDMAV_FORK_SAFE is in force and this kernel does not copy pinned "
+      "memory at fork (Linux 5.12 does): registered, the heap would be missing in children; "
+      "use a newer kernel, or unset RDMAV_FORK_SAFE if the program does not fork",
+      why, size);
+}
+
+// Every way in which the program may use memory that it never asked to be paged on demand.
+bool serves_everything(const ibv_odp_caps& caps, unsigned access) {
+  uint32_t need =
+      IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
+  if ((access & IBV_ACCESS_REMOTE_ATOMIC) != 0) need |= IBV_ODP_SUPPORT_ATOMIC;
+  const uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
+  const auto& transport = caps.per_transport_caps;
+  return (caps.general_caps & IBV_ODP_SUPPORT) != 0 && (transport.rc_odp_caps & need) == need &&
+         (transport.uc_odp_caps & messages) == messages &&
+         (transport.ud_odp_caps & messages) == messages;
+}
+
+size_t clamp(uint64_t bytes) { return bytes > SIZE_MAX / 2 ? 0 : static_cast<size_t>(bytes); }
+
+VerbsBackend* self(void* context) { return static_cast<VerbsBackend*>(context); }
+
+}  // namespace
+
+int VerbsBackend::create(const VerbsLibrary& library, ibv_pd* pd, unsigned access,
+                         VerbsBackend** out, char* why, size_t size) {
+  if (pd == nullptr || pd->context == nullptr) {
+    return fail(RDM_INVALID, "there is no protection domain: ibv_alloc_pd gives one", why, size);
+  }
+  int status = check_access(access, why, size);
+  if (status == RDM_OK) status = check_fork(library, why, size);
+  if (status != RDM_OK) return status;
+  void* memory = malloc(sizeof(VerbsBackend));
+  if (memory == nullptr) return fail(RDM_SYSTEM, "no memory for bookkeeping", why, size);
+  auto* backend = new (memory) VerbsBackend(library, pd, access);
+  status = backend->query(why, size);
+  if (status != RDM_OK) {
+    destroy(backend);
+    return status;
+  }
+  fork_gate.register_handlers();
+  *out = backend;
+  return RDM_OK;
+}
+
+void VerbsBackend::destroy(VerbsBackend* backend) {
+  backend->~VerbsBackend();
+  free(backend);
+}
+
+int VerbsBackend::query(char* why, size_t size) {
+  ibv_device_attr_ex device{};
+  // By its place in the context: the inline function of verbs.h would need libibverbs to link.
+  verbs_context* extended = verbs_get_ctx_op(pd_->context, query_device_ex);
+  const bool known = extended != nullptr &&
+                     extended->query_device_ex(pd_->context, nullptr, &device, sizeof device) == 0;
+  if (!known) {
+    device = {};
+    if (library_.query_device(pd_->context, &device.orig_attr) != 0) {
+      return fail(RDM_SYSTEM, "the device does not tell its limits (ibv_query_device failed)", why,
+                  size);
+    }
+  }
+  device_pages_on_demand_ = (device.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0;
+  safe_on_demand_ = serves_everything(device.odp_caps, access_);
+  if (pages_on_demand() && !device_pages_on_demand_) {
+    return fail(
+        RDM_UNSUPPORTED,
+        "this device cannot page on demand: leave IBV_ACCESS_ON_DEMAND away, and the heap is "
+        "registered pinned (ibv_devinfo -v lists what a device can do)",
+        why, size);
+  }
+  max_length_ = clamp(device.orig_attr.max_mr_size) & ~(os::kPageSize - 1);
+  if (device.orig_attr.max_mr_size != 0 && device.orig_attr.max_mr_size < os::kPageSize) {
+    return fail(RDM_UNSUPPORTED, "the device's memory regions hold less than a page", why, size);
+  }
+  if (device.orig_attr.max_mr > 0) {
+    // The device's are shared by all its users: a quarter stays for the program's own.
+    const auto all = static_cast<size_t>(device.orig_attr.max_mr);
+    max_count_ = all - all / 4;
+  }
+  return RDM_OK;
+}
+
+void VerbsBackend::limits(rdm_backend_limits* out) const {
+  out->max_length = max_length_;
+  out->max_count = max_count_;
+  out->alignment = 0;
+  out->charges = pages_on_demand() ? RDM_CHARGES_NOTHING : RDM_CHARGES_PROCESS;
+  out->abilities = pages_on_demand() || safe_on_demand_ ? unsigned{RDM_BACKEND_ON_DEMAND} : 0U;
+}
+
+// Rights as the core asks, of those that the program named; everything else as the program named.
+unsigned VerbsBackend::access_of(const rdm_backend_request& request) const {
+  unsigned access = (request.access & access_ & kRights) | (access_ & ~kRights);
+  if (request.pinned == 0) access |= IBV_ACCESS_ON_DEMAND;
+  const bool huge = request.page_size == os::kHugePageSize;
+  const bool on_demand = (access & IBV_ACCESS_ON_DEMAND) != 0;
+  access &= ~unsigned{IBV_ACCESS_HUGETLB};
+  // It matters to paging alone, and is wrong for anything but huge pages.
+  return on_demand && huge ? access | IBV_ACCESS_HUGETLB : access;
+}
+
+// With iova2 libibverbs drops what of the optional range (relaxed ordering) the kernel does not
+// know; one that is older than that range knows none of it.
+ibv_mr* VerbsBackend::call(const rdm_backend_request& request, unsigned access) const {
+  errno = 0;
+  if (library_.reg_mr_iova2 != nullptr) {
+    return library_.reg_mr_iova2(pd_, request.base, request.length,
+                                 reinterpret_cast<uintptr_t>(request.base), access);
+  }
+  return library_.reg_mr(pd_, request.base, request.length,
+                         static_cast<int>(access & ~IBV_ACCESS_OPTIONAL_RANGE));
+}
+
+int VerbsBackend::register_memory(const rdm_backend_request& request, rdm_backend_key* out,
+                                  char* why, size_t why_size) {
+  if (!fork_gate.enter()) return RDM_BACKEND_LATER;
+  unsigned access = access_of(request);
+  ibv_mr* mr = call(request, access);
+  if (mr == nullptr && errno == EINVAL && (access & IBV_ACCESS_HUGETLB) != 0) {
+    access &= ~unsigned{IBV_ACCESS_HUGETLB};
+    mr = call(request, access);
+  }
+  const int error = errno;
+  if (mr != nullptr) (void)os::inherit_on_fork(request.base, request.length);
+  fork_gate.leave();
+  if (mr == nullptr) {
+    const VerbsAttempt attempt{request.base, request.length, access,
+                               error,        count_.load(),  max_count_};
+    return explain_verbs_failure(attempt, why, why_size);
+  }
+  count_.fetch_add(1);
+  *out = {mr->lkey, mr->rkey, mr};
+  return RDM_OK;
+}
+
+int VerbsBackend::deregister_memory(ibv_mr* mr) {
+  if (library_.dereg_mr(mr) != 0) return RDM_SYSTEM;
+  count_.fetch_sub(1);
+  return RDM_OK;
+}
+
+const rdm_backend VerbsBackend::kOperations = {
+    sizeof(rdm_backend),
+    "verbs",
+    [](void* context, rdm_backend_limits* out) {
+      self(context)->limits(out);
+      return int{RDM_OK};
+    },
+    [](void* context, const rdm_backend_request* request, rdm_backend_key* out, char* why,
+       size_t why_size) { return self(context)->register_memory(*request, out, why, why_size); },
+    [](void* context, const rdm_backend_key* key) {
+      return self(context)->deregister_memory(static_cast<ibv_mr*>(key->handle));
+    },
+    [](void* context, int) { VerbsBackend::destroy(self(context)); },
+};
+
+}  // namespace rdmalloc
+
+using rdmalloc::VerbsBackend;
+using rdmalloc::VerbsLibrary;
+
+extern "C" int rdm_domain_open_verbs(ibv_pd* pd, int access, const rdm_domain_options* given,
+                                     rdm_domain** out) {
+  if (out == nullptr) return RDM_INVALID;
+  rdm_domain_options options{};
+  options.size = sizeof options;
+  if (given != nullptr) {
+    if (given->size < sizeof given->size) return RDM_INVALID;
+    memcpy(&options, given, given->size < sizeof options ? given->size : sizeof options);
+    options.size = sizeof options;
+  }
+  const size_t why_size = options.error != nullptr ? options.error_size : 0;
+  VerbsLibrary library;
+  if (const char* missing = rdmalloc::find_verbs_library(&library)) {
+    return rdmalloc::fail(RDM_UNSUPPORTED, missing, options.error, why_size);
+  }
+  VerbsBackend* backend = nullptr;
+  int status = VerbsBackend::create(library, pd, static_cast<unsigned>(access), &backend,
+                                    options.error, why_size);
+  if (status != RDM_OK) return status;
+  options.access = static_cast<unsigned>(access) & rdmalloc::kRights;
+  status = rdm_domain_open(&VerbsBackend::kOperations, backend, &options, out);
+  if (status != RDM_OK) VerbsBackend::destroy(backend);
+  return status;
+}

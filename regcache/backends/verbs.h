@@ -1,0 +1,81 @@
+// Registering with an RDMA device through libibverbs: rdm_domain_open_verbs.
+//
+// libibverbs is found at run time (verbs_library.cpp), because a program that has no protection
+// domain must not pay for loading it. Drivers allocate and take locks, so nothing here is ever
+// called inside malloc.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "include/rdmalloc/backend.h"
+
+namespace rdmalloc {
+
+// The functions of libibverbs that the backend calls; tests give others.
+struct VerbsLibrary {
+  ibv_mr* (*reg_mr_iova2)(ibv_pd*, void*, size_t, uint64_t, unsigned) = nullptr;  // may be null
+  ibv_mr* (*reg_mr)(ibv_pd*, void*, size_t, int) = nullptr;
+  int (*dereg_mr)(ibv_mr*) = nullptr;
+  int (*query_device)(ibv_context*, ibv_device_attr*) = nullptr;
+  ibv_fork_status (*is_fork_initialized)() = nullptr;  // may be null
+};
+
+// Finds libibverbs: the one that the program has loaded, else the system's. Null, and `*out` set,
+// or a sentence. Thread-safe.
+const char* find_verbs_library(VerbsLibrary* out);
+
+// The context of one domain: a protection domain and the access that its memory regions get. Set
+// up by one thread, used by any; holds no lock. In a child of fork it may only be destroyed.
+class VerbsBackend {
+ public:
+  VerbsBackend(const VerbsLibrary& library, ibv_pd* pd, unsigned access)
+      : library_(library), pd_(pd), access_(access) {}
+
+  // The operations, with a VerbsBackend made by create() as their context.
+  static const rdm_backend kOperations;
+
+  // Checks the access and the process's fork state, and asks the device for its limits. RDM_OK and
+  // *out, or a reason and a sentence.
+  static int create(const VerbsLibrary& library, ibv_pd* pd, unsigned access, VerbsBackend** out,
+                    char* why, size_t why_size);
+  static void destroy(VerbsBackend* backend);
+
+  void limits(rdm_backend_limits* out) const;
+  int register_memory(const rdm_backend_request& request, rdm_backend_key* out, char* why,
+                      size_t why_size);
+  int deregister_memory(ibv_mr* mr);
+
+ private:
+  int query(char* why, size_t why_size);
+  bool pages_on_demand() const { return (access_ & IBV_ACCESS_ON_DEMAND) != 0; }
+  unsigned access_of(const rdm_backend_request& request) const;
+  ibv_mr* call(const rdm_backend_request& request, unsigned access) const;
+
+  const VerbsLibrary library_;
+  ibv_pd* const pd_;
+  const unsigned access_;
+  size_t max_length_ = 0;
+  size_t max_count_ = 0;
+  bool device_pages_on_demand_ = false;  // where the program asks for it
+  bool safe_on_demand_ = false;          // for whatever a program may do with the memory
+  std::atomic<size_t> count_{0};         // memory regions registered now
+};
+
+// What was tried, for explain_verbs_failure.
+struct VerbsAttempt {
+  const void* base;
+  size_t length;
+  unsigned access;
+  int error;         // errno
+  size_t count;      // memory regions that the domain has
+  size_t max_count;  // and may have, 0: no limit
+};
+
+// Why a registration failed, told apart by cause, and what to do. The status for the caller.
+int explain_verbs_failure(const VerbsAttempt& attempt, char* why, size_t why_size);
+
+}  // namespace rdmalloc

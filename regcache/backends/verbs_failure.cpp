@@ -1,0 +1,152 @@
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "allocator/os/file.h"
+#include "allocator/os/limits.h"
+#include "allocator/os/memory.h"
+#include "regcache/backends/verbs.h"
+
+namespace rdmalloc {
+namespace {
+
+// What registrations have pinned of this process: the account that ibv_reg_mr is charged to.
+uint64_t pinned_memory() {
+  uint64_t kib = 0;
+  os::for_each_line("/proc/self/status",
+                    [&kib](os::Text line) { return !os::parse_field(line, "VmPin:", &kib); });
+  return kib << 10;
+}
+
+// In pages, as the kernel counts.
+uint64_t pages_of(const VerbsAttempt& attempt) {
+  const auto begin = reinterpret_cast<uintptr_t>(attempt.base) & ~(os::kPageSize - 1);
+  const uintptr_t end = reinterpret_cast<uintptr_t>(attempt.base) + attempt.length;
+  return (end - begin + os::kPageSize - 1) & ~(os::kPageSize - 1);
+}
+
+int explain_out_of_memory(const VerbsAttempt& attempt, char* why, size_t size) {
+  const bool on_demand = (attempt.access & IBV_ACCESS_ON_DEMAND) != 0;
+  const os::LockLimit limit = os::lock_limit();
+  const uint64_t pinned = pinned_memory();
+  const uint64_t need = pages_of(attempt);
+  if (!on_demand && limit.effective() != os::kNoLimit && pinned + need > limit.effective()) {
+    snprintf(why, size,
+             "registering %zu KiB would pin %zu KiB in all (VmPin), above the limit on locked "
+             "memory of %zu KiB: raise it (as root: ulimit -l unlimited; a memlock line in "
+             "/etc/security/limits.conf; LimitMEMLOCK=infinity in a systemd unit), or give the "
+             "program CAP_IPC_LOCK (setcap cap_ipc_lock+ep PROGRAM)",
+             static_cast<size_t>(need >> 10), static_cast<size_t>((pinned + need) >> 10),
+             static_cast<size_t>(limit.effective() >> 10));
+    return RDM_OUT_OF_BUDGET;
+  }
+  if (attempt.max_count != 0 && attempt.count + 1 >= attempt.max_count) {
+    snprintf(why, size,
+             "the device is out of memory regions: this domain has %zu of the %zu it may take; "
+             "close domains, or let the heap grow in larger steps",
+             attempt.count, attempt.max_count);
+    return RDM_SYSTEM;
+  }
+  snprintf(why, size,
+           "the device or the kernel is out of memory for registering %zu KiB (the limit on locked "
+           "memory is not the cause; this domain has %zu memory regions, other processes share the "
+           "device's): see dmesg",
+           static_cast<size_t>(need >> 10), attempt.count);
+  return RDM_SYSTEM;
+}
+
+enum class Hole { kNone, kUnmapped, kUnreadable, kReadOnly };
+
+// The first address of the range at which a registration with these rights must fail.
+Hole find_hole(const VerbsAttempt& attempt, uintptr_t* at) {
+  const auto begin = reinterpret_cast<uintptr_t>(attempt.base);
+  const uintptr_t end = begin + attempt.length;
+  const bool writes = (attempt.access & IBV_ACCESS_LOCAL_WRITE) != 0;
+  uintptr_t reached = begin;
+  Hole hole = Hole::kNone;
+  os::for_each_line("/proc/self/maps", [&](os::Text line) {
+    uint64_t low = 0;
+    uint64_t high = 0;
+    const void* rights = memchr(line.data, ' ', line.size);
+    if (!os::parse_range(line, &low, &high) || rights == nullptr || high <= reached) return true;
+    if (low > reached || reached >= end) return false;
+    const auto* flags = static_cast<const char*>(rights) + 1;
+    if (flags[0] != 'r') hole = Hole::kUnreadable;
+    if (flags[0] == 'r' && writes && flags[1] != 'w') hole = Hole::kReadOnly;
+    if (hole != Hole::kNone) return false;
+    reached = high;
+    return true;
+  });
+  *at = reached;
+  return hole == Hole::kNone && reached < end ? Hole::kUnmapped : hole;
+}
+
+const char* name(Hole hole) {
+  switch (hole) {
+    case Hole::kUnmapped:
+      return "is not mapped";
+    case Hole::kUnreadable:
+      return "may not be read";
+    case Hole::kReadOnly:
+      return "may not be written";
+    case Hole::kNone:
+      break;
+  }
+  return "";
+}
+
+void explain_fault(const VerbsAttempt& attempt, char* why, size_t size) {
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(attempt.base);
+  uintptr_t at = 0;
+  const Hole hole = find_hole(attempt, &at);
+  if (hole == Hole::kNone) {
+    snprintf(why, size,
+             "the kernel could not reach part of the memory at %p, %zu bytes, although all of it "
+             "is mapped: a file beyond its end, or memory of a device",
+             attempt.base, attempt.length);
+    return;
+  }
+  snprintf(why, size,
+           "the memory at %p, %zu bytes, %s from offset %zu on: unmapped or re-protected",
+           attempt.base, attempt.length, name(hole), static_cast<size_t>(at - begin));
+}
+
+}  // namespace
+
+int explain_verbs_failure(const VerbsAttempt& attempt, char* why, size_t size) {
+  switch (attempt.error) {
+    case ENOMEM:
+      return explain_out_of_memory(attempt, why, size);
+    case EFAULT:
+      explain_fault(attempt, why, size);
+      return RDM_SYSTEM;
+    case EOPNOTSUPP:
+    case ENOSYS:
+      snprintf(why, size, "the device's driver does not support access 0x%x", attempt.access);
+      return RDM_UNSUPPORTED;
+    case EINVAL:
+      snprintf(why, size,
+               "the driver refused access 0x%x or a length of %zu bytes as invalid: ask for fewer "
+               "IBV_ACCESS_ flags",
+               attempt.access, attempt.length);
+      return RDM_SYSTEM;
+    case EPERM:
+    case EACCES:
+      snprintf(why, size,
+               "the kernel forbids this process to register memory: the protection domain belongs "
+               "to a parent of this child of fork, or a security policy says no");
+      return RDM_SYSTEM;
+    case EIO:
+    case ENODEV:
+      snprintf(why, size, "the device is gone or was reset: open it again");
+      return RDM_SYSTEM;
+    default: {
+      char text[96];
+      snprintf(why, size, "the driver could not register %zu bytes: %s", attempt.length,
+               strerror_r(attempt.error, text, sizeof text));
+      return RDM_SYSTEM;
+    }
+  }
+}
+
+}  // namespace rdmalloc

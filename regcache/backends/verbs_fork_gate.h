@@ -1,0 +1,41 @@
+// After ibv_fork_init() libibverbs hides a range from children (MADV_DONTFORK) before it registers
+// it, and we show it again afterwards: a child without its heap dies at its first malloc. So that
+// no fork falls between the two, a fork waits for the registrations under way, and a registration
+// that would start meanwhile is put off. Nobody waits for a fork: it holds locks that drivers need.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace rdmalloc {
+
+class VerbsForkGate {
+ public:
+  constexpr VerbsForkGate() = default;
+
+  // Once, when the first domain is opened. The allocator's handlers are registered already, so
+  // these run before it takes malloc's locks.
+  void register_handlers();
+
+  // False: a fork is under way; do not register now. Else leave() must follow.
+  bool enter() {
+    registering_.fetch_add(1);
+    if (forks_.load() == 0) return true;
+    leave();
+    return false;
+  }
+  void leave() { registering_.fetch_sub(1); }
+
+ private:
+  void before_fork();
+  void after_fork_in_parent() { forks_.fetch_sub(1); }
+  void after_fork_in_child();
+
+  std::atomic<bool> registered_{false};
+  std::atomic<uint32_t> forks_{0};
+  std::atomic<uint32_t> registering_{0};
+};
+
+extern VerbsForkGate fork_gate;
+
+}  // namespace rdmalloc

@@ -1,0 +1,165 @@
+// fork and the verbs backend: libibverbs hides what it registers from children, the heap must stay.
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "allocator/os/memory.h"
+#include "tests/support/catch.h"
+#include "tests/support/fake_verbs.h"
+
+namespace rdmalloc {
+namespace {
+
+using test::FakeVerbs;
+
+constexpr size_t kBytes = size_t{1} << 20;
+
+struct Heap {
+  Heap()
+      : base(static_cast<char*>(
+            mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+    base[0] = 'x';
+  }
+  ~Heap() { munmap(base, kBytes); }
+
+  bool reaches_child() const {
+    const pid_t child = fork();
+    if (child == 0) {
+      // In silence: the death of the control is no crash to report.
+      signal(SIGSEGV, SIG_DFL);
+      _exit(*static_cast<volatile char*>(base) == 'x' ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+
+  char* const base;
+};
+
+int add(VerbsBackend* backend, const Heap& heap, rdm_backend_key* key) {
+  rdm_backend_request request{};
+  request.base = heap.base;
+  request.length = kBytes;
+  request.page_size = os::kPageSize;
+  request.access = RDM_LOCAL_WRITE;
+  request.pinned = 1;
+  char why[320];
+  return VerbsBackend::kOperations.register_memory(backend, &request, key, why, sizeof why);
+}
+
+VerbsBackend* open(FakeVerbs& fake) {
+  VerbsBackend* backend = nullptr;
+  char why[320];
+  REQUIRE(VerbsBackend::create(test::fake_verbs_library(), &fake.pd, IBV_ACCESS_LOCAL_WRITE,
+                               &backend, why, sizeof why) == RDM_OK);
+  return backend;
+}
+
+// Called while a fork is under way, behind the backend's own handler: registered before it.
+void (*during_fork)() = nullptr;
+
+}  // namespace
+
+TEST_CASE(
+    "a registered heap reaches children though libibverbs hides it; the bare call's does not") {
+  const bool ours = GENERATE(true, false);
+  FakeVerbs& fake = test::reset_fake_verbs();
+  fake.hides_from_children = true;
+  const Heap heap;
+  rdm_backend_key key{};
+  VerbsBackend* backend = open(fake);
+  if (ours) {
+    REQUIRE(add(backend, heap, &key) == RDM_OK);
+  } else {
+    REQUIRE(test::fake_verbs_library().reg_mr(&fake.pd, heap.base, kBytes, 1) != nullptr);
+  }
+  CHECK(heap.reaches_child() == ours);
+  VerbsBackend::destroy(backend);
+}
+
+TEST_CASE("a fork waits for the registration under way, and so the heap reaches the child") {
+  FakeVerbs& fake = test::reset_fake_verbs();
+  fake.hides_from_children = true;
+  std::atomic<bool> hidden{false};
+  fake.refuse = [&hidden](const FakeVerbs::Call&) {
+    hidden = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    return 0;
+  };
+  const Heap heap;
+  VerbsBackend* backend = open(fake);
+  std::thread registering([&] {
+    rdm_backend_key key{};
+    (void)add(backend, heap, &key);
+  });
+  while (!hidden) std::this_thread::yield();
+  CHECK(heap.reaches_child());
+  registering.join();
+  VerbsBackend::destroy(backend);
+}
+
+TEST_CASE("a registration that would start during a fork is put off") {
+  static constinit FakeVerbs* fake = nullptr;
+  static constinit VerbsBackend* backend = nullptr;
+  static constinit const Heap* memory = nullptr;
+  static constinit int status = RDM_OK;
+  const Heap heap;
+  memory = &heap;
+  fake = &test::reset_fake_verbs();
+  backend = open(*fake);
+  during_fork = [] {
+    rdm_backend_key key{};
+    status = add(backend, *memory, &key);
+  };
+  CHECK(heap.reaches_child());
+  during_fork = nullptr;
+  CHECK(status == RDM_BACKEND_LATER);
+  CHECK(fake->calls.empty());
+  rdm_backend_key key{};
+  CHECK(add(backend, heap, &key) == RDM_OK);
+  VerbsBackend::destroy(backend);
+}
+
+TEST_CASE("children may register again") {
+  FakeVerbs& fake = test::reset_fake_verbs();
+  const Heap heap;
+  VerbsBackend* backend = open(fake);
+  const pid_t child = fork();
+  if (child == 0) {
+    rdm_backend_key key{};
+    _exit(add(backend, heap, &key));
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  CHECK(status == 0);
+  VerbsBackend::destroy(backend);
+}
+
+TEST_CASE("where fork safety was asked for and the kernel does not copy, a domain is refused") {
+  FakeVerbs& fake = test::reset_fake_verbs();
+  VerbsBackend* backend = nullptr;
+  char why[320];
+  for (const ibv_fork_status status : {IBV_FORK_ENABLED, IBV_FORK_DISABLED, IBV_FORK_UNNEEDED}) {
+    fake.fork_status = status;
+    const int got = VerbsBackend::create(test::fake_verbs_library(), &fake.pd,
+                                         IBV_ACCESS_LOCAL_WRITE, &backend, why, sizeof why);
+    CHECK(got == (status == IBV_FORK_ENABLED ? RDM_UNSUPPORTED : RDM_OK));
+    if (got == RDM_OK) VerbsBackend::destroy(backend);
+  }
+  CHECK(strstr(why, "RDMAV_FORK_SAFE") != nullptr);
+}
+
+namespace {
+const int registered = pthread_atfork(
+    [] {
+      if (during_fork != nullptr) during_fork();
+    },
+    nullptr, nullptr);
+}  // namespace
+
+}  // namespace rdmalloc
