@@ -3,26 +3,9 @@
 #include <string.h>
 
 #include "allocator/message.h"
-#include "allocator/os/clock.h"
 #include "allocator/os/limits.h"
 
 namespace rdmalloc {
-namespace {
-
-// The first regions are small, because most processes are: /bin/true needs about 100 KiB.
-constexpr size_t kFirstStep = size_t{128} << 10;
-constexpr size_t kLargestStep = size_t{1} << 30;
-// Then each is a share of what is held: a large share while that is little, so that the number of
-// regions stays low; a smaller one later, so that little is held ahead of need.
-constexpr size_t kEarlyShare = 4;
-constexpr size_t kLargestEarlyStep = size_t{4} << 20;
-constexpr size_t kShare = 10;
-
-constexpr size_t kFewGranules = 512;
-
-constexpr size_t huge_floor(size_t bytes) { return os::align_down(bytes, os::kHugePageSize); }
-
-}  // namespace
 
 constinit Heap heap;
 
@@ -48,19 +31,6 @@ void Heap::boot() {
 }
 
 int Heap::node_here() const { return several_nodes_ ? os::current_node() : 0; }
-
-size_t Heap::next_step(size_t held) const {
-  size_t step = held / kEarlyShare;
-  if (step > kLargestEarlyStep) step = kLargestEarlyStep;
-  if (step < held / kShare) step = held / kShare;
-  if (step < kFirstStep) step = kFirstStep;
-  // In a window that RLIMIT_AS made small, regions below a granule would use it up.
-  if (window_.granules() < kFewGranules && step < Window::kGranule) {
-    step = Window::kGranule - os::kPageSize;
-  }
-  if (step > kLargestStep) step = kLargestStep;
-  return os::page_ceil(step);
-}
 
 ExtentPool& Heap::pool_of(const Region& region) {
   if (region.exposed) return exposed_[region.node];
@@ -152,32 +122,6 @@ Heap::Taken Heap::take_or_grow(const Request& request) {
   return grow(request);
 }
 
-// Under the growth lock. What may be acquired for a request: its own size and a step to spare.
-Grant Heap::ask(const Request& request) {
-  const size_t size = request.size;
-  const size_t step = next_step(request.exposed ? exposed_held_ : budget_.held());
-  const bool hugetlb = options_.choice(OptionId::huge) == kHugeHugetlb;
-  // With a step to spare: a region of exactly what is needed leaves no room for what is needed
-  // next, and an object that grows by realloc would leave one behind at every size.
-  size_t want = size < kFirstStep ? step : size + step;
-  if (want > kLargestStep) want = size > kLargestStep ? size : kLargestStep;
-  if (hugetlb && want >= os::kHugePageSize) want = os::align_up(want, os::kHugePageSize);
-  Grant grant = request.exposed ? budget_.ask_pinned(size, want) : budget_.ask(size, want);
-  if (hugetlb && huge_floor(grant.bytes) >= size) grant.bytes = huge_floor(grant.bytes);
-  return grant;
-}
-
-// Under the growth lock.
-Heap::Taken Heap::grow(const Request& request) {
-  const Grant grant = ask(request);
-  if (grant.bytes == 0 || grant.kind != RegionKind::kPinned) {
-    if (const Taken taken = take(request, Where::kAnywhere)) return taken;
-  }
-  if (grant.bytes == 0) return {};
-  if (const Taken taken = acquire(grant, request)) return taken;
-  return take(request, Where::kAnywhere);
-}
-
 Heap::Taken Heap::take_sparse(size_t size, size_t alignment) {
   const auto take_free = [&]() {
     Locked hold(pool_);
@@ -188,69 +132,6 @@ Heap::Taken Heap::take_sparse(size_t size, size_t alignment) {
   const Grant grant = budget_.ask_unpinned(RegionKind::kSparse, size, size);
   if (grant.bytes == 0) return {};
   return acquire(grant, {size, alignment, node_here()});
-}
-
-// Under the growth lock. Zero length: no region, and nothing happened.
-Region Heap::make(Grant grant, const Request& request) {
-  if (!regions_.has_room()) return {};
-  const bool may_overflow = !options_.on(OptionId::strict) && !request.exposed;
-  RegionOrder order;
-  order.kind = grant.kind;
-  order.length = grant.bytes;
-  order.alignment = request.alignment;
-  order.node = request.node;
-  order.exposed = request.exposed;
-  order.may_overflow = may_overflow && grant.bytes == request.size;
-  const Region region = maker_.make(order);
-  if (region.length != 0 || grant.bytes == request.size) return region;
-  // The window, the kernel or a limit may have refused only what was to spare.
-  order.length = request.size;
-  order.may_overflow = may_overflow;
-  return maker_.make(order);
-}
-
-// Under the growth lock. The region is known to all observers when this returns, and its first
-// extent is taken: other threads, who need no growth lock to take, could use it up at once. Nothing
-// taken: nothing happened.
-Heap::Taken Heap::acquire(Grant grant, const Request& request) {
-  const uint64_t started = os::now_ns();
-  Region region = make(grant, request);
-  if (region.length == 0) return {};
-  if (!prepare(&region)) {
-    maker_.undo(region);
-    return {};
-  }
-  maker_.finish(&region);
-  const Region* added = publish(region);
-  acquire_ns_ += os::now_ns() - started;
-  if (region.kind == RegionKind::kOverflow) warn_of_overflow();
-  Locked hold(pool_);
-  if (budget_.held() > peak_held_) peak_held_ = budget_.held();
-  pool_of(*added).add(reinterpret_cast<void*>(region.base), region.length);
-  const Taken taken = take_from(pool_of(*added), request.size, request.alignment);
-  if (live_ > peak_live_) peak_live_ = live_;
-  return taken;
-}
-
-// The last of acquiring that can fail: records for what the region will be cut into.
-bool Heap::prepare(Region* region) {
-  Locked hold(pool_);
-  if (!pool_of(*region).prepare()) return false;
-  if (!region->exposed) return true;
-  const size_t bytes = region->length / os::kPageSize * sizeof *region->live_pages;
-  region->live_pages = static_cast<uint32_t*>(os::map_metadata(bytes));
-  if (region->live_pages == nullptr) return false;
-  live_pages_bytes_ += bytes;
-  return true;
-}
-
-// Under the growth lock.
-Region* Heap::publish(const Region& region) {
-  Region* added = regions_.add(region);
-  budget_.charge(region.kind, region.length);
-  if (region.exposed) exposed_held_ += region.length;
-  for (size_t i = 0; i < observer_count_; ++i) observers_[i]->on_acquire(*added);
-  return added;
 }
 
 bool Heap::release(void* address, size_t size) {
@@ -265,31 +146,6 @@ bool Heap::release(void* address, size_t size) {
   if (!ok(pool_of(*region).give(address, size))) return false;
   live_ -= size;
   return true;
-}
-
-void Heap::warn_of_overflow() {
-  if (warned_ || !options_.on(OptionId::warn)) return;
-  // A cap of nothing is a decision, not an accident.
-  if (budget_.pin_limit() == 0 && budget_.limited_by() == LimitedBy::kCap) return;
-  warned_ = true;
-  Message message;
-  message.add("rdmalloc: from here on memory is not pinned: ");
-  switch (budget_.limited_by()) {
-    case LimitedBy::kMemlock: {
-      const os::LockLimit limit = os::lock_limit();
-      message.add("RLIMIT_MEMLOCK is ").add_size(limit.soft).add(" (hard ").add_size(limit.hard);
-      message.add("), ").add_size(budget_.pinned()).add(" is pinned; raise it with ulimit -l");
-      message.add(" or in limits.conf, or give CAP_IPC_LOCK");
-      break;
-    }
-    case LimitedBy::kAvailable:
-      message.add_size(budget_.pinned()).add(" is pinned and too little memory is available");
-      break;
-    case LimitedBy::kCap:
-      message.add("RDMALLOC_CAP allows ").add_size(budget_.pin_limit());
-      break;
-  }
-  message.add(" (RDMALLOC_WARN=off silences this)").send();
 }
 
 Status Heap::attach(RegionObserver* observer) {

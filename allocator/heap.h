@@ -125,22 +125,25 @@ class Heap {
   Taken take_from(ExtentPool& pool, size_t size, size_t alignment);
   Taken take_sparse(size_t size, size_t alignment);
   Taken hand_out(void* address, size_t size);
+
+  // growth.cpp
+  size_t next_step(size_t held) const;
   Grant ask(const Request& request);
   Taken grow(const Request& request);
   Region make(Grant grant, const Request& request);
   Taken acquire(Grant grant, const Request& request);
   bool prepare(Region* region);
   Region* publish(const Region& region);
+  void warn_of_overflow();
 
+  // exposed.cpp
   uint32_t* live_exposed(const void* address) const;
   void put_back_exposed(const Region& region, void* address, size_t size);
   void retire_inherited();
   bool are_live_exposed_valid() const;
-  void warn_of_overflow();
 
   ExtentPool& pool_of(const Region& region);
   int node_here() const;
-  size_t next_step(size_t held) const;
 
   std::atomic<bool> booted_{false};
   std::atomic<bool> forked_{false};

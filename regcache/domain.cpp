@@ -74,6 +74,11 @@ void Domain::leave() {
   }
 }
 
+// What is paged on demand is not pinned.
+int Domain::charges_for(const Region& region) const {
+  return region.kind == RegionKind::kPinned ? limits_.charges : int{RDM_CHARGES_NOTHING};
+}
+
 bool Domain::takes(const Region& region) const {
   return region.kind == RegionKind::kPinned || (limits_.abilities & RDM_BACKEND_ON_DEMAND) != 0;
 }
@@ -155,7 +160,7 @@ int Domain::register_pieces(const Region& region, KeyEntry& entry, size_t length
     if (status == RDM_OK || status == RDM_NOT_REGISTERED) continue;
     while (i-- > 0) {
       if (entry.piece[i].length != 0)
-        (void)deregister_range(entry.piece[i].length, entry.piece[i].key);
+        (void)deregister_range(region, entry.piece[i].length, entry.piece[i].key);
     }
     return status;
   }
@@ -181,7 +186,7 @@ int Domain::register_range(const Region& region, size_t offset, size_t length,
     return RDM_NOT_REGISTERED;
   }
   int status = RDM_OUT_OF_BUDGET;
-  if (!account_->charge(limits_.charges, length)) {
+  if (!account_->charge(charges_for(region), length)) {
     say("the memlock limit, less the headroom left to others, does not allow to pin as much again "
         "for this domain: raise it with ulimit -l or in limits.conf, or give CAP_IPC_LOCK");
   } else {
@@ -203,7 +208,7 @@ int Domain::register_range(const Region& region, size_t offset, size_t length,
     }
     // This status is the core's own; from a backend it is a failure like any other.
     if (status == RDM_NOT_REGISTERED) status = RDM_SYSTEM;
-    account_->release(limits_.charges, length);
+    account_->release(charges_for(region), length);
     if (status != RDM_BACKEND_LATER) say(why[0] != '\0' ? why : "the backend gave no reason");
   }
   count_.fetch_sub(1, std::memory_order_relaxed);
@@ -211,28 +216,29 @@ int Domain::register_range(const Region& region, size_t offset, size_t length,
 }
 
 // The one door to deregister_memory().
-int Domain::deregister_range(size_t length, const rdm_backend_key& key) {
+int Domain::deregister_range(const Region& region, size_t length, const rdm_backend_key& key) {
   assert_backend_may_run();
   const int status = backend_.deregister_memory(context_, &key);
   count_.fetch_sub(1, std::memory_order_relaxed);
   counters_->registered_bytes.fetch_sub(length, std::memory_order_relaxed);
   // What the backend did not let go of stays pinned, and charged.
-  if (status == RDM_OK) account_->release(limits_.charges, length);
+  if (status == RDM_OK) account_->release(charges_for(region), length);
   return status;
 }
 
-int Domain::deregister(KeyEntry& entry) {
+int Domain::deregister(const Region& region) {
+  KeyEntry& entry = entry_of(region);
   const size_t length = entry.length.exchange(0, std::memory_order_acq_rel);
   const uint32_t pieces = entry.pieces;
   entry.pieces = 0;
   entry.state.store(kUnregistered, std::memory_order_release);
   int result = RDM_OK;
-  if (length != 0 && deregister_range(length, entry.key()) != RDM_OK) {
+  if (length != 0 && deregister_range(region, length, entry.key()) != RDM_OK) {
     result = RDM_SYSTEM;
   }
   for (uint32_t i = pieces; i-- > 0;) {
     const Piece& piece = entry.piece[i];
-    if (piece.length != 0 && deregister_range(piece.length, piece.key) != RDM_OK) {
+    if (piece.length != 0 && deregister_range(region, piece.length, piece.key) != RDM_OK) {
       result = RDM_SYSTEM;
     }
   }
@@ -250,7 +256,7 @@ int Domain::close(bool tell_backend) {
       os::wait_while(registering_, others);
     }
     for (size_t i = source_->regions().size(); i-- > 0;) {
-      if (deregister(entry_of(source_->regions()[i])) != RDM_OK) result = RDM_SYSTEM;
+      if (deregister(source_->regions()[i]) != RDM_OK) result = RDM_SYSTEM;
     }
   }
   if (tell_backend && backend_.closed != nullptr) backend_.closed(context_, forked ? 1 : 0);

@@ -74,6 +74,7 @@ class Domain {
   KeyEntry& entry_of(const Region& region) const { return entries_[region.index + size_t{1}]; }
   bool takes(const Region& region) const;
   unsigned access_for(const Region& region) const;
+  int charges_for(const Region& region) const;
   bool enter();
   void leave();
 
@@ -82,8 +83,8 @@ class Domain {
   int register_whole(const Region& region, KeyEntry& entry, size_t length);
   int register_pieces(const Region& region, KeyEntry& entry, size_t length);
   int register_range(const Region& region, size_t offset, size_t length, rdm_backend_key* key);
-  int deregister_range(size_t length, const rdm_backend_key& key);
-  int deregister(KeyEntry& entry);
+  int deregister_range(const Region& region, size_t length, const rdm_backend_key& key);
+  int deregister(const Region& region);
   bool make_room_for_pieces(KeyEntry& entry, size_t count);
   int refuse(KeyEntry& entry, int status);
   int lookup_slowly(const void* address, size_t length, rdm_mr* out);

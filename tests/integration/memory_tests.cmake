@@ -83,3 +83,41 @@ rdm_test("an empty pool of huge pages is no error" LABELS root ALONE
   COMMAND ${pool} 0 ${case} ${pages} base)
 rdm_test("a pool of huge pages that is too small is no error" LABELS root ALONE
   COMMAND ${pool} 8 ${case} -- $<TARGET_FILE:integration_hoard> 64 64 all)
+
+rdm_program(exposed_apart)
+rdm_case("exposed and ordinary memory never share a region, in 8 threads"
+  PROGRAM exposed_apart ARGUMENTS storm 8 50000 1 1 TIMEOUT 60)
+rdm_case("exposed and ordinary memory never share a region, without thread caches"
+  PROGRAM exposed_apart ARGUMENTS storm 4 5000 1 2 LIMITS MALLOC_CONF=tcache:false TIMEOUT 60)
+rdm_case("exposed and ordinary memory never share a region, with transparent huge pages and seals"
+  PROGRAM exposed_apart ARGUMENTS storm 4 5000 1 3 LIMITS RDMALLOC_HUGE=thp RDMALLOC_SEAL=on
+  TIMEOUT 60)
+rdm_case("control: memory that is not exposed shares regions with all other"
+  PROGRAM exposed_apart ARGUMENTS storm 8 10000 0 1 LIMITS --expect 1 TIMEOUT 60)
+rdm_case("a peer that writes all of every exposed region breaks nothing of the allocator's"
+  PROGRAM exposed_apart ARGUMENTS overwritten 1 TIMEOUT 60)
+rdm_case("control: who writes all of an ordinary region ends the process"
+  PROGRAM exposed_apart ARGUMENTS overwritten 0 LIMITS --expect 1 TIMEOUT 60)
+
+rdm_program(exposed)
+rdm_case("exposed memory has its sizes, alignments and errors, and takes every call"
+  PROGRAM exposed ARGUMENTS calls TIMEOUT 60
+  CONTROL "without the library no memory is exposed")
+rdm_case("exposed memory is pinned or refused, for an ordinary user with 8 MiB of memlock"
+  PROGRAM exposed ARGUMENTS until-refused 1 LIMITS --user --memlock 8192 LABELS root TIMEOUT 60)
+rdm_case("control: memory that is not exposed is not refused there"
+  PROGRAM exposed ARGUMENTS until-refused 0 LIMITS --user --memlock 8192 --expect 1 LABELS root
+  TIMEOUT 60)
+rdm_case("exposed memory is pinned or refused, under a cap"
+  PROGRAM exposed ARGUMENTS until-refused 1 LIMITS RDMALLOC_CAP=8M TIMEOUT 60)
+rdm_case("the child of a fork keeps its exposed memory, and gets none that is not pinned"
+  PROGRAM exposed ARGUMENTS child TIMEOUT 60)
+foreach(way twice inside unaligned realloc usable)
+  rdm_case("exposed memory that is misused (${way}) ends the program with a sentence"
+    PROGRAM exposed ARGUMENTS misuse ${way} LIMITS --expect 134 --only-lines 1
+    --lines 1 "^rdmalloc: .* of 0x[0-9a-f]+: no live block of exposed memory starts there" TIMEOUT 60)
+endforeach()
+
+rdm_program(cxx_interface rdmalloc)
+rdm_case("the C++ interface: domains that close themselves, exposed memory as an allocator"
+  PROGRAM cxx_interface)

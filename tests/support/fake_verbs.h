@@ -21,6 +21,10 @@ struct FakeVerbs {
     bool optional_access;  // through ibv_reg_mr_iova2
   };
 
+  ~FakeVerbs() {
+    for (ibv_mr* mr : live) delete mr;
+  }
+
   // What the device says of itself.
   int max_mr = 1000;
   uint64_t max_mr_size = UINT64_MAX;

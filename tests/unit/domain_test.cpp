@@ -132,6 +132,7 @@ TEST_CASE("a region that is not pinned is in no domain, but in one that pages on
   fake::Backend plain;
   fake::Backend paging;
   paging.limits.abilities = RDM_BACKEND_ON_DEMAND;
+  paging.limits.charges = RDM_CHARGES_PROCESS;
   const Region& overflow = f.source.acquire(kMiB, RegionKind::kOverflow);
   const Region& sparse = f.source.acquire(kMiB, RegionKind::kSparse);
   const Region& pinned = f.source.acquire(kMiB);
@@ -144,6 +145,8 @@ TEST_CASE("a region that is not pinned is in no domain, but in one that pages on
   for (const Region* region : {&overflow, &sparse, &pinned}) {
     CHECK(on_demand->lookup(at(*region), 1, &mr) == RDM_OK);
   }
+  CHECK(f.counters().registered_bytes == 4 * kMiB);
+  CHECK(f.counters().registered_pinned_bytes == kMiB);
   CHECK(plain.violations().empty());
   CHECK(paging.violations().empty());
   CHECK(f.registry->validate());

@@ -126,4 +126,41 @@ library_path() {
   promise_refused "a blank or a colon in the path"
 }
 
+# The shim itself is not loaded here: any library under its name serves.
+verbs_both_preloaded() {
+  cp "$work/lib/librdmalloc.so.0" "$work/lib/librdmalloc-verbs.so"
+  both=$work/lib/librdmalloc.so.0:$work/lib/librdmalloc-verbs.so
+  try env LD_PRELOAD="$work/lib/librdmalloc.so.0" "$rdmalloc" run --verbs -- "$rdmalloc" run env
+  promise_status 0
+  promise_printed "LD_PRELOAD=$both"
+  ! grep -q RDMALLOC_VERBS "$work/out" || fail "remote rights are shared unasked"
+  try "$rdmalloc" run --verbs --share-remote --verbs-stats -- env
+  promise_printed "LD_PRELOAD=$both"
+  promise_printed RDMALLOC_VERBS_SHARE_REMOTE=on
+  promise_printed RDMALLOC_VERBS_STATS=on
+  [ ! -s "$work/err" ] || fail "something was said"
+}
+
+verbs_missing() {
+  try "$rdmalloc" run --verbs -- "$witness" say started
+  promise_refused "cannot find the library $work/lib/librdmalloc-verbs.so"
+}
+
+verbs_share_alone() {
+  try "$rdmalloc" run --share-remote -- "$witness" say started
+  promise_refused "give that, too"
+}
+
+verbs_by_name() {
+  command -v cc >/dev/null || skip "no C compiler"
+  cp "$work/lib/librdmalloc.so.0" "$work/lib/librdmalloc-verbs.so"
+  echo 'int puts(const char *); int main(void) { return puts("libibverbs.so.1") < 0; }' >"$work/p.c"
+  cc -o "$work/by_name" "$work/p.c" || skip "the C compiler does not work"
+  try "$rdmalloc" run --verbs -- "$work/by_name"
+  promise_status 0
+  promise_said "names libibverbs in its data"
+  try "$rdmalloc" run -- "$work/by_name"
+  [ ! -s "$work/err" ] || fail "something was said without --verbs"
+}
+
 run_case "$@"

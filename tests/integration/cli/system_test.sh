@@ -95,6 +95,17 @@ doctor_json() {
     'all(c["meaning"] and c["to_change"] for c in report["checks"] if c["status"] != "ok")'
 }
 
+verbs() {
+  try "$rdmalloc" doctor --all
+  grep -qE "^(ok|note) +rdma devices +" "$work/out" || fail "doctor does not name devices"
+  promise_printed "dlsym or dlvsym"
+  promise_printed "librdmalloc-verbs.so"
+  cp "$work/lib/librdmalloc.so.0" "$work/lib/librdmalloc-verbs.so"
+  try "$rdmalloc" doctor
+  grep -qE "^(ok|note) +verbs +(run --verbs stands before|libibverbs.so.1 is not)" "$work/out" ||
+    fail "doctor does not say which libibverbs there is"
+}
+
 without_kernel_files() {
   need_root "hide /sys"
   command -v unshare >/dev/null || skip "no unshare"

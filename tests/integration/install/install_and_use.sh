@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs the build into a folder, moves that folder, and builds and runs a program on it in two
-# ways. The environment gives CMAKE, GENERATOR, BUILD, SOURCE, CC, PKG_CONFIG (see CMakeLists.txt).
+# Installs the build into a folder, moves that folder, and builds and runs programs on it in two
+# ways: one that uses its malloc, and a backend with its test. The environment gives CMAKE,
+# GENERATOR, BUILD, SOURCE, CC, PKG_CONFIG (see CMakeLists.txt).
 set -eu
 here=$(dirname "$0")
 work=$(mktemp -d "${TMPDIR:-/tmp}/rdmalloc-install.XXXXXX")
@@ -33,15 +34,20 @@ done
 objdump -p "$library" | grep -E 'RPATH|RUNPATH' && fail "the library has a run path"
 
 echo "- find_package"
-build_consumer() {
-  "$CMAKE" -S "$here/consumer" -B "$work/consumer" -G "$GENERATOR" \
-    -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$CC" && "$CMAKE" --build "$work/consumer"
+build_project() {
+  "$CMAKE" -S "$here/$1" -B "$work/$1" -G "$GENERATOR" \
+    -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$CC" && "$CMAKE" --build "$work/$1"
 }
-build_consumer > "$work/log" 2>&1 || {
-  cat "$work/log"
-  fail "the consumer does not build"
-}
+for project in consumer backend_example; do
+  build_project $project > "$work/log" 2>&1 || {
+    cat "$work/log"
+    fail "$project does not build"
+  }
+done
 "$work/consumer/consumer" "$soname"
+
+echo "- a backend outside the tree"
+RDMALLOC_WARN=off "$work/backend_example/backend_example" || fail "the example of a backend"
 
 echo "- pkg-config"
 if [ -n "$PKG_CONFIG" ] && [ -x "$PKG_CONFIG" ]; then
@@ -50,6 +56,11 @@ if [ -n "$PKG_CONFIG" ] && [ -x "$PKG_CONFIG" ]; then
   "$CC" -o "$work/by-pkg-config" "$here/consumer/consumer.c" \
     $("$PKG_CONFIG" --cflags --libs rdmalloc) || fail "pkg-config's flags do not build it"
   LD_LIBRARY_PATH=$folder "$work/by-pkg-config" "$soname"
+  # shellcheck disable=SC2046
+  "$CC" -pthread -o "$work/backend-by-pkg-config" "$here"/backend_example/*.c \
+    $("$PKG_CONFIG" --cflags --libs rdmalloc) || fail "pkg-config's flags do not build a backend"
+  RDMALLOC_WARN=off LD_LIBRARY_PATH=$folder "$work/backend-by-pkg-config" ||
+    fail "the example of a backend, by pkg-config"
   version=$("$PKG_CONFIG" --modversion rdmalloc)
   [ -e "$folder/librdmalloc.so.$version" ] || fail "pkg-config says version $version"
 else

@@ -1,0 +1,94 @@
+// The classic bug: a message is sent from a buffer, the buffer is freed, another one is allocated
+// at its address, filled, and sent by the key that the address has. A peer that gets the first
+// buffer's bytes met a stale registration. In random sizes, over and over, every byte compared; and
+// the other way, from the peer into memory.
+//
+//   classic ROUNDS THREADS
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "tests/integration/uring_device.h"
+
+namespace {
+
+constexpr size_t kSmallest = 64;
+constexpr size_t kMedium = size_t{16} << 10;
+constexpr size_t kLargest = size_t{1} << 20;
+constexpr uint64_t kReceiveEvery = 8;
+
+probe::Verdict verdict;
+std::atomic<uint64_t> reused{0};
+
+// Nine in ten are small.
+size_t any_size(probe::Random& random) {
+  const size_t size = random.below(10) != 0 ? random.size_between(kSmallest, kMedium)
+                                            : random.size_between(kMedium, kLargest);
+  return size - random.below(8);
+}
+
+void send(probe::KeyedDevice& keyed, void* buffer, size_t size, uint64_t seed, const char* which) {
+  const probe::Pattern pattern(seed);
+  pattern.fill(buffer, size);
+  const int key = keyed.key_of(buffer, size);
+  if (key < 0) return verdict.broken("%s has no key", which);
+  const int error = keyed.device().send(static_cast<uint32_t>(key), buffer, size);
+  if (error != 0) return verdict.broken("%s was not sent: %s", which, strerror(error));
+  const size_t wrong = pattern.mismatch(keyed.device().peer(), size);
+  if (wrong == size) return;
+  verdict.broken("%s of %zu bytes at %p: the peer got other bytes, from byte %zu", which, size,
+                 buffer, wrong);
+}
+
+void receive(probe::KeyedDevice& keyed, void* buffer, size_t size, uint64_t seed) {
+  const probe::Pattern pattern(seed);
+  pattern.fill(keyed.device().peer(), size);
+  const int key = keyed.key_of(buffer, size);
+  if (key < 0) return verdict.broken("the buffer has no key");
+  const int error = keyed.device().receive(static_cast<uint32_t>(key), buffer, size);
+  if (error != 0) return verdict.broken("nothing was received: %s", strerror(error));
+  const size_t wrong = pattern.mismatch(buffer, size);
+  if (wrong == size) return;
+  verdict.broken("%zu bytes at %p: the program sees other bytes than the peer sent, from byte %zu",
+                 size, buffer, wrong);
+}
+
+void work(uint64_t rounds, uint64_t seed) {
+  probe::KeyedDevice keyed(kLargest, verdict);
+  if (verdict.count() != 0) return;
+  probe::Random random(seed);
+  void* bystanders[16] = {};
+  for (uint64_t i = 0; i < rounds; ++i) {
+    const size_t size = any_size(random);
+    void* first = malloc(size);
+    send(keyed, first, size, random.next(), "the first buffer");
+    const auto address = reinterpret_cast<uintptr_t>(first);
+    free(first);
+    void* second = malloc(size);
+    if (reinterpret_cast<uintptr_t>(second) == address) ++reused;
+    send(keyed, second, size, random.next(), "the second buffer");
+    if (i % kReceiveEvery == 0) receive(keyed, second, size, random.next());
+    // What stays for a while keeps the heap from being empty after each round.
+    void*& bystander = bystanders[random.below(16)];
+    free(bystander);
+    bystander = second;
+  }
+  for (void* bystander : bystanders) free(bystander);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const uint64_t rounds = probe::argument(argc, argv, 1, 100000);
+  const uint64_t threads = probe::argument(argc, argv, 2, 1);
+  std::vector<std::thread> workers;
+  for (uint64_t i = 1; i < threads; ++i) {
+    workers.emplace_back([=] { work(rounds / threads, i + 1); });
+  }
+  work(rounds / threads, 1);
+  for (std::thread& worker : workers) worker.join();
+  printf("%lu rounds, %lu at the same address, %lu broken, %lu registrations\n", rounds,
+         reused.load(), verdict.count(), probe::stats().registrations);
+  if (reused < rounds / 4) verdict.broken("addresses were seldom used again: nothing was tried");
+  return verdict.status();
+}

@@ -1,0 +1,72 @@
+// The books equal the kernel's to the page: what is locked (VmLck) and what registrations pin
+// (VmPin), with no, one and two domains, while the heap grows, and when they are closed.
+//
+//   domain_books MIB     of the largest request; more than 1 GiB takes several buffers
+#include "tests/integration/uring_device.h"
+
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+probe::Verdict verdict;
+uint64_t before = 0;  // pinned by the program's own rings
+
+uint64_t pinned() { return probe::pinned_by_kernel() - before; }
+
+void check(const char* when, uint64_t open) {
+  const rdm_stats books = probe::stats();
+  if (books.domains != open) verdict.broken("%s: %lu domains", when, books.domains);
+  if (books.pinned_bytes != probe::locked_bytes()) {
+    verdict.broken("%s: %lu bytes locked by the books, %lu by the kernel", when, books.pinned_bytes,
+                   probe::locked_bytes());
+  }
+  if (!probe::comes_to(books.registered_pinned_bytes, pinned)) {
+    verdict.broken("%s: registrations pin %lu bytes by the books, %lu by the kernel", when,
+                   books.registered_pinned_bytes, pinned());
+  }
+  if (books.overflow_bytes == 0 && books.registered_bytes != open * books.pinned_bytes) {
+    verdict.broken("%s: %lu bytes registered in %lu domains of %lu bytes", when,
+                   books.registered_bytes, open, books.pinned_bytes);
+  }
+}
+
+void check_growing(const char* when, uint64_t open) {
+  check(when, open);
+  for (const size_t size : {kMiB / 4, kMiB, 3 * kMiB, 40 * kMiB}) {
+    probe::grow(size);
+    check(when, open);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (!probe::library().loaded()) {
+    verdict.broken("no library: nothing is pinned, no books are kept");
+    return verdict.status();
+  }
+  const size_t largest = probe::argument(argc, argv, 1, 64) * kMiB;
+  probe::Device device(probe::kPage);
+  before = probe::pinned_by_kernel();
+  check_growing("without a domain", 0);
+  rdm_domain* on_ring = probe::open_domain(device.ring_fd(), verdict);
+  check_growing("with one domain", 1);
+  rdm_domain* pinning = probe::open_domain(-1, verdict);
+  check_growing("with two domains", 2);
+
+  auto* large = static_cast<char*>(probe::grow(largest));
+  check("with a large buffer", 2);
+  for (const size_t offset : {size_t{0}, largest / 2, largest - 1}) {
+    rdm_mr found{};
+    if (probe::domains().lookup(on_ring, large + offset, 1, &found) != RDM_OK ||
+        probe::domains().lookup(pinning, large + offset, 1, &found) != RDM_OK) {
+      verdict.broken("byte %zu of the large buffer has no key", offset);
+    }
+  }
+  if (probe::domains().close(on_ring) != RDM_OK) verdict.broken("closing the first failed");
+  check_growing("with the second domain", 1);
+  if (probe::domains().close(pinning) != RDM_OK) verdict.broken("closing the second failed");
+  check_growing("after closing both", 0);
+  if (probe::stats().registered_pinned_bytes != 0) verdict.broken("the books still say pinned");
+  return verdict.status();
+}

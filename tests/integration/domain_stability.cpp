@@ -1,0 +1,105 @@
+// Whatever is tried on heap pages, the device and the program keep seeing the same one: the kernel
+// compacts memory, the program advises it to drop pages, or unmaps and remaps them where the kernel
+// forbids that (RDMALLOC_SEAL=on). The control does the same to registered memory of stock malloc.
+//
+//   domain_stability advice|sealed
+#include "tests/integration/uring_device.h"
+
+namespace {
+
+constexpr size_t kSizes[] = {64 << 10, 1 << 20, 8 << 20};
+constexpr size_t kRoom = 8 << 20;
+
+constexpr int kCollapse = 25;  // MADV_COLLAPSE, Linux 6.1: newer than some libc's headers
+
+probe::Verdict verdict;
+uint64_t seed = 0;
+
+// Both ways: what the program writes is sent, what the peer sends is read.
+void check(probe::KeyedDevice& keyed, char* buffer, size_t size, const char* after) {
+  const int key = keyed.key_of(buffer, size);
+  if (key < 0) return verdict.broken("after %s: no key", after);
+  const auto index = static_cast<uint32_t>(key);
+  const probe::Pattern written(++seed);
+  written.fill(buffer, size);
+  if (keyed.device().send(index, buffer, size) != 0 ||
+      written.mismatch(keyed.device().peer(), size) != size) {
+    verdict.broken("after %s: the peer does not get what the program wrote", after);
+  }
+  const probe::Pattern sent(++seed);
+  sent.fill(keyed.device().peer(), size);
+  if (keyed.device().receive(index, buffer, size) != 0 || sent.mismatch(buffer, size) != size) {
+    verdict.broken("after %s: the program does not see what the peer sent", after);
+  }
+}
+
+void compact() {
+  const int fd = open("/proc/sys/vm/compact_memory", O_WRONLY | O_CLOEXEC);
+  if (fd < 0 || write(fd, "1", 1) != 1) probe::skip("compacting memory needs root");
+  close(fd);
+}
+
+// Pages that lie wholly in the buffer.
+char* first_page(char* buffer) {
+  const auto at = reinterpret_cast<uintptr_t>(buffer) + probe::kPage - 1;
+  return reinterpret_cast<char*>(at & ~(probe::kPage - 1));
+}
+
+void try_advice(probe::KeyedDevice& keyed, char* buffer, size_t size) {
+  static constexpr struct {
+    int advice;
+    const char* name;
+  } kAdvice[] = {{MADV_DONTNEED, "MADV_DONTNEED"}, {MADV_FREE, "MADV_FREE"},
+                 {MADV_PAGEOUT, "MADV_PAGEOUT"},   {MADV_COLD, "MADV_COLD"},
+                 {MADV_REMOVE, "MADV_REMOVE"},     {kCollapse, "MADV_COLLAPSE"}};
+  char* pages = first_page(buffer);
+  const size_t length = (size - static_cast<size_t>(pages - buffer)) & ~(probe::kPage - 1);
+  for (const auto& tried : kAdvice) {
+    if (tried.advice == MADV_DONTNEED || tried.advice == MADV_FREE) {
+      const int result = madvise(pages, length, tried.advice);
+      if (result == 0) verdict.broken("%s of heap pages succeeds", tried.name);
+    } else {
+      (void)madvise(pages, length, tried.advice);
+    }
+    check(keyed, buffer, size, tried.name);
+  }
+}
+
+void try_unmapping(probe::KeyedDevice& keyed, char* buffer, size_t size) {
+  char* page = first_page(buffer);
+  const auto refused = [](bool failed, const char* what) {
+    if (!failed || errno != EPERM) verdict.broken("%s is not refused", what);
+  };
+  refused(munmap(page, probe::kPage) != 0, "munmap");
+  refused(mremap(page, probe::kPage, 2 * probe::kPage, MREMAP_MAYMOVE) == MAP_FAILED, "mremap");
+  refused(mmap(page, probe::kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+               -1, 0) == MAP_FAILED,
+          "mmap over it");
+  refused(mprotect(page, probe::kPage, PROT_NONE) != 0, "mprotect");
+  check(keyed, buffer, size, "attempts to unmap");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool sealed = argc > 1 && strcmp(argv[1], "sealed") == 0;
+  static probe::KeyedDevice keyed(kRoom, verdict);
+  for (const size_t size : kSizes) {
+    auto* buffer = static_cast<char*>(probe::grow(size));
+    if (sealed && (!probe::library().loaded() || probe::stats().sealed == 0)) {
+      probe::skip("this kernel has no mseal (Linux 6.10)");
+    }
+    check(keyed, buffer, size, "malloc");
+    const uint64_t frame = probe::page_frame(first_page(buffer));
+    compact();
+    check(keyed, buffer, size, "compaction");
+    if (sealed) {
+      try_unmapping(keyed, buffer, size);
+    } else {
+      try_advice(keyed, buffer, size);
+    }
+    if (probe::page_frame(first_page(buffer)) != frame) verdict.broken("the page has moved");
+    free(buffer);
+  }
+  return verdict.status();
+}

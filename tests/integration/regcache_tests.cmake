@@ -1,0 +1,53 @@
+# Domains in whole processes, with io_uring for a device: the peer gets the bytes that are there,
+# whatever is freed, dropped, forked or closed meanwhile.
+if(NOT LIBURING)
+  return()
+endif()
+
+rdm_program(classic ${LIBURING})
+rdm_case("a hundred thousand times the peer gets the new buffer's bytes, by the key of its address"
+  PROGRAM classic ARGUMENTS 100000 1 LABELS root
+  CONTROL "with stock malloc and a cache keyed by address the peer gets the old buffer's bytes")
+rdm_case("the peer gets the new buffer's bytes in 3 threads with a domain each"
+  PROGRAM classic ARGUMENTS 60000 3 LABELS root
+  CONTROL "with stock malloc the peer gets old bytes in 3 threads")
+
+foreach(program books descriptors fork limits stability steady traffic)
+  rdm_program(domain_${program} ${LIBURING})
+endforeach()
+
+rdm_case("no page of a registered heap moves or goes, whatever is advised and compacted"
+  PROGRAM domain_stability ARGUMENTS advice LABELS root ALONE
+  CONTROL "with stock malloc advice drops registered pages, and the device keeps the old ones")
+rdm_case("a registered heap that is sealed cannot be unmapped, moved or protected"
+  PROGRAM domain_stability ARGUMENTS sealed LIMITS RDMALLOC_SEAL=on LABELS root ALONE)
+
+rdm_case("the books equal the kernel's with 0, 1 and 2 domains"
+  PROGRAM domain_books ARGUMENTS 64 LABELS root
+  CONTROL "stock malloc keeps no books of registrations")
+rdm_case("the books equal the kernel's when a buffer beyond 1 GiB is registered in pieces"
+  PROGRAM domain_books ARGUMENTS 1100 LABELS root)
+rdm_case("the books equal the kernel's with huge pages"
+  PROGRAM domain_books ARGUMENTS 64 LIMITS RDMALLOC_HUGE=thp LABELS root)
+
+rdm_case("closefrom() does not close a ring of our own"
+  PROGRAM domain_descriptors ARGUMENTS own LABELS root)
+rdm_case("control: closefrom() closes a ring of the caller's"
+  PROGRAM domain_descriptors ARGUMENTS caller LIMITS --expect 1 LABELS root)
+
+rdm_case("an ordinary user's heap beyond the memlock limit works, and lookups tell what is registered"
+  PROGRAM domain_limits LIMITS --user --memlock 8192 LABELS root ALONE)
+rdm_case("control: where no memlock limit applies everything is registered"
+  PROGRAM domain_limits LIMITS --expect 1 LABELS root ALONE)
+
+rdm_case("a forked child is told that it owns no registration, and the parent's device stays right"
+  PROGRAM domain_fork ARGUMENTS child LABELS root)
+rdm_case("forks while registered heaps grow neither hang nor change a byte"
+  PROGRAM domain_fork ARGUMENTS storm 5 LABELS root)
+
+rdm_case("domains may be opened and closed while threads malloc, look up and send"
+  PROGRAM domain_traffic ARGUMENTS 5 LABELS root)
+
+rdm_case("after warm-up nothing is registered"
+  PROGRAM domain_steady LABELS root
+  CONTROL "with stock malloc and a cache that is told of every free registering never ends")

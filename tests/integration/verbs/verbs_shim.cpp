@@ -1,0 +1,481 @@
+// A program that speaks verbs, and knows nothing of rdmalloc: what it gets for its calls, judged by
+// the device (fake_libibverbs.h). Exit status 0: as promised, 1: not.
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <random>
+#include <vector>
+
+#include "fake_libibverbs.h"
+
+namespace {
+
+constexpr int kLocal = IBV_ACCESS_LOCAL_WRITE;
+constexpr int kRemote = kLocal | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+
+// More than any of these programs has regions.
+constexpr uint64_t kFewRegistrations = 64;
+
+void promise(bool kept, const char* what) {
+  if (kept) return;
+  fprintf(stderr, "not kept: %s\n", what);
+  _exit(1);
+}
+
+struct Program {
+  ibv_context* context = fake_open_device();
+  ibv_pd* pd = ibv_alloc_pd(context);
+};
+
+// The struct is the caller's as it asked for it, and the device takes its keys for that buffer.
+void check(const Program& program, const ibv_mr* mr, const void* address, size_t length,
+           int access = kLocal) {
+  promise(mr != nullptr, "the registration succeeds");
+  promise(mr->addr == address && mr->length == length, "the memory region has address and length");
+  promise(mr->pd == program.pd && mr->context == program.context, "... and protection domain");
+  promise(fake_may_use(program.pd, mr->lkey, address, length, IBV_ACCESS_LOCAL_WRITE) == 1,
+          "the device takes the local key for all of the buffer");
+  if ((access & IBV_ACCESS_REMOTE_WRITE) != 0) {
+    promise(fake_peer_may(program.pd, mr->rkey, address, length, IBV_ACCESS_REMOTE_WRITE) == 1,
+            "the device takes the remote key for all of the buffer");
+  }
+}
+
+size_t some_size(std::mt19937& random) { return size_t{1} << (random() % 18) | random() % 64; }
+
+// A buffer for each message: malloc, register, send, deregister, free.
+void messages(const Program& program, unsigned seed, int count) {
+  std::mt19937 random(seed);
+  for (int i = 0; i < count; ++i) {
+    const size_t size = some_size(random);
+    auto* buffer = static_cast<char*>(malloc(size));
+    buffer[0] = 'x';
+    ibv_mr* mr = ibv_reg_mr(program.pd, buffer, size, kLocal);
+    check(program, mr, buffer, size);
+    promise(ibv_dereg_mr(mr) == 0, "deregistering succeeds");
+    free(buffer);
+  }
+}
+
+int steady() {
+  const Program program;
+  messages(program, 1, 100'000);
+  const FakeBooks books = fake_books();
+  fprintf(stderr, "%llu registrations reached libibverbs\n",
+          static_cast<unsigned long long>(books.registered));
+  promise(books.registered < kFewRegistrations, "regions are registered, and buffers are not");
+  promise(books.deregistered == 0, "a region stays registered");
+  return 0;
+}
+
+int threads() {
+  static const Program program;
+  std::vector<pthread_t> all(4);
+  for (size_t i = 0; i < all.size(); ++i) {
+    pthread_create(
+        &all[i], nullptr,
+        [](void* seed) -> void* {
+          messages(program, static_cast<unsigned>(reinterpret_cast<uintptr_t>(seed)), 20'000);
+          return nullptr;
+        },
+        reinterpret_cast<void*>(i + 1));
+  }
+  for (const pthread_t thread : all) pthread_join(thread, nullptr);
+  promise(fake_books().registered < kFewRegistrations, "threads share the regions' registrations");
+  return 0;
+}
+
+int any_order() {
+  const Program program;
+  std::mt19937 random(7);
+  struct Buffer {
+    char* at;
+    size_t size;
+    ibv_mr* mr;
+  };
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < 20'000; ++i) {
+    if (buffers.empty() || random() % 2 == 0) {
+      const size_t size = some_size(random);
+      auto* at = static_cast<char*>(malloc(size));
+      // Every other buffer is registered twice, as two layers of a program do.
+      buffers.push_back({at, size, ibv_reg_mr(program.pd, at, size, kLocal)});
+      if (i % 2 == 0) buffers.push_back({at, size, ibv_reg_mr(program.pd, at, size, kLocal)});
+      continue;
+    }
+    const size_t victim = random() % buffers.size();
+    std::swap(buffers[victim], buffers.back());
+    promise(ibv_dereg_mr(buffers.back().mr) == 0, "deregistering in any order succeeds");
+    buffers.pop_back();
+    for (size_t probe = 0; probe < 4 && !buffers.empty(); ++probe) {
+      const Buffer& still = buffers[random() % buffers.size()];
+      check(program, still.mr, still.at, still.size);
+    }
+  }
+  for (const Buffer& buffer : buffers) {
+    check(program, buffer.mr, buffer.at, buffer.size);
+    promise(ibv_dereg_mr(buffer.mr) == 0, "the rest is deregistered too");
+  }
+  promise(ibv_dereg_mr(buffers[0].mr) == EINVAL, "deregistering twice is refused");
+  promise(fake_books().registered < kFewRegistrations,
+          "regions are registered, and buffers are not");
+  return 0;
+}
+
+int domains_end() {
+  Program program;
+  void* buffer = malloc(5000);
+  for (int round = 0; round < 300; ++round) {
+    ibv_mr* mr = ibv_reg_mr(program.pd, buffer, 5000, kLocal);
+    check(program, mr, buffer, 5000);
+    promise(ibv_dealloc_pd(program.pd) == EBUSY, "a protection domain in use is not deallocated");
+    check(program, mr, buffer, 5000);
+    promise(ibv_dereg_mr(mr) == 0, "deregistering succeeds");
+    promise(ibv_dealloc_pd(program.pd) == 0, "a protection domain that is not in use ends");
+    promise(fake_books().live == 0, "nothing stays registered behind it");
+    program.pd = ibv_alloc_pd(program.context);
+  }
+  return 0;
+}
+
+// Memory is acquired after a device was closed with all that it had.
+int device_closed() {
+  const Program program;
+  void* buffer = malloc(5000);
+  ibv_mr* mr = ibv_reg_mr(program.pd, buffer, 5000, kLocal);
+  check(program, mr, buffer, 5000);
+  promise(ibv_close_device(program.context) == 0, "the device is closed");
+  const Program other;
+  for (size_t size = size_t{1} << 16; size <= size_t{1} << 27; size *= 2) {
+    void* more = malloc(size);
+    ibv_mr* its = ibv_reg_mr(other.pd, more, size, kLocal);
+    check(other, its, more, size);
+    ibv_dereg_mr(its);
+  }
+  return 0;
+}
+
+// By default: a peer's key reaches the buffer and nothing beside it.
+int remote_exact() {
+  const Program program;
+  auto* page = static_cast<char*>(malloc(3000));
+  ibv_mr* local = ibv_reg_mr(program.pd, page, 3000, kLocal);
+  check(program, local, page, 3000);
+  promise(fake_peer_may(program.pd, local->rkey, page, 1, IBV_ACCESS_REMOTE_READ) == 0,
+          "a local registration gives peers nothing");
+  ibv_mr* remote = ibv_reg_mr(program.pd, page + 100, 500, kRemote);
+  const FakeBooks books = fake_books();
+  promise(
+      books.last_address == page + 100 && books.last_length == 500 && books.last_access == kRemote,
+      "exactly the range is registered, with these rights");
+  check(program, remote, page + 100, 500, kRemote);
+  promise(fake_peer_may(program.pd, remote->rkey, page + 99, 1, IBV_ACCESS_REMOTE_READ) == 0 &&
+              fake_peer_may(program.pd, remote->rkey, page + 600, 1, IBV_ACCESS_REMOTE_READ) == 0,
+          "a peer reaches nothing beside the buffer");
+  check(program, local, page, 3000);
+  promise(ibv_dereg_mr(remote) == 0 && fake_books().live == books.live - 1,
+          "and it is deregistered when the program says so");
+  return 0;
+}
+
+int remote_shared() {
+  const Program program;
+  std::mt19937 random(3);
+  for (int i = 0; i < 10'000; ++i) {
+    const size_t size = some_size(random);
+    void* buffer = malloc(size);
+    ibv_mr* mr = ibv_reg_mr_iova2(program.pd, buffer, size, reinterpret_cast<uintptr_t>(buffer),
+                                  kRemote | IBV_ACCESS_RELAXED_ORDERING);
+    check(program, mr, buffer, size, kRemote);
+    ibv_dereg_mr(mr);
+    free(buffer);
+  }
+  promise(fake_books().registered < kFewRegistrations,
+          "regions are registered, and buffers are not");
+  return 0;
+}
+
+// rdm_alloc, which a program finds where it is preloaded.
+using Alloc = void* (*)(size_t, size_t, unsigned);
+
+int exposed() {
+  const auto alloc = reinterpret_cast<Alloc>(dlsym(RTLD_DEFAULT, "rdm_alloc"));
+  promise(alloc != nullptr, "the library is there");
+  const Program program;
+  auto* shared = static_cast<char*>(alloc(1 << 20, 0, 1));
+  auto* heap = static_cast<char*>(malloc(1 << 20));
+  promise(shared != nullptr, "there is exposed memory");
+  for (int i = 0; i < 1000; ++i) {
+    ibv_mr* mr = ibv_reg_mr(program.pd, shared + i, 1000, kRemote);
+    check(program, mr, shared + i, 1000, kRemote);
+    promise(fake_peer_may(program.pd, mr->rkey, heap, 1, IBV_ACCESS_REMOTE_READ) == 0,
+            "peers do not reach the heap with it");
+    promise(ibv_dereg_mr(mr) == 0, "deregistering succeeds");
+  }
+  promise(fake_books().registered < kFewRegistrations,
+          "regions are registered, and buffers are not");
+  const uint64_t before = fake_books().registered;
+  ibv_mr* mr = ibv_reg_mr(program.pd, heap, 1000, kRemote);
+  check(program, mr, heap, 1000, kRemote);
+  const FakeBooks books = fake_books();
+  promise(books.registered == before + 1 && books.last_address == heap && books.last_length == 1000,
+          "heap memory is registered for exactly the buffer");
+  return 0;
+}
+
+int foreign() {
+  const Program program;
+  char stack[1000];
+  void* mapped = mmap(nullptr, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  for (int i = 0; i < 10; ++i) {
+    ibv_mr* first = ibv_reg_mr(program.pd, stack, sizeof stack, kRemote);
+    ibv_mr* second = ibv_reg_mr(program.pd, mapped, 1 << 16, kLocal);
+    check(program, first, stack, sizeof stack, kRemote);
+    check(program, second, mapped, 1 << 16);
+    promise(ibv_rereg_mr(second, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, mapped, 4096, 0) == 0,
+            "libibverbs' own memory regions are re-registered by it");
+    check(program, second, mapped, 4096);
+    promise(ibv_dereg_mr(first) == 0 && ibv_dereg_mr(second) == 0, "deregistering succeeds");
+  }
+  const FakeBooks books = fake_books();
+  promise(books.registered == 20 && books.deregistered == 20 && books.live == 0,
+          "foreign memory is libibverbs' business, call by call");
+  return 0;
+}
+
+// Calls that a region's key would not answer rightly.
+int odd_calls() {
+  const Program program;
+  auto* buffer = static_cast<char*>(malloc(10'000));
+  ibv_mr* other_address = ibv_reg_mr_iova(program.pd, buffer, 10'000, 0x1000, kLocal);
+  promise(fake_books().registered == 1 && fake_books().last_length == 10'000,
+          "another address for the device is libibverbs' business");
+  ibv_mr* zero_based = ibv_reg_mr(program.pd, buffer, 10'000, kLocal | IBV_ACCESS_ZERO_BASED);
+  promise(fake_books().registered == 2, "so is a zero-based memory region");
+  errno = 0;
+  promise(ibv_reg_mr(program.pd, buffer, 10, kLocal | IBV_ACCESS_ON_DEMAND) == nullptr &&
+              errno == EINVAL,
+          "paging on demand fails as without us");
+  errno = 0;
+  promise(ibv_reg_mr(program.pd, buffer, 10, IBV_ACCESS_REMOTE_WRITE) == nullptr && errno == EINVAL,
+          "a remote write without a local one fails as without us");
+  promise(ibv_dereg_mr(other_address) == 0 && ibv_dereg_mr(zero_based) == 0, "and deregistering");
+  return 0;
+}
+
+int rereg() {
+  const Program program;
+  ibv_pd* second = ibv_alloc_pd(program.context);
+  auto* buffer = static_cast<char*>(malloc(20'000));
+  ibv_mr* mr = ibv_reg_mr(program.pd, buffer, 5000, kLocal);
+  check(program, mr, buffer, 5000);
+  const uint64_t before = fake_books().registered;
+  promise(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, buffer + 8, 9000, 0) == 0,
+          "a change of the range succeeds");
+  check(program, mr, buffer + 8, 9000);
+  promise(fake_books().registered == before, "... without a registration");
+  promise(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, kRemote) == 0,
+          "a change to remote rights succeeds");
+  check(program, mr, buffer + 8, 9000, kRemote);
+  promise(fake_peer_may(program.pd, mr->rkey, buffer, 1, IBV_ACCESS_REMOTE_READ) == 0,
+          "... for that range alone");
+  char stack[100];
+  promise(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, stack, 100, 0) == 0,
+          "a change to foreign memory succeeds");
+  check(program, mr, stack, 100, kRemote);
+  errno = 0;
+  promise(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0,
+                       IBV_ACCESS_REMOTE_WRITE) == IBV_REREG_MR_ERR_INPUT &&
+              errno == EINVAL,
+          "what libibverbs refuses is refused");
+  check(program, mr, stack, 100, kRemote);
+  promise(ibv_rereg_mr(mr, 8, nullptr, nullptr, 0, 0) == IBV_REREG_MR_ERR_INPUT, "so is nonsense");
+  promise(
+      ibv_rereg_mr(
+          mr, IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION,
+          second, buffer, 100, kLocal) == 0,
+      "everything can be changed at once");
+  promise(mr->pd == second && fake_may_use(second, mr->lkey, buffer, 100, kLocal) == 1 &&
+              fake_may_use(program.pd, mr->lkey, buffer, 100, kLocal) == 0,
+          "... and the key is the other protection domain's");
+  promise(ibv_dealloc_pd(program.pd) == 0, "the first protection domain is free");
+  promise(ibv_dealloc_pd(second) == EBUSY && ibv_dereg_mr(mr) == 0 && ibv_dealloc_pd(second) == 0,
+          "the second one is after deregistering");
+  promise(fake_books().live == 0, "nothing stays registered");
+  return 0;
+}
+
+ibv_mr* (*volatile old_reg_mr)(ibv_pd*, void*, size_t, int) = nullptr;
+extern "C" ibv_mr* reg_mr_of_old_interface(ibv_pd*, void*, size_t, int);
+__asm__(".symver reg_mr_of_old_interface, ibv_reg_mr@IBVERBS_1.0");
+
+int old_interface() {
+  const Program program;
+  void* buffer = malloc(100);
+  old_reg_mr = reg_mr_of_old_interface;
+  (void)old_reg_mr(program.pd, buffer, 100, kLocal);
+  promise(fake_books().old_interface == 1, "calls of the older interface reach it");
+  ibv_mr* mr = ibv_reg_mr(program.pd, buffer, 100, kLocal);
+  promise(fake_books().old_interface == 1 && mr != nullptr, "and those of the newer one do not");
+  return 0;
+}
+
+// The parent's memory regions in a child, under fork protection that somebody asked for.
+int forks() {
+  const Program program;
+  fake_hide_from_children();
+  auto* first = static_cast<char*>(malloc(1 << 20));
+  auto* second = static_cast<char*>(malloc(1 << 20));
+  strcpy(first, "first");
+  strcpy(second, "second");
+  ibv_mr* local = ibv_reg_mr(program.pd, first, 1 << 20, kLocal);
+  ibv_mr* remote = ibv_reg_mr(program.pd, second, 1 << 20, kRemote);
+  for (int i = 0; i < 5; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      promise(strcmp(first, "first") == 0 && strcmp(second, "second") == 0, "a child has its heap");
+      promise(ibv_dereg_mr(local) == 0, "a child may deregister what it inherited");
+      Program own;
+      void* buffer = malloc(1 << 16);
+      ibv_mr* mr = ibv_reg_mr(own.pd, buffer, 1 << 16, kLocal);
+      check(own, mr, buffer, 1 << 16);
+      promise(ibv_dereg_mr(mr) == 0 && ibv_dealloc_pd(own.pd) == 0, "a child has its own devices");
+      (void)ibv_dealloc_pd(program.pd);
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    promise(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child lives and ends well");
+    check(program, local, first, 1 << 20);
+    check(program, remote, second, 1 << 20, kRemote);
+  }
+  return 0;
+}
+
+// Blocks that threads have allocated, for children to look at.
+constexpr size_t kBlocks = 512;
+constexpr size_t kBlockSize = size_t{256} << 10;
+std::atomic<char*> blocks[kBlocks];
+std::atomic<size_t> next_block{0};
+
+void allocate_and_register(const Program& program) {
+  for (size_t i = 0; (i = next_block.fetch_add(1)) < kBlocks;) {
+    auto* block = static_cast<char*>(malloc(kBlockSize));
+    block[0] = 'b';
+    blocks[i] = block;
+    ibv_mr* mr = ibv_reg_mr(program.pd, block, kBlockSize, kLocal);
+    promise(mr != nullptr && ibv_dereg_mr(mr) == 0, "registering during forks succeeds");
+    usleep(1000);
+  }
+}
+
+bool reaches_all_blocks() {
+  for (const std::atomic<char*>& block : blocks) {
+    const char* at = block;
+    if (at != nullptr && at[0] != 'b') return false;
+  }
+  free(malloc(kBlockSize));
+  return true;
+}
+
+// Forks while regions are acquired, hidden from children by libibverbs, and shown again.
+int fork_storm() {
+  static const Program program;
+  fake_hide_from_children();
+  pthread_t threads[2];
+  for (pthread_t& thread : threads) {
+    pthread_create(
+        &thread, nullptr,
+        [](void*) -> void* {
+          allocate_and_register(program);
+          return nullptr;
+        },
+        nullptr);
+  }
+  while (next_block < kBlocks) {
+    const pid_t child = fork();
+    if (child == 0) _exit(reaches_all_blocks() ? 0 : 1);
+    int status = 0;
+    waitpid(child, &status, 0);
+    promise(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a child has all of the heap");
+  }
+  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
+  return 0;
+}
+
+// From here on this thread may do nothing but write and exit.
+void forbid_system_calls() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 2, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{sizeof filter / sizeof *filter, filter};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+    puts("SKIPPED: this kernel has no seccomp filters");
+    exit(77);
+  }
+}
+
+int no_system_call() {
+  const Program program;
+  void* buffer = malloc(100'000);
+  ibv_mr* mr = ibv_reg_mr(program.pd, buffer, 100'000, kLocal);
+  check(program, mr, buffer, 100'000);
+  ibv_dereg_mr(mr);
+  fflush(stdout);
+  forbid_system_calls();
+  for (int i = 0; i < 1000; ++i) {
+    mr = ibv_reg_mr(program.pd, buffer, 100'000, kLocal);
+    ibv_dereg_mr(mr);
+  }
+  _exit(0);
+}
+
+struct Case {
+  const char* name;
+  int (*run)();
+};
+constexpr Case kCases[] = {
+    {"steady", steady},
+    {"threads", threads},
+    {"any_order", any_order},
+    {"domains_end", domains_end},
+    {"device_closed", device_closed},
+    {"remote_exact", remote_exact},
+    {"remote_shared", remote_shared},
+    {"exposed", exposed},
+    {"foreign", foreign},
+    {"odd_calls", odd_calls},
+    {"rereg", rereg},
+    {"old_interface", old_interface},
+    {"forks", forks},
+    {"fork_storm", fork_storm},
+    {"no_system_call", no_system_call},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (const Case& it : kCases) {
+    if (argc == 2 && strcmp(argv[1], it.name) == 0) return it.run();
+  }
+  fprintf(stderr, "usage: %s CASE\n", argv[0]);
+  return 2;
+}
