@@ -21,6 +21,7 @@ constexpr uint64_t kRetryNs = 100'000'000;
 int Domain::open(const rdm_backend& backend, void* context, unsigned access, unsigned flags,
                  const RegionSource& source, PinAccount* account, DomainCounters* counters) {
   why_[0] = '\0';
+  opening_ = true;
   warned_ = false;
   limits_ = {};
   backend_ = backend;
@@ -322,13 +323,22 @@ int Domain::lookup_piece(const Region& region, const void* address, size_t lengt
   return RDM_OK;
 }
 
-// May run inside malloc. The first sentence of a domain goes to the user: what fails later mostly
-// fails for the same reason.
+// May run inside malloc.
 void Domain::say(const char* why) {
   if (saying_.exchange(true, std::memory_order_acquire)) return;
   strncpy(why_, why, sizeof why_ - 1);
   saying_.store(false, std::memory_order_release);
-  if (!is_open() || source_ == nullptr || !source_->warns() || warned_.exchange(true)) return;
+  if (!opening_) warn();
+}
+
+void Domain::end_opening() {
+  opening_ = false;
+  if (why_[0] != '\0') warn();
+}
+
+// Once for a domain: what fails later mostly fails for the same reason.
+void Domain::warn() {
+  if (!source_->warns() || warned_.exchange(true)) return;
   Message()
       .add("rdmalloc: memory could not be registered with ")
       .add(backend_.name)

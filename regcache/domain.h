@@ -47,6 +47,9 @@ class Domain {
   // In the child of a fork: nothing is registered any more.
   void note_fork_child();
 
+  // Opening succeeded: from now on failures are told to the user, and one that was tolerated is.
+  void end_opening();
+
   bool is_open() const { return phase_.load(std::memory_order_acquire) == Phase::kOpen; }
   bool is_in_use() const { return phase_.load(std::memory_order_acquire) != Phase::kFree; }
   // Of an open domain.
@@ -95,6 +98,7 @@ class Domain {
   }
   int miss(int status);
   void say(const char* why);
+  void warn();
   void assert_backend_may_run() const {
     if (!may_run_in_malloc()) assert_no_rank();
   }
@@ -116,6 +120,7 @@ class Domain {
   bool share_heap_ = false;
   const RegionSource* source_ = nullptr;
   PinAccount* account_ = nullptr;
+  std::atomic<bool> opening_{false};
   std::atomic<bool> warned_{false};
   std::atomic<bool> saying_{false};
   char why_[kLongestWhy] = {};

@@ -1,8 +1,7 @@
 #include "regcache/registrar.h"
 
-#include <signal.h>
-
 #include "allocator/os/futex.h"
+#include "allocator/os/thread.h"
 
 namespace rdmalloc {
 
@@ -11,18 +10,11 @@ bool Registrar::start(Work work, void* context) {
   work_ = work;
   context_ = context;
   stopping_ = false;
-  // The thread inherits the mask: signals are the program's, and its handlers may malloc.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   const auto run = [](void* self) -> void* {
     static_cast<Registrar*>(self)->loop();
     return nullptr;
   };
-  started_ = pthread_create(&thread_, nullptr, run, this) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (started_) (void)pthread_setname_np(thread_, "rdmalloc-reg");
+  started_ = os::start_thread(&thread_, "rdmalloc-reg", 0, run, this) == 0;
   return started_;
 }
 

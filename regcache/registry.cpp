@@ -3,6 +3,9 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "regcache/domain_options.h"
+#include "regcache/posix_lock.h"
+
 namespace rdmalloc {
 namespace {
 
@@ -10,13 +13,8 @@ constexpr unsigned kKnownFlags = RDM_DOMAIN_SHARE_HEAP | RDM_DOMAIN_PARTIAL;
 constexpr unsigned kKnownAccess =
     RDM_LOCAL_WRITE | RDM_REMOTE_WRITE | RDM_REMOTE_READ | RDM_REMOTE_ATOMIC;
 
-// The caller's struct may be shorter or longer than ours. False: it makes no sense.
-bool read_options(const rdm_domain_options* given, rdm_domain_options* options) {
-  *options = {};
-  if (given == nullptr) return true;
-  if (given->size < offsetof(rdm_domain_options, flags) + sizeof given->flags) return false;
-  memcpy(options, given, given->size < sizeof *options ? given->size : sizeof *options);
-  return (options->flags & ~kKnownFlags) == 0 && (options->access & ~kKnownAccess) == 0;
+bool are_sound(const rdm_domain_options& options) {
+  return (options.flags & ~kKnownFlags) == 0 && (options.access & ~kKnownAccess) == 0;
 }
 
 bool read_backend(const rdm_backend* given, rdm_backend* backend) {
@@ -28,7 +26,7 @@ bool read_backend(const rdm_backend* given, rdm_backend* backend) {
 }
 
 int fail(const rdm_domain_options& options, const char* why, int status) {
-  if (options.error != nullptr && options.error_size != 0) {
+  if (options.error_size != 0) {
     strncpy(options.error, why, options.error_size - 1);
     options.error[options.error_size - 1] = '\0';
   }
@@ -36,17 +34,6 @@ int fail(const rdm_domain_options& options, const char* why, int status) {
 }
 
 }  // namespace
-
-class Registry::Locked {
- public:
-  explicit Locked(pthread_mutex_t* mutex) : mutex_(mutex) { pthread_mutex_lock(mutex_); }
-  ~Locked() { pthread_mutex_unlock(mutex_); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-
- private:
-  pthread_mutex_t* const mutex_;
-};
 
 Domain* Registry::find_free() {
   for (size_t i = 0; i < kMaxDomains; ++i) {
@@ -63,6 +50,9 @@ int Registry::open(const rdm_backend* given_backend, void* context,
   rdm_domain_options options;
   rdm_backend backend;
   if (out == nullptr || !read_options(given_options, &options)) return RDM_INVALID;
+  if (!are_sound(options)) {
+    return fail(options, "flags or access have bits that are not known here", RDM_INVALID);
+  }
   if (!read_backend(given_backend, &backend)) {
     return fail(options, "the backend's table lacks a name or an operation", RDM_INVALID);
   }
@@ -70,7 +60,7 @@ int Registry::open(const rdm_backend* given_backend, void* context,
   if (!ok(source_->attach(this))) {
     return fail(options, "the heap has no room for an observer", RDM_SYSTEM);
   }
-  Locked hold(&mutex_);
+  PosixLock hold(&mutex_);
   Domain* domain = find_free();
   if (domain == nullptr) {
     return fail(options, "too many domains are open: close one", RDM_UNSUPPORTED);
@@ -88,6 +78,7 @@ int Registry::open(const rdm_backend* given_backend, void* context,
     (void)domain->close(false);
     return fail(options, domain->why(), status);
   }
+  domain->end_opening();
   *out = domain;
   return RDM_OK;
 }
@@ -112,7 +103,7 @@ bool Registry::is_domain(const Domain* domain) const {
 }
 
 int Registry::close(Domain* domain) {
-  Locked hold(&mutex_);
+  PosixLock hold(&mutex_);
   return is_domain(domain) ? domain->close(true) : RDM_INVALID;
 }
 

@@ -41,8 +41,6 @@ class Registry final : public RegionObserver {
   void stop() { registrar_.stop(); }
 
  private:
-  class Locked;
-
   Domain* find_free();
   bool is_domain(const Domain* domain) const;
   int replay(Domain* domain, bool partial);

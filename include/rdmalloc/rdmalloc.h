@@ -116,7 +116,8 @@ RDM_API int rdm_domain_open(const rdm_backend *ops, void *ctx, const rdm_domain_
 /* A ring of the caller's, to which it submits; or -1: a ring that only pins, so that pages stay in
  * place for any device, and that the program cannot close. Regions beyond 1 GiB take several slots.
  * The caller's ring must stay open until the domain is closed, and must not be used by two domains.
- * A ring set up for a single issuer is served by lookups of that thread only. */
+ * A ring set up for a single issuer must be opened by that thread, and is served by lookups of that
+ * thread only. With options->slots, the last of them is emptied, to see that it is there. */
 RDM_API int rdm_domain_open_io_uring(int ring_fd, const rdm_domain_options *options,
                                      rdm_domain **out);
 

@@ -11,6 +11,8 @@
 #include <new>
 
 #include "allocator/message.h"
+#include "regcache/backend_table.h"
+#include "regcache/domain_options.h"
 
 namespace rdmalloc {
 namespace {
@@ -24,8 +26,6 @@ int fail(const char* sentence, int status, char* why, size_t size) {
   Message().add(sentence).copy_to(why, size);
   return status;
 }
-
-IoUringBackend* self(void* context) { return static_cast<IoUringBackend*>(context); }
 
 }  // namespace
 
@@ -177,20 +177,7 @@ int IoUringBackend::deregister_memory(const rdm_backend_key& key) {
   return RDM_OK;
 }
 
-const rdm_backend IoUringBackend::kOperations = {
-    sizeof(rdm_backend),
-    "io_uring",
-    [](void* context, rdm_backend_limits* out) {
-      self(context)->limits(out);
-      return int{RDM_OK};
-    },
-    [](void* context, const rdm_backend_request* request, rdm_backend_key* out, char* why,
-       size_t why_size) { return self(context)->register_memory(*request, out, why, why_size); },
-    [](void* context, const rdm_backend_key* key) {
-      return self(context)->deregister_memory(*key);
-    },
-    [](void* context, int forked) { IoUringBackend::destroy(self(context), forked != 0); },
-};
+const rdm_backend IoUringBackend::kOperations = backend_table<IoUringBackend>("io_uring");
 
 }  // namespace rdmalloc
 
@@ -198,16 +185,11 @@ extern "C" int rdm_domain_open_io_uring(int ring_fd, const rdm_domain_options* g
                                         rdm_domain** out) {
   using rdmalloc::IoUringBackend;
   if (out == nullptr) return RDM_INVALID;
-  rdm_domain_options options{};
-  if (given != nullptr) {
-    if (given->size < sizeof given->size) return RDM_INVALID;
-    memcpy(&options, given, given->size < sizeof options ? given->size : sizeof options);
-  }
-  options.size = sizeof options;
+  rdm_domain_options options;
+  if (!rdmalloc::read_options(given, &options)) return RDM_INVALID;
   IoUringBackend* backend = nullptr;
-  int status =
-      IoUringBackend::create(ring_fd, options.first_slot, options.slots, &backend, options.error,
-                             options.error == nullptr ? 0 : options.error_size);
+  int status = IoUringBackend::create(ring_fd, options.first_slot, options.slots, &backend,
+                                      options.error, options.error_size);
   if (status != RDM_OK) return status;
   status = rdm_domain_open(&IoUringBackend::kOperations, backend, &options, out);
   if (status == RDM_OK) {

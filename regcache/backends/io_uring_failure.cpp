@@ -100,6 +100,14 @@ int explain_io_uring_failure(IoUringStep step, int error, size_t length, char* w
           "run it with a seccomp profile that allows io_uring (docker run --security-opt "
           "seccomp=unconfined ...)",
           RDM_UNSUPPORTED, why, size);
+    case EAGAIN:
+      if (!setup) break;
+      return say(
+          "no thread can be started for a ring of our own: raise the limit on processes (ulimit "
+          "-u), or give a ring",
+          RDM_SYSTEM, why, size);
+    case EMFILE:
+      return say("the limit on open files is 0: raise it (ulimit -n)", RDM_SYSTEM, why, size);
     default:
       break;
   }

@@ -3,11 +3,11 @@
 #include <errno.h>
 #include <linux/close_range.h>
 #include <linux/io_uring.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "allocator/os/futex.h"
+#include "allocator/os/thread.h"
 
 namespace rdmalloc {
 namespace {
@@ -25,34 +25,16 @@ int register_call(int fd, unsigned operation, void* argument, unsigned count) {
   }
 }
 
-int start_thread(pthread_t* thread, void* (*run)(void*), void* context) {
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, kKeeperStack);
-  int error = pthread_create(thread, &attributes, run, context);
-  // A program with much thread-local data needs more than that for a thread's start.
-  if (error == EINVAL) error = pthread_create(thread, nullptr, run, context);
-  pthread_attr_destroy(&attributes);
-  return error;
-}
-
 }  // namespace
 
 int IoUringRing::create() {
   mailbox_.store(kStarting, std::memory_order_relaxed);
-  // The keeper inherits the mask: signals are the program's, and its handlers may malloc.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   const auto run = [](void* self) -> void* {
     static_cast<IoUringRing*>(self)->keep();
     return nullptr;
   };
-  const int error = start_thread(&keeper_, run, this);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const int error = os::start_thread(&keeper_, "rdmalloc-pin", kKeeperStack, run, this);
   if (error != 0) return error;
-  (void)pthread_setname_np(keeper_, "rdmalloc-pin");
   own_ = true;
   const int result = wait_for_answer();
   if (result == 0) return 0;

@@ -9,7 +9,9 @@
 #include <new>
 
 #include "allocator/os/memory.h"
+#include "regcache/backend_table.h"
 #include "regcache/backends/verbs_fork_gate.h"
+#include "regcache/domain_options.h"
 
 namespace rdmalloc {
 namespace {
@@ -78,8 +80,6 @@ bool serves_everything(const ibv_odp_caps& caps, unsigned access) {
 
 size_t clamp(uint64_t bytes) { return bytes > SIZE_MAX / 2 ? 0 : static_cast<size_t>(bytes); }
 
-VerbsBackend* self(void* context) { return static_cast<VerbsBackend*>(context); }
-
 }  // namespace
 
 int VerbsBackend::create(const VerbsLibrary& library, ibv_pd* pd, unsigned access,
@@ -103,7 +103,7 @@ int VerbsBackend::create(const VerbsLibrary& library, ibv_pd* pd, unsigned acces
   return RDM_OK;
 }
 
-void VerbsBackend::destroy(VerbsBackend* backend) {
+void VerbsBackend::destroy(VerbsBackend* backend, bool) {
   backend->~VerbsBackend();
   free(backend);
 }
@@ -195,26 +195,13 @@ int VerbsBackend::register_memory(const rdm_backend_request& request, rdm_backen
   return RDM_OK;
 }
 
-int VerbsBackend::deregister_memory(ibv_mr* mr) {
-  if (library_.dereg_mr(mr) != 0) return RDM_SYSTEM;
+int VerbsBackend::deregister_memory(const rdm_backend_key& key) {
+  if (library_.dereg_mr(static_cast<ibv_mr*>(key.handle)) != 0) return RDM_SYSTEM;
   count_.fetch_sub(1);
   return RDM_OK;
 }
 
-const rdm_backend VerbsBackend::kOperations = {
-    sizeof(rdm_backend),
-    "verbs",
-    [](void* context, rdm_backend_limits* out) {
-      self(context)->limits(out);
-      return int{RDM_OK};
-    },
-    [](void* context, const rdm_backend_request* request, rdm_backend_key* out, char* why,
-       size_t why_size) { return self(context)->register_memory(*request, out, why, why_size); },
-    [](void* context, const rdm_backend_key* key) {
-      return self(context)->deregister_memory(static_cast<ibv_mr*>(key->handle));
-    },
-    [](void* context, int) { VerbsBackend::destroy(self(context)); },
-};
+const rdm_backend VerbsBackend::kOperations = backend_table<VerbsBackend>("verbs");
 
 }  // namespace rdmalloc
 
@@ -224,21 +211,15 @@ using rdmalloc::VerbsLibrary;
 extern "C" int rdm_domain_open_verbs(ibv_pd* pd, int access, const rdm_domain_options* given,
                                      rdm_domain** out) {
   if (out == nullptr) return RDM_INVALID;
-  rdm_domain_options options{};
-  options.size = sizeof options;
-  if (given != nullptr) {
-    if (given->size < sizeof given->size) return RDM_INVALID;
-    memcpy(&options, given, given->size < sizeof options ? given->size : sizeof options);
-    options.size = sizeof options;
-  }
-  const size_t why_size = options.error != nullptr ? options.error_size : 0;
+  rdm_domain_options options;
+  if (!rdmalloc::read_options(given, &options)) return RDM_INVALID;
   VerbsLibrary library;
   if (const char* missing = rdmalloc::find_verbs_library(&library)) {
-    return rdmalloc::fail(RDM_UNSUPPORTED, missing, options.error, why_size);
+    return rdmalloc::fail(RDM_UNSUPPORTED, missing, options.error, options.error_size);
   }
   VerbsBackend* backend = nullptr;
   int status = VerbsBackend::create(library, pd, static_cast<unsigned>(access), &backend,
-                                    options.error, why_size);
+                                    options.error, options.error_size);
   if (status != RDM_OK) return status;
   options.access = static_cast<unsigned>(access) & rdmalloc::kRights;
   status = rdm_domain_open(&VerbsBackend::kOperations, backend, &options, out);

@@ -42,12 +42,12 @@ class VerbsBackend {
   // *out, or a reason and a sentence.
   static int create(const VerbsLibrary& library, ibv_pd* pd, unsigned access, VerbsBackend** out,
                     char* why, size_t why_size);
-  static void destroy(VerbsBackend* backend);
+  static void destroy(VerbsBackend* backend, bool forked = false);
 
   void limits(rdm_backend_limits* out) const;
   int register_memory(const rdm_backend_request& request, rdm_backend_key* out, char* why,
                       size_t why_size);
-  int deregister_memory(ibv_mr* mr);
+  int deregister_memory(const rdm_backend_key& key);
 
  private:
   int query(char* why, size_t why_size);

@@ -1,22 +1,9 @@
 #include "regcache/preload/verbs_domains.h"
 
+#include "regcache/posix_lock.h"
 #include "regcache/preload/verbs_settings.h"
 
 namespace rdmalloc::shim {
-namespace {
-
-class Locked {
- public:
-  explicit Locked(pthread_mutex_t* mutex) : mutex_(mutex) { pthread_mutex_lock(mutex_); }
-  ~Locked() { pthread_mutex_unlock(mutex_); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-
- private:
-  pthread_mutex_t* const mutex_;
-};
-
-}  // namespace
 
 DomainEntry* DomainTable::look(const ibv_pd* pd, unsigned access, unsigned flags) const {
   DomainEntry* entry = buckets_[bucket_of(pd)].load(std::memory_order_acquire);
@@ -32,7 +19,7 @@ DomainEntry* DomainTable::look(const ibv_pd* pd, unsigned access, unsigned flags
 DomainEntry* DomainTable::find(ibv_pd* pd, unsigned access, unsigned flags) {
   DomainEntry* entry = look(pd, access, flags);
   if (entry == nullptr) {
-    Locked hold(&mutex_);
+    PosixLock hold(&mutex_);
     entry = look(pd, access, flags);
     if (entry == nullptr) entry = add(pd, access, flags);
   }
@@ -89,7 +76,7 @@ void DomainTable::close_those(Which which) {
 }
 
 bool DomainTable::forget(ibv_pd* pd) {
-  Locked hold(&mutex_);
+  PosixLock hold(&mutex_);
   for (size_t i = 0; i < used_; ++i) {
     if (entries_[i].pd.load(std::memory_order_relaxed) == pd && entries_[i].answered != 0) {
       return false;
@@ -100,12 +87,12 @@ bool DomainTable::forget(ibv_pd* pd) {
 }
 
 void DomainTable::drop(ibv_pd* pd) {
-  Locked hold(&mutex_);
+  PosixLock hold(&mutex_);
   close_those([pd](const ibv_pd* its, const DomainEntry&) { return its == pd; });
 }
 
 void DomainTable::drop(ibv_context* context) {
-  Locked hold(&mutex_);
+  PosixLock hold(&mutex_);
   close_those(
       [context](const ibv_pd*, const DomainEntry& entry) { return entry.context == context; });
 }

@@ -19,6 +19,7 @@ constexpr uint64_t kReceiveEvery = 8;
 
 probe::Verdict verdict;
 std::atomic<uint64_t> reused{0};
+std::atomic<uint64_t> freed{0};  // times that the peer got the freed buffer's bytes
 
 // Nine in ten are small.
 size_t any_size(probe::Random& random) {
@@ -27,8 +28,10 @@ size_t any_size(probe::Random& random) {
   return size - random.below(8);
 }
 
-void send(probe::KeyedDevice& keyed, void* buffer, size_t size, uint64_t seed, const char* which) {
-  const probe::Pattern pattern(seed);
+// `before`: what the freed buffer held that was at this address, if there was one.
+void send(probe::KeyedDevice& keyed, void* buffer, size_t size, const probe::Pattern& pattern,
+          const probe::Pattern* before) {
+  const char* which = before == nullptr ? "the first buffer" : "the second buffer";
   pattern.fill(buffer, size);
   const int key = keyed.key_of(buffer, size);
   if (key < 0) return verdict.broken("%s has no key", which);
@@ -36,8 +39,10 @@ void send(probe::KeyedDevice& keyed, void* buffer, size_t size, uint64_t seed, c
   if (error != 0) return verdict.broken("%s was not sent: %s", which, strerror(error));
   const size_t wrong = pattern.mismatch(keyed.device().peer(), size);
   if (wrong == size) return;
-  verdict.broken("%s of %zu bytes at %p: the peer got other bytes, from byte %zu", which, size,
-                 buffer, wrong);
+  const bool old = before != nullptr && before->is_at(keyed.device().peer(), wrong);
+  if (old) ++freed;
+  verdict.broken("%s of %zu bytes at %p: the peer got %s, from byte %zu", which, size, buffer,
+                 old ? "the freed buffer's bytes" : "other bytes", wrong);
 }
 
 void receive(probe::KeyedDevice& keyed, void* buffer, size_t size, uint64_t seed) {
@@ -61,12 +66,14 @@ void work(uint64_t rounds, uint64_t seed) {
   for (uint64_t i = 0; i < rounds; ++i) {
     const size_t size = any_size(random);
     void* first = malloc(size);
-    send(keyed, first, size, random.next(), "the first buffer");
+    const probe::Pattern before(random.next());
+    send(keyed, first, size, before, nullptr);
     const auto address = reinterpret_cast<uintptr_t>(first);
     free(first);
     void* second = malloc(size);
-    if (reinterpret_cast<uintptr_t>(second) == address) ++reused;
-    send(keyed, second, size, random.next(), "the second buffer");
+    const bool again = reinterpret_cast<uintptr_t>(second) == address;
+    if (again) ++reused;
+    send(keyed, second, size, probe::Pattern(random.next()), again ? &before : nullptr);
     if (i % kReceiveEvery == 0) receive(keyed, second, size, random.next());
     // What stays for a while keeps the heap from being empty after each round.
     void*& bystander = bystanders[random.below(16)];
@@ -87,8 +94,10 @@ int main(int argc, char** argv) {
   }
   work(rounds / threads, 1);
   for (std::thread& worker : workers) worker.join();
-  printf("%lu rounds, %lu at the same address, %lu broken, %lu registrations\n", rounds,
-         reused.load(), verdict.count(), probe::stats().registrations);
+  printf(
+      "%lu rounds, %lu at the same address, %lu broken, %lu with the freed buffer's bytes, %lu "
+      "registrations\n",
+      rounds, reused.load(), verdict.count(), freed.load(), probe::stats().registrations);
   if (reused < rounds / 4) verdict.broken("addresses were seldom used again: nothing was tried");
   return verdict.status();
 }

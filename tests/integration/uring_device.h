@@ -218,6 +218,11 @@ class Pattern {
     }
     return length;
   }
+  // The eight bytes at that place, a multiple of eight, are the pattern's.
+  bool is_at(const void* in, size_t i) const {
+    const uint64_t word = word_at(i);
+    return memcmp(static_cast<const unsigned char*>(in) + i, &word, sizeof word) == 0;
+  }
 
  private:
   uint64_t word_at(size_t i) const { return seed_ * (i + 0x632BE59BD9B4E019U); }

@@ -317,6 +317,8 @@ TEST_CASE("failures of io_uring are told apart by cause") {
   CHECK(status == RDM_SYSTEM);
   CHECK(explain(IoUringStep::kBuffer, EEXIST, &status).empty());
   CHECK(status == RDM_BACKEND_LATER);
+  CHECK(explain(IoUringStep::kSetup, EAGAIN, &status).find("ulimit -u") != std::string::npos);
+  CHECK(explain(IoUringStep::kSetup, EMFILE, &status).find("ulimit -n") != std::string::npos);
   CHECK(explain(IoUringStep::kTable, EACCES, &status).find("restrictions") != std::string::npos);
   CHECK(status == RDM_INVALID);
   const std::string memory = explain(IoUringStep::kBuffer, ENOMEM, &status);

@@ -10,38 +10,38 @@ enum { BLOCK = 256 << 10, BLOCKS = 160 };
 
 static int broken;
 
-#define EXPECT(condition)                                                   \
-  do {                                                                      \
-    if (!(condition)) {                                                     \
-      printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);        \
-      broken = 1;                                                           \
-    }                                                                       \
+#define EXPECT(condition)                                            \
+  do {                                                               \
+    if (!(condition)) {                                              \
+      printf("%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+      broken = 1;                                                    \
+    }                                                                \
   } while (0)
 
-static rdm_domain *open_on(toy_device *device, char *why, size_t why_size) {
+static rdm_domain* open_on(toy_device* device, char* why, size_t why_size) {
   rdm_domain_options options = {.size = sizeof options, .error = why, .error_size = why_size};
-  rdm_domain *domain = NULL;
+  rdm_domain* domain = NULL;
   int status = rdm_domain_open(&toy_backend, device, &options, &domain);
   EXPECT((status == RDM_OK) == (domain != NULL));
   return domain;
 }
 
 /* The bytes have a key exactly when the device has them; counts those that have. */
-static int check_lookup(rdm_domain *domain, toy_device *device, char *bytes, size_t length) {
+static int check_lookup(rdm_domain* domain, toy_device* device, char* bytes, size_t length) {
   rdm_mr found;
   int status = rdm_lookup(domain, bytes, length, &found);
   EXPECT(status == RDM_OK || status == RDM_NOT_REGISTERED);
   if (status != RDM_OK) return 0;
   EXPECT(found.lkey < TOY_ENTRIES);
-  const toy_entry *entry = &device->entries[found.lkey];
+  const toy_entry* entry = &device->entries[found.lkey];
   EXPECT(found.handle == entry && atomic_load(&device->entries[found.lkey].used) == 1);
   EXPECT(found.length <= TOY_LONGEST && found.base == entry->base);
-  EXPECT(bytes >= (char *)entry->base);
-  EXPECT(bytes + length <= (char *)entry->base + entry->length);
+  EXPECT(bytes >= (char*)entry->base);
+  EXPECT(bytes + length <= (char*)entry->base + entry->length);
   return 1;
 }
 
-static int check_blocks(rdm_domain *domain, toy_device *device, char **blocks) {
+static int check_blocks(rdm_domain* domain, toy_device* device, char** blocks) {
   int registered = 0;
   for (int i = 0; i < BLOCKS; ++i) {
     if (blocks[i] == NULL) {
@@ -55,14 +55,14 @@ static int check_blocks(rdm_domain *domain, toy_device *device, char **blocks) {
   return registered;
 }
 
-static void free_blocks(char **blocks) {
+static void free_blocks(char** blocks) {
   for (int i = 0; i < BLOCKS; ++i) {
     free(blocks[i]);
     blocks[i] = NULL;
   }
 }
 
-static void check_close(rdm_domain *domain, toy_device *device) {
+static void check_close(rdm_domain* domain, toy_device* device) {
   EXPECT(rdm_domain_close(domain) == RDM_OK);
   EXPECT(toy_entries_used(device) == 0);
   EXPECT(atomic_load(&device->closed) == 1);
@@ -70,10 +70,10 @@ static void check_close(rdm_domain *domain, toy_device *device) {
 
 /* The heap outgrows the device: what it has no entry for is not registered, and that is said. */
 static void outgrow(unsigned abilities) {
-  static char *blocks[BLOCKS];
+  static char* blocks[BLOCKS];
   toy_device device = {.abilities = abilities};
   char why[256] = "";
-  rdm_domain *domain = open_on(&device, why, sizeof why);
+  rdm_domain* domain = open_on(&device, why, sizeof why);
   if (domain == NULL) {
     printf("opening failed: %s\n", why);
     broken = 1;
@@ -91,16 +91,16 @@ static void outgrow(unsigned abilities) {
 /* The k-th call fails, for every k: while the domain is opened all is undone and the reason told;
  * later a lookup tells. Returns 0 when k is beyond what opening and the lookups ask for. */
 static int fail_at(int k, unsigned abilities) {
-  static char *blocks[BLOCKS];
+  static char* blocks[BLOCKS];
   toy_device device = {.abilities = abilities, .fail_at = k};
   char why[256] = "";
-  rdm_domain *domain = open_on(&device, why, sizeof why);
+  rdm_domain* domain = open_on(&device, why, sizeof why);
   if (domain == NULL) {
     EXPECT(strcmp(why, "the toy device was told to fail") == 0);
     EXPECT(toy_entries_used(&device) == 0);
     EXPECT(atomic_load(&device.closed) == 0);
   }
-  char *later = malloc(BLOCK);
+  char* later = malloc(BLOCK);
   EXPECT(later != NULL);
   memset(later, 1, BLOCK);
   if (domain != NULL) {
@@ -114,7 +114,7 @@ static int fail_at(int k, unsigned abilities) {
 }
 
 int main(void) {
-  rdm_domain *domain = NULL;
+  rdm_domain* domain = NULL;
   rdm_backend incomplete = {.size = sizeof incomplete, .name = "incomplete"};
   EXPECT(rdm_domain_open(NULL, NULL, NULL, &domain) == RDM_INVALID);
   EXPECT(rdm_domain_open(&incomplete, NULL, NULL, &domain) == RDM_INVALID);

@@ -11,7 +11,7 @@ enum { TOY_ENTRIES = 8, TOY_LONGEST = 2 << 20 };
 
 typedef struct {
   atomic_int used;
-  void *base;
+  void* base;
   size_t length;
 } toy_entry;
 
@@ -26,6 +26,6 @@ typedef struct {
 /* The operations; their context is a toy_device. */
 extern const rdm_backend toy_backend;
 
-int toy_entries_used(toy_device *device);
+int toy_entries_used(toy_device* device);
 
 #endif
