@@ -117,7 +117,9 @@ class Storm {
         probe::engine().dallocx(object.bytes, 0);
         break;
       case 2:
-        // Takes the size's word for it: a thread cache would get the page.
+        // Takes the size's word for it: a thread cache would get the page. Of aligned memory that
+        // is not exposed it would be the wrong word.
+        if (object.exposed && flags_ == 0) return free(std::exchange(object, {}).bytes);
         probe::engine().sdallocx(object.bytes, object.size, 0);
         break;
       default:
