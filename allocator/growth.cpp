@@ -41,11 +41,14 @@ Grant Heap::ask(const Request& request) {
   const size_t size = request.size;
   const size_t step = next_step(request.exposed ? exposed_held_ : budget_.held());
   const bool hugetlb = options_.choice(OptionId::huge) == kHugeHugetlb;
+  const bool huge = options_.choice(OptionId::huge) != kHugeOff;
   // With a step to spare: a region of exactly what is needed leaves no room for what is needed
   // next, and an object that grows by realloc would leave one behind at every size.
   size_t want = size < kFirstStep ? step : size + step;
   if (want > kLargestStep) want = size > kLargestStep ? size : kLargestStep;
-  if (hugetlb && want >= os::kHugePageSize) want = os::align_up(want, os::kHugePageSize);
+  // Whole huge pages, of either kind: with a tail of base pages the kernel registers the whole
+  // region page by page, in ten times the time.
+  if (huge && want >= os::kHugePageSize) want = os::align_up(want, os::kHugePageSize);
   Grant grant = request.exposed ? budget_.ask_pinned(size, want) : budget_.ask(size, want);
   if (hugetlb && huge_floor(grant.bytes) >= size) grant.bytes = huge_floor(grant.bytes);
   return grant;

@@ -3,13 +3,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <fstream>
-
+#include "bench/support/can_lock.h"
 #include "bench/support/comparison.h"
+#include "bench/support/page_kind.h"
 
 using namespace rdmalloc::bench;
 
 namespace {
+
+constexpr size_t kLocked = size_t{2} << 30;
 
 // Ours may not fall below 0.9 of their bytes per second.
 constexpr double kLargestRatio = 1 / 0.9;
@@ -17,8 +19,7 @@ constexpr double kLargestRatio = 1 / 0.9;
 // Fails when the heap did not do all of the work: then there is nothing to compare.
 Measure ours_cost(const std::string& bytes, const std::string& kind) {
   return [=]() -> Cost {
-    const Outcome outcome = run(workload({"acquire", bytes, kind}), ours(),
-                                {"RDMALLOC_HUGE=" + (kind == "4K" ? "off" : kind)});
+    const Outcome outcome = run(workload({"acquire", bytes, kind}), ours(), {huge_option(kind)});
     const double size = strtod(bytes.c_str(), nullptr);
     const bool huge = outcome.number("huge") >= size;
     if (!outcome.started || outcome.number("pinned") < size || huge != (kind != "4K")) return {};
@@ -26,19 +27,9 @@ Measure ours_cost(const std::string& bytes, const std::string& kind) {
   };
 }
 
-bool has_hugetlb_pages(size_t bytes) {
-  std::ifstream file("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
-  size_t pages = 0;
-  return (file >> pages) && pages >= (bytes >> 21) + 1;
-}
-
 void compare(size_t mebibytes, const std::string& kind) {
   const std::string bytes = std::to_string(mebibytes << 20);
-  if (kind == "hugetlb" && !has_hugetlb_pages(mebibytes << 20)) {
-    fprintf(stderr, "skipped: %zuM/hugetlb: the pool has no %zu free pages of 2 MiB\n", mebibytes,
-            mebibytes / 2 + 1);
-    return;
-  }
+  if (!has_pages(kind, mebibytes << 20)) return;
   add({.name = "acquire/" + std::to_string(mebibytes) + "M/" + kind,
        .peer = "bare calls",
        .ours = ours_cost(bytes, kind),
@@ -50,7 +41,7 @@ void compare(size_t mebibytes, const std::string& kind) {
 // For the reader: the same as bytes per second of wall time, and the heap's own count of it.
 void print_speed(size_t mebibytes, const std::string& kind) {
   const Outcome outcome = run(workload({"acquire", std::to_string(mebibytes << 20), kind}), ours(),
-                              {"RDMALLOC_HUGE=" + (kind == "4K" ? "off" : kind)});
+                              {huge_option(kind)});
   const double bytes = static_cast<double>(mebibytes << 20);
   printf("%zuM/%s: %.2f GB/s by wall time around malloc, %.2f GB/s by acquire_ns\n", mebibytes,
          kind.c_str(), bytes / outcome.number("wall_ns"), bytes / outcome.number("acquire_ns"));
@@ -60,6 +51,7 @@ void print_speed(size_t mebibytes, const std::string& kind) {
 
 int main(int argc, char** argv) {
   if (!is_usable(ours())) return EXIT_FAILURE;
+  if (!can_lock(kLocked)) return kSkipped;
   const std::vector<size_t> sizes =
       is_short_form() ? std::vector<size_t>{64} : std::vector<size_t>{64, 256, 1024};
   for (const char* kind : {"4K", "thp", "hugetlb"}) {

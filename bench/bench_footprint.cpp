@@ -36,10 +36,9 @@ double ratio_of(const Outcome& outcome) {
 }
 
 void measure(benchmark::State& state, Measured& measured, char pattern) {
-  std::string command = workload({})[0];
-  command.replace(command.rfind("bench_workload"), std::string::npos, "bench_footprint_workload");
+  const auto command = sibling("bench_footprint_workload", {std::string(1, pattern)});
   for (auto _ : state) {
-    const Outcome outcome = run({command, std::string(1, pattern)}, measured.allocator);
+    const Outcome outcome = run(command, measured.allocator);
     if (!outcome.started) state.SkipWithError("the workload failed");
     measured.row[pattern] = ratio_of(outcome);
     state.SetIterationTime(outcome.cpu_s);

@@ -14,12 +14,16 @@ END
 
 # The build: compilers, the engine, topology, the command, the benchmarks, the backends' interfaces.
 build_packages="cmake ninja-build g++ pkg-config libjemalloc-dev libhwloc-dev libcli11-dev
-  nlohmann-json3-dev catch2 libbenchmark-dev liburing-dev libibverbs-dev"
+  nlohmann-json3-dev catch2 libbenchmark-dev libucx-dev liburing-dev libibverbs-dev"
 # The tests: what looks at the sources and at processes, ...
 test_packages="clang-format strace libcap2-bin util-linux binutils procps man-db python3 bash"
 # ... unmodified programs to run (redis-tools has the server's binary, without its service), ...
 test_packages="$test_packages python3.11 libpython3.11-testsuite redis-tools sqlite3 git perl gzip
   diffutils"
+# ... an emulated machine with a soft-RoCE device, and what runs there (libopenmpi-dev builds a
+# program; apt-get downloads the machine's kernel, and installs none), ...
+test_packages="$test_packages qemu-system-x86 cpio kmod iproute2 rdma-core ibverbs-providers
+  ibverbs-utils perftest openmpi-bin libopenmpi-dev libucx0"
 # ... and the allocators that the benchmarks compare with.
 test_packages="$test_packages libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4"
 

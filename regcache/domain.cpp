@@ -1,13 +1,39 @@
 #include "regcache/domain.h"
 
+#include <stddef.h>
 #include <string.h>
+
+#include <type_traits>
 
 #include "allocator/message.h"
 #include "allocator/os/clock.h"
 #include "allocator/os/futex.h"
 #include "allocator/os/memory.h"
+#include "allocator/os/thread.h"
+#include "include/rdmalloc/inline.h"
+
+extern "C" const char rdm_lookup_layout_1 = 1;
 
 namespace rdmalloc {
+
+// What include/rdmalloc/inline.h compiles into programs. When one of these fails, give the layout
+// another number.
+struct InlineLayout {
+  using Head = rdm_lookup_head_;
+  static_assert(std::is_standard_layout_v<Domain>);
+  static_assert(offsetof(Domain, window_base_) == offsetof(Head, window));
+  static_assert(offsetof(Domain, window_size_) == offsetof(Head, window_size));
+  static_assert(offsetof(Domain, by_granule_) == offsetof(Head, entry_by_granule));
+  static_assert(offsetof(Domain, entries_) == offsetof(Head, entries));
+  using Entry = rdm_lookup_entry_;
+  static_assert(sizeof(KeyEntry) == sizeof(Entry));
+  static_assert(offsetof(KeyEntry, length) == offsetof(Entry, length));
+  static_assert(offsetof(KeyEntry, base) == offsetof(Entry, base));
+  static_assert(offsetof(KeyEntry, keys) == offsetof(Entry, lkey));
+  static_assert(offsetof(KeyEntry, handle) == offsetof(Entry, handle));
+  static_assert(Window::kGranuleShift == 21);
+};
+
 namespace {
 
 constexpr unsigned kRemote = RDM_REMOTE_WRITE | RDM_REMOTE_READ | RDM_REMOTE_ATOMIC;
@@ -15,6 +41,10 @@ constexpr unsigned kRemote = RDM_REMOTE_WRITE | RDM_REMOTE_READ | RDM_REMOTE_ATO
 // A region that was refused is tried again by a lookup, but not by every one: the refusal of a
 // limit lasts, and costs a system call each time.
 constexpr uint64_t kRetryNs = 100'000'000;
+
+// While a backend asks to come later: a fork of a large heap takes that long.
+constexpr uint64_t kLongestWaitNs = 5'000'000'000;
+constexpr uint64_t kWaitStepNs = 200'000;
 
 }  // namespace
 
@@ -63,6 +93,8 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
 // A thread that enters is seen by close(), or sees that the domain is closed: both sides write
 // first and then read, in one order for all.
 bool Domain::enter() {
+  // First without a write: threads that go on looking up while it is closed must not hold it up.
+  if (!is_open()) return false;
   registering_.fetch_add(1, std::memory_order_seq_cst);
   if (phase_.load(std::memory_order_seq_cst) == Phase::kOpen) return true;
   leave();
@@ -70,7 +102,8 @@ bool Domain::enter() {
 }
 
 void Domain::leave() {
-  if (registering_.fetch_sub(1, std::memory_order_seq_cst) == 1 && !is_open()) {
+  if (registering_.fetch_sub(1, std::memory_order_seq_cst) == 1 &&
+      phase_.load(std::memory_order_seq_cst) == Phase::kClosing) {
     os::wake_all(registering_);
   }
 }
@@ -99,6 +132,7 @@ int Domain::register_entered(const Region& region, Caller caller) {
   if (!takes(region)) return RDM_OK;
   if (caller == Caller::kMalloc && !may_run_in_malloc()) return RDM_BACKEND_LATER;
   KeyEntry& entry = entry_of(region);
+  uint64_t waited_ns = 0;
   for (;;) {
     uint32_t state = entry.state.load(std::memory_order_acquire);
     if (state == kRegistered) return RDM_OK;
@@ -106,16 +140,41 @@ int Domain::register_entered(const Region& region, Caller caller) {
     if (state == kBusy) {
       if (caller != Caller::kLookup) return RDM_NOT_REGISTERED;
       os::wait_while(entry.state, kBusy);
+    } else if (is_put_off()) {
+      return RDM_BACKEND_LATER;
     } else if (entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel)) {
       const int status = register_claimed(region, entry);
       os::wake_all(entry.state);
-      return status;
+      if (status != RDM_BACKEND_LATER) return status;
+      if (!waits_for_backend(caller, &waited_ns)) return status;
     }
   }
 }
 
+// A backend that runs in malloc puts a thread off for good, such as one that does not issue to a
+// single-issuer ring: asking it again at each lookup would cost a system call. One that does not
+// is at work again soon, after a fork.
+bool Domain::is_put_off() const {
+  return may_run_in_malloc() && put_off_thread_ == static_cast<uintptr_t>(pthread_self()) &&
+         os::now_ns() - put_off_at_ < kRetryNs;
+}
+
+bool Domain::waits_for_backend(Caller caller, uint64_t* waited_ns) {
+  if (may_run_in_malloc()) {
+    put_off_thread_ = static_cast<uintptr_t>(pthread_self());
+    put_off_at_ = os::now_ns();
+    return false;
+  }
+  if (caller != Caller::kLookup || *waited_ns >= kLongestWaitNs) return false;
+  const std::atomic<uint32_t> nothing{0};
+  os::wait_while_for(nothing, 0, kWaitStepNs);
+  *waited_ns += kWaitStepNs;
+  return true;
+}
+
 // The entry's state is kBusy, by this thread.
 int Domain::register_claimed(const Region& region, KeyEntry& entry) {
+  os::NoCancel no_cancel;
   const uint64_t started = os::now_ns();
   const size_t length = region.length & ~(limits_.alignment - 1);
   const int status = length <= limits_.max_length ? register_whole(region, entry, length)
@@ -285,7 +344,12 @@ int Domain::miss(int status) {
   return status;
 }
 
-int Domain::lookup_slowly(const void* address, size_t length, rdm_mr* out) {
+int Domain::lookup_slowly(Domain* domain, const void* address, size_t length, rdm_mr* out) {
+  if (domain == nullptr || out == nullptr) return RDM_INVALID;
+  return domain->find_or_register(address, length, out);
+}
+
+int Domain::find_or_register(const void* address, size_t length, rdm_mr* out) {
   if (!enter()) return is_in_use() ? miss(RDM_NOT_REGISTERED) : RDM_INVALID;
   const int status = lookup_entered(address, length, out);
   leave();

@@ -61,7 +61,11 @@ class Domain {
   enum class Caller : uint8_t { kMalloc, kRegistrar, kLookup };
   int register_region(const Region& region, Caller caller);
 
-  int lookup(const void* address, size_t length, rdm_mr* out);
+  // Null pointers are RDM_INVALID.
+  static int lookup(Domain* domain, const void* address, size_t length, rdm_mr* out);
+  int lookup(const void* address, size_t length, rdm_mr* out) {
+    return lookup(this, address, length, out);
+  }
 
   // Why the last registration failed: a sentence, or empty.
   const char* why() const { return why_; }
@@ -71,6 +75,7 @@ class Domain {
   bool validate(const RegionTable& regions) const;
 
  private:
+  friend struct InlineLayout;  // domain.cpp
   enum class Phase : uint8_t { kFree, kOpen, kClosing, kForked };
   static constexpr size_t kLongestWhy = 320;
 
@@ -81,6 +86,8 @@ class Domain {
   bool enter();
   void leave();
 
+  bool is_put_off() const;
+  bool waits_for_backend(Caller caller, uint64_t* waited_ns);
   int register_entered(const Region& region, Caller caller);
   int register_claimed(const Region& region, KeyEntry& entry);
   int register_whole(const Region& region, KeyEntry& entry, size_t length);
@@ -90,7 +97,8 @@ class Domain {
   int deregister(const Region& region);
   bool make_room_for_pieces(KeyEntry& entry, size_t count);
   int refuse(KeyEntry& entry, int status);
-  int lookup_slowly(const void* address, size_t length, rdm_mr* out);
+  static int lookup_slowly(Domain* domain, const void* address, size_t length, rdm_mr* out);
+  int find_or_register(const void* address, size_t length, rdm_mr* out);
   int lookup_entered(const void* address, size_t length, rdm_mr* out);
   int lookup_piece(const Region& region, const void* address, size_t length, rdm_mr* out);
   static void fill(void* base, size_t length, const rdm_backend_key& key, rdm_mr* out) {
@@ -103,7 +111,7 @@ class Domain {
     if (!may_run_in_malloc()) assert_no_rank();
   }
 
-  // What a hit reads, together.
+  // What a hit reads, together, and first of all: include/rdmalloc/inline.h reads it, too.
   uintptr_t window_base_ = 0;
   size_t window_size_ = 0;
   const std::atomic<uint16_t>* by_granule_ = nullptr;
@@ -120,31 +128,42 @@ class Domain {
   bool share_heap_ = false;
   const RegionSource* source_ = nullptr;
   PinAccount* account_ = nullptr;
+  std::atomic<uintptr_t> put_off_thread_{0};  // whom the backend told to come later, ...
+  std::atomic<uint64_t> put_off_at_{0};       // ... and when: os::now_ns()
   std::atomic<bool> opening_{false};
   std::atomic<bool> warned_{false};
   std::atomic<bool> saying_{false};
   char why_[kLongestWhy] = {};
 };
 
-// A hit. Everything else is the slow path's to find out.
-inline int Domain::lookup(const void* address, size_t length, rdm_mr* out) {
+// A hit. Everything else is the slow path's to find out. A call costs the processor a cycle for
+// each cache line of code it runs through, more than the work: this fits into two, where rdm_lookup
+// is aligned to one (bench_lookup).
+inline int Domain::lookup(Domain* domain, const void* address, size_t length, rdm_mr* out) {
+  if (domain == nullptr || out == nullptr) [[unlikely]]
+    return lookup_slowly(domain, address, length, out);
   const uintptr_t at = reinterpret_cast<uintptr_t>(address);
-  const uintptr_t offset = at - window_base_;
-  if (offset < window_size_) [[likely]] {
+  const uintptr_t offset = at - domain->window_base_;
+  if (offset < domain->window_size_) [[likely]] {
     const uint16_t slot =
-        by_granule_[offset >> Window::kGranuleShift].load(std::memory_order_acquire);
-    const KeyEntry& entry = entries_[slot];
+        domain->by_granule_[offset >> Window::kGranuleShift].load(std::memory_order_acquire);
+    const KeyEntry& entry = domain->entries_[slot];
     const size_t registered = entry.length.load(std::memory_order_acquire);
     const uintptr_t base = entry.base.load(std::memory_order_relaxed);
     const size_t into = at - base;
+    LookupCounter::Place* const place = LookupCounter::place();
     // A length of zero wraps around, and fails the second test.
-    if (into < registered && length - 1 < registered - into) [[likely]] {
-      fill(reinterpret_cast<void*>(base), registered, entry.key(), out);
-      counters_->lookups.count();
+    if (into < registered && length - 1 < registered - into && place != nullptr) [[likely]] {
+      out->base = reinterpret_cast<void*>(base);
+      out->length = registered;
+      const uint64_t keys = entry.keys.load(std::memory_order_relaxed);
+      __builtin_memcpy(&out->lkey, &keys, sizeof keys);
+      out->handle = entry.handle.load(std::memory_order_relaxed);
+      LookupCounter::add_one(place);
       return RDM_OK;
     }
   }
-  return lookup_slowly(address, length, out);
+  return lookup_slowly(domain, address, length, out);
 }
 
 }  // namespace rdmalloc

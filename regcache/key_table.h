@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -28,11 +29,14 @@ struct Piece {
   rdm_backend_key key;
 };
 
+struct Keys {
+  uint32_t lkey, rkey;
+};
+
 struct alignas(64) KeyEntry {
   std::atomic<size_t> length{0};  // of the one MR; 0: none, or pieces
   std::atomic<uintptr_t> base{0};
-  std::atomic<uint32_t> lkey{0};
-  std::atomic<uint32_t> rkey{0};
+  std::atomic<uint64_t> keys{0};  // lkey and rkey, as they lie in an rdm_mr
   std::atomic<void*> handle{nullptr};
 
   std::atomic<uint32_t> state{kUnregistered};
@@ -44,16 +48,15 @@ struct alignas(64) KeyEntry {
 
   void publish(uintptr_t at, size_t bytes, const rdm_backend_key& key) {
     base.store(at, std::memory_order_relaxed);
-    lkey.store(key.lkey, std::memory_order_relaxed);
-    rkey.store(key.rkey, std::memory_order_relaxed);
+    keys.store(std::bit_cast<uint64_t>(Keys{key.lkey, key.rkey}), std::memory_order_relaxed);
     handle.store(key.handle, std::memory_order_relaxed);
     length.store(bytes, std::memory_order_release);
   }
 
   // After length was read with acquire order, and was not zero.
   rdm_backend_key key() const {
-    return {lkey.load(std::memory_order_relaxed), rkey.load(std::memory_order_relaxed),
-            handle.load(std::memory_order_relaxed)};
+    const auto both = std::bit_cast<Keys>(keys.load(std::memory_order_relaxed));
+    return {both.lkey, both.rkey, handle.load(std::memory_order_relaxed)};
   }
 };
 

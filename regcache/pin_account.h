@@ -20,13 +20,14 @@ class PinAccount {
   void set_limit(uint64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
   uint64_t limit() const { return limit_.load(std::memory_order_relaxed); }
 
-  // False, and nothing is charged: beyond the limit. The kernel compares what a process and what a
-  // user pinned separately; so do we.
+  // False, and nothing is charged: beyond the limit. The kernel compares a process's registration
+  // with all that the process has pinned, and a user's with what the user has.
   bool charge(int charges, size_t bytes) {
     if (charges == RDM_CHARGES_NOTHING) return true;
     std::atomic<uint64_t>& pinned = pinned_[charges == RDM_CHARGES_USER];
     const uint64_t before = pinned.fetch_add(bytes, std::memory_order_relaxed);
-    if (before + bytes <= limit()) return true;
+    const uint64_t others = charges == RDM_CHARGES_PROCESS ? pinned_[1].load() : 0;
+    if (before + others + bytes <= limit()) return true;
     pinned.fetch_sub(bytes, std::memory_order_relaxed);
     return false;
   }

@@ -1,5 +1,7 @@
 #include "regcache/registrar.h"
 
+#include <stdlib.h>
+
 #include "allocator/os/futex.h"
 #include "allocator/os/thread.h"
 
@@ -19,11 +21,15 @@ bool Registrar::start(Work work, void* context) {
 }
 
 void Registrar::loop() {
+  constexpr uint64_t kSoonNs = 2'000'000;
+  constexpr uint64_t kWatchNs = 1'000'000'000;
   while (!stopping_) {
     const uint32_t seen = pokes_.load(std::memory_order_acquire);
-    work_(context_);
+    const bool done = work_(context_);
+    if (stopping_) break;
     // A poke during the work changed the word: no sleep then.
-    if (!stopping_) os::wait_while(pokes_, seen);
+    os::wait_while_for(pokes_, seen, done ? kWatchNs : kSoonNs);
+    if (pokes_.load(std::memory_order_acquire) == seen && os::is_only_ours_left()) exit(0);
   }
 }
 

@@ -1,5 +1,8 @@
 // The thread that registers new regions with backends that may not run inside malloc. It sleeps
 // until poked, then does all the work there is; what it has not done yet, a lookup does.
+//
+// libc ends a process when the last thread that it started ends, and this is one of them: so once a
+// second it looks whether it is alone, and then ends the process as libc would have.
 #pragma once
 
 #include <pthread.h>
@@ -11,7 +14,8 @@ namespace rdmalloc {
 
 class Registrar {
  public:
-  using Work = void (*)(void* context);
+  // False: something was put off, to be tried again soon.
+  using Work = bool (*)(void* context);
 
   constexpr Registrar() = default;
   Registrar(const Registrar&) = delete;
@@ -24,7 +28,7 @@ class Registrar {
   // There is work. One atomic step and one system call: may be called inside malloc.
   void poke();
 
-  // Waits for the thread to end. For tests; the process's own registrar ends with the process.
+  // Waits for the thread to end. By the thread that starts it, or under the same lock.
   void stop();
 
   // In the child of a fork there is no such thread.

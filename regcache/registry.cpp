@@ -3,6 +3,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "allocator/os/keep_errno.h"
+#include "allocator/os/thread.h"
 #include "regcache/domain_options.h"
 #include "regcache/posix_lock.h"
 
@@ -61,6 +63,7 @@ int Registry::open(const rdm_backend* given_backend, void* context,
     return fail(options, "the heap has no room for an observer", RDM_SYSTEM);
   }
   PosixLock hold(&mutex_);
+  os::NoCancel no_cancel;
   Domain* domain = find_free();
   if (domain == nullptr) {
     return fail(options, "too many domains are open: close one", RDM_UNSUPPORTED);
@@ -70,12 +73,13 @@ int Registry::open(const rdm_backend* given_backend, void* context,
                             &counters_);
   if (status != RDM_OK) return fail(options, domain->why(), status);
   if (!domain->may_run_in_malloc()) {
-    (void)registrar_.start([](void* self) { static_cast<Registry*>(self)->register_missing(); },
-                           this);
+    (void)registrar_.start(
+        [](void* self) { return static_cast<Registry*>(self)->register_missing(); }, this);
   }
   status = replay(domain, (options.flags & RDM_DOMAIN_PARTIAL) != 0);
   if (status != RDM_OK) {
     (void)domain->close(false);
+    if (!needs_registrar()) registrar_.stop();
     return fail(options, domain->why(), status);
   }
   domain->end_opening();
@@ -89,8 +93,13 @@ int Registry::open(const rdm_backend* given_backend, void* context,
 int Registry::replay(Domain* domain, bool partial) {
   meeting_.fetch_add(1, std::memory_order_acq_rel);
   for (size_t i = 0; i < source_->regions().size(); ++i) {
-    const int status = domain->register_region(source_->regions()[i], Domain::Caller::kLookup);
-    if (status != RDM_OK && status != RDM_BACKEND_LATER && !partial) return status;
+    // Opened in part, what would have to be waited for is left to the registrar.
+    const auto caller = partial ? Domain::Caller::kRegistrar : Domain::Caller::kLookup;
+    const int status = domain->register_region(source_->regions()[i], caller);
+    if (status == RDM_OK || partial) continue;
+    // Of a backend that runs in malloc: not this thread's to register, ever.
+    if (status == RDM_BACKEND_LATER && domain->may_run_in_malloc()) continue;
+    return status == RDM_BACKEND_LATER ? int{RDM_SYSTEM} : status;
   }
   return RDM_OK;
 }
@@ -102,12 +111,24 @@ bool Registry::is_domain(const Domain* domain) const {
   return false;
 }
 
+bool Registry::needs_registrar() const {
+  for (const Domain& domain : domains_) {
+    if (domain.is_open() && !domain.may_run_in_malloc()) return true;
+  }
+  return false;
+}
+
 int Registry::close(Domain* domain) {
+  os::NoCancel no_cancel;
   PosixLock hold(&mutex_);
-  return is_domain(domain) ? domain->close(true) : RDM_INVALID;
+  if (!is_domain(domain)) return RDM_INVALID;
+  const int status = domain->close(true);
+  if (!needs_registrar()) registrar_.stop();
+  return status;
 }
 
 void Registry::on_acquire(const Region& region) noexcept {
+  os::KeepErrno keep_errno;
   meeting_.fetch_add(1, std::memory_order_acq_rel);
   bool is_for_registrar = false;
   for (Domain& domain : domains_) {
@@ -119,13 +140,16 @@ void Registry::on_acquire(const Region& region) noexcept {
 }
 
 // On the registrar's thread.
-void Registry::register_missing() {
+bool Registry::register_missing() {
+  bool done = true;
   for (Domain& domain : domains_) {
     if (!domain.is_open()) continue;
     for (size_t i = 0; i < source_->regions().size(); ++i) {
-      (void)domain.register_region(source_->regions()[i], Domain::Caller::kRegistrar);
+      const int status = domain.register_region(source_->regions()[i], Domain::Caller::kRegistrar);
+      done = done && (status != RDM_BACKEND_LATER || domain.may_run_in_malloc());
     }
   }
+  return done;
 }
 
 // Another thread may have held the lock when this process was forked.

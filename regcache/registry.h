@@ -44,7 +44,8 @@ class Registry final : public RegionObserver {
   Domain* find_free();
   bool is_domain(const Domain* domain) const;
   int replay(Domain* domain, bool partial);
-  void register_missing();
+  bool register_missing();
+  bool needs_registrar() const;
 
   RegionSource* const source_;
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;

@@ -2,6 +2,7 @@
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <climits>
@@ -15,6 +16,13 @@ static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
 void wait_while(const std::atomic<uint32_t>& word, uint32_t expected) {
   KeepErrno keep;
   syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr, 0);
+}
+
+void wait_while_for(const std::atomic<uint32_t>& word, uint32_t expected, uint64_t ns) {
+  KeepErrno keep;
+  constexpr uint64_t kSecond = 1'000'000'000;
+  const timespec limit{static_cast<time_t>(ns / kSecond), static_cast<long>(ns % kSecond)};
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, expected, &limit, nullptr, 0);
 }
 
 void wake_all(const std::atomic<uint32_t>& word) {

@@ -10,6 +10,9 @@ namespace rdmalloc::os {
 // Sleeps while the word is `expected`; may return early. The caller looks again.
 void wait_while(const std::atomic<uint32_t>& word, uint32_t expected);
 
+// The same, at most for so long.
+void wait_while_for(const std::atomic<uint32_t>& word, uint32_t expected, uint64_t ns);
+
 void wake_all(const std::atomic<uint32_t>& word);
 
 }  // namespace rdmalloc::os

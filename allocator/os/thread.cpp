@@ -1,10 +1,39 @@
 #include "allocator/os/thread.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "allocator/os/file.h"
 
 namespace rdmalloc::os {
 namespace {
+
+constexpr const char* kOurNames = "rdmalloc-";
+
+// The main thread has ended: it stays a zombie until the process ends.
+bool is_main_thread_over() {
+  char stat[256];
+  const ssize_t size = read_file("/proc/self/stat", stat, sizeof stat);
+  if (size <= 0) return false;
+  const void* end = memrchr(stat, ')', static_cast<size_t>(size));
+  return end != nullptr && static_cast<const char*>(end) + 2 < stat + size &&
+         static_cast<const char*>(end)[2] == 'Z';
+}
+
+bool is_ours(const char* task) {
+  char path[64] = "/proc/self/task/";
+  char name[16] = {};
+  const size_t start = strlen(path);
+  const size_t length = strlen(task);
+  if (length > 20) return false;
+  memcpy(path + start, task, length);
+  memcpy(path + start + length, "/comm", sizeof "/comm");
+  return read_file(path, name, sizeof name - 1) > 0 && text(name).starts_with(text(kOurNames));
+}
 
 int create(pthread_t* thread, size_t stack, void* (*run)(void*), void* context) {
   if (stack == 0) return pthread_create(thread, nullptr, run, context);
@@ -29,6 +58,29 @@ int start_thread(pthread_t* thread, const char* name, size_t stack, void* (*run)
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (error == 0) (void)pthread_setname_np(*thread, name);
   return error;
+}
+
+bool is_only_ours_left() {
+  if (!is_main_thread_over()) return false;
+  const int folder = open_file("/proc/self/task");
+  if (folder < 0) return false;
+  uint64_t main_task = static_cast<uint64_t>(getpid());
+  bool only_ours = true;
+  alignas(dirent64) char entries[2048];
+  while (only_ours) {
+    const long size = syscall(SYS_getdents64, folder, entries, sizeof entries);
+    if (size <= 0) break;
+    for (long at = 0; at < size && only_ours;) {
+      const auto* entry = reinterpret_cast<const dirent64*>(entries + at);
+      at += entry->d_reclen;
+      uint64_t task = 0;
+      Text rest;
+      if (!parse_decimal(text(entry->d_name), &task, &rest) || task == main_task) continue;
+      only_ours = is_ours(entry->d_name);
+    }
+  }
+  close_file(folder);
+  return only_ours;
 }
 
 }  // namespace rdmalloc::os

@@ -101,9 +101,10 @@ Outcome run(const std::vector<std::string>& command, const Allocator& allocator,
   return outcome;
 }
 
-std::vector<std::string> workload(const std::vector<std::string>& arguments) {
+std::vector<std::string> sibling(const std::string& program,
+                                 const std::vector<std::string>& arguments) {
   const auto self = std::filesystem::read_symlink("/proc/self/exe");
-  std::vector<std::string> command{self.parent_path() / "bench_workload"};
+  std::vector<std::string> command{self.parent_path() / program};
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;
 }

@@ -23,7 +23,12 @@ struct Outcome {
 Outcome run(const std::vector<std::string>& command, const Allocator& allocator,
             const std::vector<std::string>& environment = {});
 
-// The command line of bench_workload, which lies beside this program.
-std::vector<std::string> workload(const std::vector<std::string>& arguments);
+// The command line of a program that lies beside this one.
+std::vector<std::string> sibling(const std::string& program,
+                                 const std::vector<std::string>& arguments);
+
+inline std::vector<std::string> workload(const std::vector<std::string>& arguments) {
+  return sibling("bench_workload", arguments);
+}
 
 }  // namespace rdmalloc::bench

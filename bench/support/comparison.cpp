@@ -4,11 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <algorithm>
 #include <cmath>
 #include <list>
 #include <map>
 #include <vector>
+
+#include "bench/support/median.h"
 
 namespace rdmalloc::bench {
 namespace {
@@ -26,13 +27,6 @@ struct Entry {
 std::list<Entry> entries;
 std::map<std::string, double> mean_bars;
 bool child_failed = false;
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 != 0 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
 
 // The order changes each time: a run may leave the machine warmer or poorer for the next.
 bool measure_both(Entry& entry) {
@@ -79,7 +73,7 @@ void print_row(const std::string& name, const std::string& peer, double ours, do
                double ratio, double wall_ratio, double bar) {
   char bar_text[16] = "";
   if (bar != 0) snprintf(bar_text, sizeof bar_text, "%.4g", bar);
-  printf("%-28s %-10s %12.3f %12.3f %8.4f %8.3f %8s %s\n", name.c_str(), peer.c_str(), ours, theirs,
+  printf("%-28s %-13s %12.4g %12.4g %8.4f %8.3f %8s %s\n", name.c_str(), peer.c_str(), ours, theirs,
          ratio, wall_ratio, bar_text, verdict(ratio, bar));
 }
 
@@ -87,7 +81,7 @@ void print_row(const std::string& name, const std::string& peer, double ours, do
 bool print_table() {
   bool met = true;
   std::map<std::string, std::pair<double, int>> logs;
-  printf("\n%-28s %-10s %12s %12s %8s %8s %8s\n", "case", "peer", "ours cpu ms", "peer cpu ms",
+  printf("\n%-28s %-13s %12s %12s %8s %8s %8s\n", "case", "peer", "ours cpu ms", "peer cpu ms",
          "ratio", "wall r.", "bar");
   for (const Entry& entry : entries) {
     if (entry.ratios.empty()) continue;
@@ -103,7 +97,7 @@ bool print_table() {
   for (const auto& [peer, sum] : logs) {
     const double mean = std::exp(sum.first / sum.second);
     const double bar = mean_bars.contains(peer) ? mean_bars[peer] : 0;
-    printf("geometric mean of %2d ratios against %-10s %.4f", sum.second, peer.c_str(), mean);
+    printf("geometric mean of %2d ratios against %-13s %.4f", sum.second, peer.c_str(), mean);
     if (bar != 0) printf("  bar %.4g %s", bar, verdict(mean, bar));
     printf("\n");
     met = met && (bar == 0 || mean <= bar);

@@ -38,10 +38,15 @@ Block allocate(size_t size) {
   return {address, size};
 }
 
+// Does nothing to an empty one.
 void release(Block* block) {
   free(block->address);
   live -= block->size;
   *block = {};
+}
+
+void release_all(std::vector<Block>* blocks) {
+  for (auto& block : *blocks) release(&block);
 }
 
 void grow(Block* block, size_t size) {
@@ -70,6 +75,14 @@ class Random {
   std::mt19937_64 engine_;
 };
 
+// The last one takes its place.
+void release_any(Random* random, std::vector<Block>* blocks) {
+  Block& block = (*blocks)[random->below(blocks->size())];
+  release(&block);
+  block = blocks->back();
+  blocks->pop_back();
+}
+
 // v: buffers that grow by half with realloc; finished ones are dropped at random.
 void growing_vectors() {
   Random random(1);
@@ -86,7 +99,7 @@ void growing_vectors() {
     }
     grow(&vector, vector.size == 0 ? 64 : vector.size / 2 * 3);
   }
-  for (auto& vector : vectors) release(&vector);
+  release_all(&vectors);
 }
 
 // m: sizes from 16 B to 1 MiB come and go around a level that rises and falls.
@@ -98,13 +111,10 @@ void mixed_churn() {
     if (live < static_cast<size_t>(level * static_cast<double>(kMiB))) {
       blocks.push_back(allocate(random.spread(16, kMiB)));
     } else {
-      const size_t i = random.below(blocks.size());
-      release(&blocks[i]);
-      blocks[i] = blocks.back();
-      blocks.pop_back();
+      release_any(&random, &blocks);
     }
   }
-  for (auto& block : blocks) release(&block);
+  release_all(&blocks);
 }
 
 void fill_and_thin(Random* random, std::vector<Block>* blocks, size_t level, size_t low,
@@ -131,7 +141,7 @@ void phases() {
     fill_and_thin(&random, &blocks, 200 * kMiB, 256 * kKiB, 4 * kMiB);
     fill_and_thin(&random, &blocks, 200 * kMiB, 2 * kKiB, 64 * kKiB);
   }
-  for (auto& block : blocks) release(&block);
+  release_all(&blocks);
 }
 
 // L: buffers of 1 to 100 MiB.
@@ -142,13 +152,10 @@ void large_buffers() {
     if (live < 900 * kMiB && (blocks.empty() || random.below(100) < 55)) {
       blocks.push_back(allocate(random.between(kMiB, 100 * kMiB)));
     } else {
-      const size_t i = random.below(blocks.size());
-      release(&blocks[i]);
-      blocks[i] = blocks.back();
-      blocks.pop_back();
+      release_any(&random, &blocks);
     }
   }
-  for (auto& block : blocks) release(&block);
+  release_all(&blocks);
 }
 
 // d: a fixed number of buffers whose typical size drifts upwards, as problem sizes in a sweep do.
@@ -157,12 +164,12 @@ void drifting_sizes() {
   std::vector<Block> blocks(256);
   for (int step = 0; step < 30000; ++step) {
     Block& block = blocks[random.below(blocks.size())];
-    if (block.address != nullptr) release(&block);
+    release(&block);
     const auto centre =
         static_cast<size_t>(64.0 * static_cast<double>(kKiB) * std::pow(16.0, step / 30000.0));
     block = allocate(random.between(centre / 2, centre * 3 / 2));
   }
-  for (auto& block : blocks) release(&block);
+  release_all(&blocks);
 }
 
 // s: a key-value store: long-lived small values, overwritten by values of other sizes, and
@@ -173,17 +180,17 @@ void store() {
   std::vector<Block> messages(64);
   for (int step = 0; step < 1500000; ++step) {
     Block& value = values[random.below(values.size())];
-    if (value.address != nullptr) release(&value);
+    release(&value);
     const size_t high = step < 750000 ? 512 : 1024;
     value = allocate(random.spread(24, high));
     if (step % 50 == 0) {
       Block& message = messages[random.below(messages.size())];
-      if (message.address != nullptr) release(&message);
+      release(&message);
       message = allocate(random.spread(4 * kKiB, 512 * kKiB));
     }
   }
-  for (auto& value : values) release(&value);
-  for (auto& message : messages) release(&message);
+  release_all(&values);
+  release_all(&messages);
 }
 
 // r: a hundredth of all small objects survives, anywhere; then large ones are wanted. No allocator
@@ -197,10 +204,8 @@ void random_survivors() {
   }
   std::vector<Block> large;
   while (live < 200 * kMiB) large.push_back(allocate(random.spread(256 * kKiB, 4 * kMiB)));
-  for (auto& block : large) release(&block);
-  for (auto& block : small) {
-    if (block.address != nullptr) release(&block);
-  }
+  release_all(&large);
+  release_all(&small);
 }
 
 size_t status_bytes(const char* field) {

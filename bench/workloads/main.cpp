@@ -1,4 +1,4 @@
-// bench_workload NAME [BYTES [KIND]]: runs one workload once under whatever malloc the process has,
+// PROGRAM NAME [BYTES [KIND]]: runs one workload once under whatever malloc the process has,
 // and prints what it cost as "key value" lines. Different mallocs cannot share a process, so the
 // bench_* programs start this one with another LD_PRELOAD each time.
 #include <dlfcn.h>
@@ -15,26 +15,12 @@ void report(const char* key, uint64_t value) {
   printf("%s %llu\n", key, static_cast<unsigned long long>(value));
 }
 
-namespace {
+void fail(const char* what, const char* why) {
+  fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, what, why);
+  exit(EXIT_FAILURE);
+}
 
-constexpr Workload kWorkloads[] = {
-    {"pairs", run_pairs},
-    {"churn", run_churn},
-    {"medium", run_medium},
-    {"growth", run_growth},
-    {"containers", run_containers},
-    {"trees", run_trees},
-    {"lists", run_lists},
-    {"threads", run_threads},
-    {"exchange", run_exchange},
-    {"larson", run_larson},
-    {"large_touch", run_large_touch},
-    {"large_memset", run_large_memset},
-    {"large_calloc", run_large_calloc},
-    {"large_growth", run_large_growth},
-    {"acquire", run_acquire},
-    {"acquire_bare", run_acquire_bare},
-};
+namespace {
 
 // Says whose malloc this process has, so that a peer that was not loaded is not measured as one.
 int print_owner() {
@@ -46,8 +32,8 @@ int print_owner() {
 }
 
 int list_workloads() {
-  fprintf(stderr, "usage: bench_workload NAME [BYTES [KIND]]; NAME: owner");
-  for (const Workload& workload : kWorkloads) fprintf(stderr, " %s", workload.name);
+  fprintf(stderr, "usage: %s NAME [BYTES [KIND]]; NAME: owner", program_invocation_short_name);
+  for (const Workload& workload : workloads()) fprintf(stderr, " %s", workload.name);
   fprintf(stderr, "\n");
   return EXIT_FAILURE;
 }
@@ -64,7 +50,7 @@ int main(int argc, char** argv) {
   if (argc > 3) arguments.kind = argv[3];
   const char* short_form = getenv("BENCH_SHORT");
   arguments.short_form = short_form != nullptr && strcmp(short_form, "0") != 0;
-  for (const Workload& workload : kWorkloads) {
+  for (const Workload& workload : workloads()) {
     if (strcmp(workload.name, argv[1]) != 0) continue;
     Meter meter;
     workload.run(arguments, meter);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace rdmalloc::bench {
 
@@ -49,6 +50,9 @@ struct Workload {
   void (*run)(const Arguments& arguments, Meter& meter);
 };
 
+// Those that this program has.
+std::span<const Workload> workloads();
+
 // Keeps the compiler from removing memory that nobody reads.
 inline void keep(void* pointer) { asm volatile("" : : "r"(pointer) : "memory"); }
 
@@ -85,8 +89,15 @@ void run_large_calloc(const Arguments& arguments, Meter& meter);
 void run_large_growth(const Arguments& arguments, Meter& meter);
 void run_acquire(const Arguments& arguments, Meter& meter);
 void run_acquire_bare(const Arguments& arguments, Meter& meter);
+void run_message(const Arguments& arguments, Meter& meter);
+void run_register(const Arguments& arguments, Meter& meter);
+void run_register_bare(const Arguments& arguments, Meter& meter);
+void run_count(const Arguments& arguments, Meter& meter);
 
 // More keys for the result line, from a workload that knows more than its time.
 void report(const char* key, uint64_t value);
+
+// Says what went wrong, and exits.
+[[noreturn]] void fail(const char* what, const char* why);
 
 }  // namespace rdmalloc::bench

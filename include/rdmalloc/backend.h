@@ -41,7 +41,8 @@ typedef struct {
   size_t length;    /* bytes */
   size_t page_size; /* bytes: 4096, or 2 MiB for hugetlb; transparent huge pages count as 4096 */
   unsigned access;  /* RDM_LOCAL_WRITE, ...: of these, not more */
-  int pinned;       /* 1: populated and mlocked; 0: only with RDM_BACKEND_ON_DEMAND */
+  int pinned;       /* 1: populated and mlocked (in a child of fork: by its parent, not by it);
+                       0: neither, only with RDM_BACKEND_ON_DEMAND */
   int exposed;      /* 1: an exposed region */
   int node;         /* NUMA node */
 } rdm_backend_request;

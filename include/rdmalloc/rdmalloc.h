@@ -116,8 +116,8 @@ RDM_API int rdm_domain_open(const rdm_backend *ops, void *ctx, const rdm_domain_
 /* A ring of the caller's, to which it submits; or -1: a ring that only pins, so that pages stay in
  * place for any device, and that the program cannot close. Regions beyond 1 GiB take several slots.
  * The caller's ring must stay open until the domain is closed, and must not be used by two domains.
- * A ring set up for a single issuer must be opened by that thread, and is served by lookups of that
- * thread only. With options->slots, the last of them is emptied, to see that it is there. */
+ * A domain on a ring set up for a single issuer must be opened and closed by that thread, and is
+ * served by lookups of that thread only. With options->slots, the last of them is emptied, to see that it is there. */
 RDM_API int rdm_domain_open_io_uring(int ring_fd, const rdm_domain_options *options,
                                      rdm_domain **out);
 
@@ -137,7 +137,8 @@ RDM_API int rdm_domain_close(rdm_domain *domain);
 
 /* The memory region that covers all of [address, address + length), which must be window memory.
  * RDM_OK, and *out; RDM_NOT_OWNED: not, or not all, in one region of the window; RDM_NOT_REGISTERED:
- * not in this domain; RDM_INVALID. A hit takes no lock and about a nanosecond. When the region was
+ * not in this domain; RDM_INVALID. A hit takes no lock and a few nanoseconds, some more in a region
+ * that the device's limits cut into pieces. When the region was
  * acquired a moment ago, and not registered yet, this call does it. */
 RDM_API int rdm_lookup(const rdm_domain *domain, const void *address, size_t length, rdm_mr *out);
 

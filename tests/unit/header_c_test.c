@@ -1,5 +1,6 @@
 /* Compiles, and that is the test: the header is plain C11 without extensions, and stands alone. */
 #include <rdmalloc/backend.h>
+#include <rdmalloc/inline.h>
 #include <rdmalloc/rdmalloc.h>
 
 static const char *(*const say)(int) = rdm_strerror;

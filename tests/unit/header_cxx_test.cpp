@@ -1,5 +1,6 @@
 // Compiles, and that is the test: the header is C++ of any age, with C linkage, and stands alone.
 #include <rdmalloc/backend.h>
+#include <rdmalloc/inline.h>
 #include <rdmalloc/rdmalloc.h>
 
 static int (*const owns)(const void*) = rdm_owns;

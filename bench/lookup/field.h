@@ -1,0 +1,55 @@
+// A number of malloc'd buffers of mixed sizes, and everybody who knows their keys.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "bench/peers/checked_table.h"
+#include "bench/peers/interval_map.h"
+#include "bench/peers/ucx_cache.h"
+#include "rdmalloc/rdmalloc.h"
+
+namespace rdmalloc::bench {
+
+struct Buffer {
+  char* address;
+  uint32_t length;
+  uint32_t index;
+};
+
+// Buffers of 64 B to 64 KiB, as many per doubling; never freed.
+std::vector<Buffer> allocate_buffers(size_t count);
+
+// A domain on a backend that costs nothing: a lookup's speed does not depend on the device.
+rdm_domain* open_free_domain();
+
+// Knows the first so many of the buffers. Exits when two of its members disagree.
+class Field {
+ public:
+  Field(const rdm_domain* domain, const std::vector<Buffer>& all, size_t count);
+
+  const rdm_domain* const domain;
+  const std::vector<Buffer> buffers;
+  std::vector<uint32_t>
+      array;  // by index: who keeps the key beside the buffer has no need of a lookup
+  CheckedTable table;
+  IntervalMap map;
+#if BENCH_HAS_UCX
+  std::unique_ptr<UcxCache> ucx;
+#endif
+
+  // Buffers in random order, so many that the processor does not learn it; another one for each of
+  // kMostThreads.
+  static constexpr size_t kMostThreads = 2;
+  const std::vector<Buffer>& random_order(size_t thread) const { return orders_[thread]; }
+
+ private:
+  void verify() const;
+  std::vector<Buffer> shuffled(unsigned seed) const;
+
+  std::vector<std::vector<Buffer>> orders_;
+};
+
+}  // namespace rdmalloc::bench

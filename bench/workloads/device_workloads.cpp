@@ -1,0 +1,18 @@
+// What bench_device_workload can run: needs an io_uring, or rdmalloc's domains.
+#include "bench/workloads/meter.h"
+
+namespace rdmalloc::bench {
+namespace {
+
+constexpr Workload kWorkloads[] = {
+    {"message", run_message},
+    {"register", run_register},
+    {"register_bare", run_register_bare},
+    {"count", run_count},
+};
+
+}  // namespace
+
+std::span<const Workload> workloads() { return kWorkloads; }
+
+}  // namespace rdmalloc::bench

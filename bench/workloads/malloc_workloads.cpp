@@ -1,0 +1,30 @@
+// What bench_workload can run: needs nothing but a malloc.
+#include "bench/workloads/meter.h"
+
+namespace rdmalloc::bench {
+namespace {
+
+constexpr Workload kWorkloads[] = {
+    {"pairs", run_pairs},
+    {"churn", run_churn},
+    {"medium", run_medium},
+    {"growth", run_growth},
+    {"containers", run_containers},
+    {"trees", run_trees},
+    {"lists", run_lists},
+    {"threads", run_threads},
+    {"exchange", run_exchange},
+    {"larson", run_larson},
+    {"large_touch", run_large_touch},
+    {"large_memset", run_large_memset},
+    {"large_calloc", run_large_calloc},
+    {"large_growth", run_large_growth},
+    {"acquire", run_acquire},
+    {"acquire_bare", run_acquire_bare},
+};
+
+}  // namespace
+
+std::span<const Workload> workloads() { return kWorkloads; }
+
+}  // namespace rdmalloc::bench

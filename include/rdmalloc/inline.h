@@ -1,0 +1,68 @@
+/* rdm_lookup without the call, for the innermost loop of a communication library: a hit costs half
+ * as much. C11 (GNU) and C++.
+ *
+ * The price: what a domain looks like is compiled into the caller. A program that includes this does
+ * not load with a library that has another layout (rdm_lookup_layout_1 is missing there), and hits
+ * found here are not in the statistics' `lookups`. */
+#ifndef RDMALLOC_INLINE_H
+#define RDMALLOC_INLINE_H
+
+#include <rdmalloc/rdmalloc.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Of a region in one domain. To be read as below only. */
+struct rdm_lookup_entry_ {
+  size_t length; /* 0: not registered, or in pieces */
+  void *base;
+  uint32_t lkey, rkey;
+  void *handle;
+  unsigned char rest_[32];
+};
+
+/* What a domain begins with. */
+struct rdm_lookup_head_ {
+  uintptr_t window;
+  size_t window_size;
+  const uint16_t *entry_by_granule;
+  const struct rdm_lookup_entry_ *entries;
+};
+
+RDM_API extern const char rdm_lookup_layout_1;
+static const char *const rdm_lookup_layout_ __attribute__((used)) = &rdm_lookup_layout_1;
+
+/* As rdm_lookup, but `domain` and `out` must not be null, and the domain not be closed meanwhile. */
+static inline int rdm_lookup_inline(const rdm_domain *domain, const void *address, size_t length,
+                                    rdm_mr *out) {
+  enum { RDM_GRANULE_SHIFT_ = 21 };
+  const struct rdm_lookup_head_ *head = (const struct rdm_lookup_head_ *)(const void *)domain;
+  const uintptr_t offset = (uintptr_t)address - head->window;
+  if (__builtin_expect(offset < head->window_size, 1)) {
+    const uint16_t which =
+        __atomic_load_n(&head->entry_by_granule[offset >> RDM_GRANULE_SHIFT_], __ATOMIC_ACQUIRE);
+    const struct rdm_lookup_entry_ *entry = &head->entries[which];
+    const size_t registered = __atomic_load_n(&entry->length, __ATOMIC_ACQUIRE);
+    const size_t into = (uintptr_t)address - (uintptr_t)entry->base;
+    if (__builtin_expect(into < registered && length - 1 < registered - into, 1)) {
+      out->base = entry->base;
+      out->length = registered;
+      out->lkey = entry->lkey;
+      out->rkey = entry->rkey;
+      out->handle = entry->handle;
+      return RDM_OK;
+    }
+  }
+  /* Not into *out itself: what the caller does not read of it then need not be written on a hit. */
+  rdm_mr found;
+  const int status = rdm_lookup(domain, address, length, &found);
+  if (status == RDM_OK) *out = found;
+  return status;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

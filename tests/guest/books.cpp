@@ -1,0 +1,75 @@
+// The library's books are the kernel's, to the page: VmLck is what is pinned, VmPin what
+// registering pinned, with no domain open, one, and two, while the heap grows, and when they are
+// closed.
+//
+//   books            must hold
+//   books hidden     the same, with a registration that the library knows nothing of: must not hold
+#include "tests/guest/keys.h"
+
+namespace {
+
+constexpr size_t kSize = size_t{3} << 20;
+probe::Verdict verdict;
+
+uint64_t charged_bytes() { return probe::kib_field("/proc/self/status", "VmPin:"); }
+
+bool agree(const rdm_stats& books, uint64_t domains) {
+  return books.pinned_bytes == probe::locked_bytes() &&
+         books.registered_pinned_bytes == charged_bytes() &&
+         books.registered_pinned_bytes == domains * books.pinned_bytes;
+}
+
+// A thread of the library's may be registering: it gets a moment.
+void check(const char* when, uint64_t domains) {
+  rdm_stats books = probe::stats();
+  for (int tries = 0; tries < 10 && !agree(books, domains); ++tries) {
+    usleep(50000);
+    books = probe::stats();
+  }
+  printf("%s: pinned %lu, VmLck %lu, registered %lu, VmPin %lu\n", when, books.pinned_bytes,
+         probe::locked_bytes(), books.registered_pinned_bytes, charged_bytes());
+  if (books.pinned_bytes != probe::locked_bytes()) {
+    verdict.broken("%s: the books say %lu bytes are pinned, the kernel %lu", when,
+                   books.pinned_bytes, probe::locked_bytes());
+  }
+  if (books.registered_pinned_bytes != charged_bytes()) {
+    verdict.broken("%s: the books say %lu bytes are pinned by registering, the kernel %lu", when,
+                   books.registered_pinned_bytes, charged_bytes());
+  }
+  if (books.registered_pinned_bytes != domains * books.pinned_bytes || books.domains != domains) {
+    verdict.broken("%s: %lu domains, %lu bytes pinned, %lu of them by registering", when,
+                   books.domains, books.pinned_bytes, books.registered_pinned_bytes);
+  }
+}
+
+void grow(const char* when, uint64_t domains) {
+  void* bytes = malloc(kSize);
+  void* exposed = guest::domains().alloc(kSize, 0, RDM_EXPOSED);
+  if (bytes == nullptr || exposed == nullptr) probe::skip("out of memory");
+  check(when, domains);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (!probe::library().loaded()) probe::skip("the library is not preloaded");
+  const bool hidden = argc > 1 && strcmp(argv[1], "hidden") == 0;
+  guest::RcPair first;
+  guest::RcPair second;
+  check("no domain", 0);
+  grow("no domain, grown", 0);
+  rdm_domain* one = guest::open_domain(first, guest::kAllRights, 0);
+  check("one domain", 1);
+  grow("one domain, grown", 1);
+  const void* unknown = hidden ? new guest::PeerBuffer(first, kSize) : nullptr;
+  rdm_domain* two = guest::open_domain(second, IBV_ACCESS_LOCAL_WRITE, RDM_DOMAIN_SHARE_HEAP);
+  check("two domains", 2);
+  grow("two domains, grown", 2);
+  if (guest::domains().close(one) != RDM_OK) verdict.broken("the first domain does not close");
+  check("the second domain", 1);
+  grow("the second domain, grown", 1);
+  if (guest::domains().close(two) != RDM_OK) verdict.broken("the second domain does not close");
+  check("both closed", 0);
+  if (unknown == nullptr && charged_bytes() != 0) verdict.broken("both closed: memory is charged");
+  return verdict.status();
+}

@@ -1,0 +1,61 @@
+# For the scripts in tests/guest/tests, which run in the guest. Each is a list of these:
+#
+#   promise "sentence" SECONDS COMMAND...   the command must end with status 0
+#   control "sentence" SECONDS COMMAND...   the same without us: must end with status 1
+#
+# The sentence stands on the same line: CMake makes a test of each such line. A command that ends
+# with 77 is a skip, and the last line it printed the reason.
+set -u
+# shellcheck disable=SC2034  # used by those who source this
+programs=$GUEST_BUILD/tests/guest
+library=$GUEST_BUILD/lib/librdmalloc.so
+rdmalloc=$GUEST_BUILD/bin/rdmalloc
+
+verdict() {
+  printf '%s\t%s\t%s\n' "$1" "$2" "$3" >> "$GUEST_RESULTS/verdicts"
+  # To the console, for who watches.
+  echo "$1 $2${3:+: $3}" > /dev/console
+}
+
+# What follows in the script is skipped when this program is not there.
+absent=
+requires() {
+  command -v "$1" > /dev/null || absent=$2
+}
+
+run_case() {
+  expected=$1
+  sentence=$2
+  seconds=$3
+  shift 3
+  echo "== $sentence"
+  if [ -n "$absent" ]; then
+    verdict SKIP "$sentence" "$absent"
+    return
+  fi
+  echo "\$ $*"
+  started=$(date +%s%N)
+  timeout -k 5 "$seconds" "$@" < /dev/null > /tmp/output 2>&1
+  status=$?
+  cat /tmp/output
+  echo "-- status $status after $((($(date +%s%N) - started) / 1000000)) ms"
+  case $status in
+    "$expected") verdict PASS "$sentence" "" ;;
+    77) verdict SKIP "$sentence" "$(tail -n 1 /tmp/output | sed 's/^SKIPPED: //')" ;;
+    124|137) verdict FAIL "$sentence" "not done after $seconds seconds" ;;
+    *) verdict FAIL "$sentence" "status $status, not $expected: $(tail -n 1 /tmp/output)" ;;
+  esac
+}
+
+promise() {
+  run_case 0 "$@"
+}
+
+control() {
+  control_sentence=$1
+  shift
+  run_case 1 "control: $control_sentence" "$@"
+}
+
+# As an argument of the two: the rest is run with the library preloaded.
+with=env\ LD_PRELOAD=$library

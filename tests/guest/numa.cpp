@@ -1,0 +1,89 @@
+// Whose memory is where: what a thread mallocs lies on the NUMA node where that thread runs, also
+// when another node's thread is the first to touch it, and when another node's memory was freed.
+//
+//   numa
+#include <sched.h>
+#include <sys/syscall.h>
+
+#include <thread>
+#include <vector>
+
+#include "tests/integration/probe.h"
+
+namespace {
+
+constexpr int kNodes = 2;
+constexpr size_t kBuffers = 8;
+constexpr size_t kSize = size_t{1} << 20;
+probe::Verdict verdict;
+
+using Buffers = std::vector<unsigned char*>;
+
+// The guest's node k has one processor, k.
+template <typename Work>
+void on_node(int node, Work work) {
+  std::thread thread([&] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(node, &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0) probe::skip("there is no second processor");
+    work();
+  });
+  thread.join();
+}
+
+Buffers take() {
+  Buffers taken;
+  for (size_t i = 0; i < kBuffers; ++i) {
+    auto* bytes = static_cast<unsigned char*>(malloc(kSize));
+    if (bytes == nullptr) probe::skip("out of memory");
+    taken.push_back(bytes);
+  }
+  return taken;
+}
+
+void touch(const Buffers& all) {
+  for (unsigned char* bytes : all) memset(bytes, 1, kSize);
+}
+
+void release(const Buffers& all) {
+  for (unsigned char* bytes : all) free(bytes);
+}
+
+// Whole pages inside the buffers only.
+void check(const Buffers& all, int node, const char* what) {
+  size_t elsewhere = 0;
+  for (unsigned char* bytes : all) {
+    for (size_t at = probe::kPage; at + probe::kPage < kSize; at += probe::kPage) {
+      void* page = bytes + at;
+      int where = -1;
+      if (syscall(SYS_move_pages, 0, 1UL, &page, nullptr, &where, 0) != 0) {
+        probe::skip("move_pages cannot be asked");
+      }
+      elsewhere += where == node ? 0 : 1;
+    }
+  }
+  if (elsewhere != 0) verdict.broken("%s: %zu pages are not on node %d", what, elsewhere, node);
+}
+
+}  // namespace
+
+int main() {
+  if (access("/sys/devices/system/node/node1", F_OK) != 0) probe::skip("there is one NUMA node");
+  for (int node = 0; node < kNodes; ++node) {
+    Buffers mine;
+    on_node(node, [&] { mine = take(); });
+    on_node(1 - node, [&] { touch(mine); });
+    check(mine, node, "malloc by a thread, first touch by the other node's");
+    on_node(node, [&] { release(mine); });
+
+    Buffers theirs;
+    on_node(1 - node, [&] {
+      theirs = take();
+      touch(theirs);
+    });
+    check(theirs, 1 - node, "malloc of what the other node's thread had freed");
+    on_node(1 - node, [&] { release(theirs); });
+  }
+  return verdict.status();
+}

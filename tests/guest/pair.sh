@@ -1,0 +1,27 @@
+#!/bin/sh
+# Runs a program of perftest as its own server and client.
+#
+#   pair.sh REGEX COMMAND...    COMMAND as it is typed, but for the server's name
+#
+# Exit status: 0 both ended well and have said a line that matches, 1 they have not said it, else
+# that of the one that failed.
+set -u
+said=$1
+shift
+"$@" > /tmp/server.log 2>&1 < /dev/null &
+server=$!
+# Until it listens, a client is refused.
+status=1
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+  sleep 0.5
+  "$@" localhost > /tmp/client.log 2>&1 < /dev/null
+  status=$?
+  grep -q "Couldn't connect" /tmp/client.log || break
+done
+[ $status -eq 0 ] || kill $server 2> /dev/null
+wait $server
+server_status=$?
+cat /tmp/server.log /tmp/client.log
+[ $status -eq 0 ] || exit $status
+[ $server_status -eq 0 ] || exit $server_status
+grep -q "$said" /tmp/server.log && grep -q "$said" /tmp/client.log

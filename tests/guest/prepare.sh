@@ -1,0 +1,64 @@
+#!/bin/sh
+# Makes what the guest boots from: Debian's own kernel, and an initramfs with busybox and the
+# modules it needs. Nothing is installed; what is there already, of the same version, is kept.
+#
+#   prepare.sh FOLDER    fills FOLDER with vmlinuz and initramfs
+#
+# Exit status: 0 done, 77 not possible here (the reason is printed).
+set -eu
+folder=$1
+here=$(cd "$(dirname "$0")" && pwd)
+# The network card's driver, its interface to programs, the host's files, a cable between two ends.
+modules="virtio_pci 9p 9pnet_virtio veth crc32_generic ib_uverbs rdma_rxe rdma_ucm"
+
+skip() {
+  echo "SKIPPED: $1"
+  exit 77
+}
+
+for program in qemu-system-x86_64 cpio modprobe depmod rdma apt-get dpkg-deb; do
+  PATH=$PATH:/usr/sbin:/sbin command -v $program > /dev/null ||
+    skip "no $program: type: sh cmake/bootstrap.sh test"
+done
+PATH=$PATH:/usr/sbin:/sbin
+
+kernel=$(apt-cache depends linux-image-amd64 2> /dev/null |
+  sed -n 's/^ *Depends: \(linux-image-[0-9].*\)$/\1/p' | head -n 1)
+if [ -z "$kernel" ]; then
+  [ ! -e "$folder/vmlinuz" ] || exit 0
+  skip "apt knows no kernel package: type: apt-get update"
+fi
+# What is made depends on the kernel, and on this file.
+stamp="$kernel $(cksum < "$0") $(cksum < "$here/init")"
+[ "$(cat "$folder/stamp" 2> /dev/null)" != "$stamp" ] || exit 0
+
+work=$folder/work
+rm -rf "$work" "$folder/stamp"
+mkdir -p "$work/debs" "$work/root/bin"
+(cd "$work/debs" && apt-get -q download "$kernel" busybox-static) > "$work/download.log" 2>&1 ||
+  skip "apt-get download $kernel busybox-static failed: $(tail -n 1 "$work/download.log")"
+
+dpkg-deb --fsys-tarfile "$work"/debs/linux-image-*.deb | tar -x -C "$work" --wildcards \
+  './boot/vmlinuz-*' './lib/modules/*/modules.*' './lib/modules/*/kernel/fs/*' \
+  './lib/modules/*/kernel/crypto/*' './lib/modules/*/kernel/lib/*' './lib/modules/*/kernel/net/*' \
+  './lib/modules/*/kernel/arch/*' './lib/modules/*/kernel/drivers/infiniband/*' \
+  './lib/modules/*/kernel/drivers/virtio/*' './lib/modules/*/kernel/drivers/net/veth.ko'
+dpkg-deb --fsys-tarfile "$work"/debs/busybox-static*.deb | tar -x -C "$work" ./bin/busybox
+release=$(basename "$work"/lib/modules/*)
+depmod -b "$work" "$release" 2> "$work/depmod.log"
+
+# In the order to insert them, each once.
+for module in $modules; do
+  modprobe -d "$work" -S "$release" --show-depends "$module" || skip "$kernel has no $module"
+done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | awk '!seen[$0]++' > "$work/order"
+while read -r file; do
+  cp "$file" "$work/root/"
+  basename "$file"
+done < "$work/order" > "$work/root/order"
+cp "$work/bin/busybox" "$work/root/bin/"
+cp "$here/init" "$work/root/init"
+chmod 755 "$work/root/init"
+(cd "$work/root" && find . | cpio -o -H newc --quiet) > "$folder/initramfs"
+cp "$work"/boot/vmlinuz-* "$folder/vmlinuz"
+rm -rf "$work"
+echo "$stamp" > "$folder/stamp"

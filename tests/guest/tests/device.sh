@@ -1,0 +1,7 @@
+# The guest itself: is there a device at all, and does it carry data.
+. "$GUEST_SOURCE/tests/guest/common.sh"
+
+promise "the guest has a soft-RoCE device whose port is up" 20 sh -c \
+  'ibv_devinfo -d rxe0 && ibv_devinfo -d rxe0 | grep -q PORT_ACTIVE'
+promise "the guest has two NUMA nodes with memory" 20 sh -c \
+  'cd /sys/devices/system/node && grep MemTotal node0/meminfo && grep MemTotal node1/meminfo'

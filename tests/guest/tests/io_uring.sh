@@ -1,0 +1,20 @@
+# The io_uring backend on the guest's kernel, which is older than most hosts': the same programs as
+# in tests/integration.
+. "$GUEST_SOURCE/tests/guest/common.sh"
+ring=$GUEST_BUILD/tests/integration/integration_
+
+promise "io_uring: the peer gets the new buffer's bytes, by the key of its address" 120 \
+  $with "${ring}classic" 1500 2
+control "io_uring: with glibc the peer gets the old buffer's bytes" 120 \
+  env MALLOC_MMAP_THRESHOLD_=131072 "${ring}classic" 1500 2
+promise "io_uring: the books equal the kernel's with 0, 1 and 2 domains" 60 \
+  $with "${ring}domain_books" 16
+promise "io_uring: closefrom() does not close a ring of our own" 60 \
+  $with "${ring}domain_descriptors" own
+promise "io_uring: no page of a registered heap moves or goes" 60 \
+  $with "${ring}domain_stability" advice
+promise "io_uring: a forked child owns no registration, and the parent's device stays right" 120 \
+  $with "${ring}domain_fork" child
+promise "io_uring: domains may be opened and closed while threads send" 60 \
+  $with "${ring}domain_traffic" 3
+promise "io_uring: after warm-up nothing is registered" 120 $with "${ring}domain_steady"

@@ -1,0 +1,10 @@
+# Address and page stay married while the kernel, or the program, tries to part them.
+. "$GUEST_SOURCE/tests/guest/common.sh"
+
+promise "registered heap stays in its frames through compaction and migration between NUMA nodes" \
+  90 $with "$programs/moves" migrate
+control "mlocked glibc memory moves to the other NUMA node" 90 "$programs/moves" migrate
+promise "the heap's pages are not dropped or swapped on the program's own advice" 60 \
+  $with "$programs/moves" advise
+control "a registered glibc buffer goes stale on the program's own advice" 60 \
+  "$programs/moves" advise

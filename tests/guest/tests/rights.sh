@@ -1,0 +1,6 @@
+# What a peer may do with a key.
+. "$GUEST_SOURCE/tests/guest/common.sh"
+
+promise "a peer reaches exposed memory by its key, and neither the heap nor what lies beyond" 60 \
+  $with "$programs/rights"
+control "a peer reaches the heap when it is shared by name" 60 $with "$programs/rights" share

@@ -1,0 +1,12 @@
+# Stale registrations: the peer gets what the program wrote, whatever lay there before.
+. "$GUEST_SOURCE/tests/guest/common.sh"
+
+control "with glibc and a cache that trusts addresses the peer gets the freed buffer's bytes" 60 \
+  "$programs/stale" classic
+promise "a buffer at a freed one's address is sent, read and written as what it is" 60 \
+  $with "$programs/stale" classic
+# glibc's default threshold, held: else it learns from the first large free() to keep such memory.
+control "with glibc random buffers of all sizes are sent wrong" 120 \
+  env MALLOC_MMAP_THRESHOLD_=131072 "$programs/stale" rounds 3000
+promise "random buffers of all sizes, sent by key, arrive byte for byte" 300 \
+  $with "$programs/stale" rounds 100000
