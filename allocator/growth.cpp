@@ -48,7 +48,10 @@ Grant Heap::ask(const Request& request) {
   if (want > kLargestStep) want = size > kLargestStep ? size : kLargestStep;
   // Whole huge pages, of either kind: with a tail of base pages the kernel registers the whole
   // region page by page, in ten times the time.
-  if (huge && want >= os::kHugePageSize) want = os::align_up(want, os::kHugePageSize);
+  if (huge && want >= os::kHugePageSize) {
+    want = huge_floor(want);
+    if (want < size) want = os::align_up(size, os::kHugePageSize);
+  }
   Grant grant = request.exposed ? budget_.ask_pinned(size, want) : budget_.ask(size, want);
   if (hugetlb && huge_floor(grant.bytes) >= size) grant.bytes = huge_floor(grant.bytes);
   return grant;
