@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "allocator/os/file.h"
 #include "allocator/os/standard_error.h"
 
 namespace rdmalloc {
@@ -11,16 +12,7 @@ Message& Message::add(const char* text) {
   return *this;
 }
 
-Message& Message::add_number(uint64_t number) {
-  char digits[21];
-  char* first = digits + sizeof digits - 1;
-  *first = '\0';
-  do {
-    *--first = static_cast<char>('0' + number % 10);
-    number /= 10;
-  } while (number != 0);
-  return add(first);
-}
+Message& Message::add_number(uint64_t number) { return add(os::Decimal(number).c_string()); }
 
 Message& Message::add_address(const void* address) {
   auto left = reinterpret_cast<uintptr_t>(address);

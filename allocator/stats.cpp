@@ -45,16 +45,7 @@ class Writer {
   void put(const char* text) {
     for (; *text != '\0'; ++text) put_char(*text);
   }
-  void put_number(uint64_t number) {
-    char digits[21];
-    char* first = digits + sizeof digits - 1;
-    *first = '\0';
-    do {
-      *--first = static_cast<char>('0' + number % 10);
-      number /= 10;
-    } while (number != 0);
-    put(first);
-  }
+  void put_number(uint64_t number) { put(os::Decimal(number).c_string()); }
   void put_padded(const char* text, size_t width) {
     size_t length = os::text(text).size;
     put(text);
@@ -120,17 +111,13 @@ void put_regions(Writer& out) {
 int open_report(const char* pattern) {
   char path[Options::kLongestPath + 16];
   size_t length = 0;
-  char pid[21] = {};
-  char* first = pid + sizeof pid - 1;
-  for (auto id = static_cast<unsigned>(getpid()); id != 0; id /= 10) {
-    *--first = static_cast<char>('0' + id % 10);
-  }
+  const os::Decimal pid(static_cast<uint64_t>(getpid()));
   for (const char* c = pattern; *c != '\0' && length < sizeof path - 1; ++c) {
     if (c[0] != '%' || c[1] != 'p') {
       path[length++] = *c;
       continue;
     }
-    for (const char* digit = first; *digit != '\0' && length < sizeof path - 1; ++digit) {
+    for (const char* digit = pid.c_string(); *digit != '\0' && length < sizeof path - 1; ++digit) {
       path[length++] = *digit;
     }
     ++c;

@@ -41,6 +41,25 @@ ssize_t read_file(const char* path, char* buffer, size_t capacity);
 // The number in a file such as memory.max; "max" reads as UINT64_MAX. False when absent.
 bool read_number(const char* path, uint64_t* value);
 
+// A number's decimal digits, made where they stay: for as long as this lives.
+class Decimal {
+ public:
+  explicit Decimal(uint64_t number) {
+    do {
+      *--first_ = static_cast<char>('0' + number % 10);
+      number /= 10;
+    } while (number != 0);
+  }
+  Decimal(const Decimal&) = delete;
+  Decimal& operator=(const Decimal&) = delete;
+
+  const char* c_string() const { return first_; }
+
+ private:
+  char digits_[21] = {};  // of 2^64 - 1, and the end
+  char* first_ = digits_ + sizeof digits_ - 1;
+};
+
 // Decimal digits at the start of `from`; false when there are none or they overflow.
 bool parse_decimal(Text from, uint64_t* value, Text* rest);
 

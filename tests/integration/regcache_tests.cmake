@@ -59,3 +59,13 @@ rdm_case("domains may be opened and closed while threads malloc, look up and sen
 rdm_case("after warm-up nothing is registered"
   PROGRAM domain_steady LABELS root
   CONTROL "with stock malloc and a cache that is told of every free registering never ends")
+
+rdm_program(domain_manners rdmalloc)
+rdm_case("a process ends with the program's last thread, whatever threads of ours there are"
+  PROGRAM domain_manners ARGUMENTS last_thread)
+rdm_case("control: it does not end while another thread lives on"
+  PROGRAM domain_manners ARGUMENTS other_thread LIMITS --expect 142)
+rdm_case("a thread that is cancelled as it opens, looks up and closes leaves no lock behind"
+  PROGRAM domain_manners ARGUMENTS cancelled)
+rdm_case("a malloc that succeeds keeps errno, whatever a backend does to it"
+  PROGRAM domain_manners ARGUMENTS errno)

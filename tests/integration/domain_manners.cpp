@@ -1,0 +1,116 @@
+// A domain on a driver and the process around it: threads of ours do not outlive the program's last
+// one, a cancelled thread leaves no lock behind, and malloc keeps errno whatever a backend does.
+//
+//   domain_manners last_thread|cancelled|errno       linked to the library
+//   domain_manners other_thread                      the control of last_thread
+#include <errno.h>
+#include <pthread.h>
+#include <rdmalloc/backend.h>
+#include <signal.h>
+#include <string.h>
+
+#include <atomic>
+
+#include "tests/integration/probe.h"
+
+namespace {
+
+probe::Verdict verdict;
+std::atomic<int> calls{0};
+std::atomic<bool> refuses{false};
+
+unsigned plain = 0;
+unsigned in_malloc = RDM_BACKEND_IN_MALLOC;
+
+// Its context is its abilities.
+rdm_backend driver() {
+  rdm_backend backend{};
+  backend.size = sizeof backend;
+  backend.name = "driver";
+  backend.limits = [](void* abilities, rdm_backend_limits* out) {
+    out->abilities = *static_cast<unsigned*>(abilities);
+    return int(RDM_OK);
+  };
+  backend.register_memory = [](void*, const rdm_backend_request*, rdm_backend_key*, char*, size_t) {
+    ++calls;
+    errno = EEXIST;
+    usleep(100);  // a cancellation point
+    return refuses ? int(RDM_SYSTEM) : int(RDM_OK);
+  };
+  backend.deregister_memory = [](void*, const rdm_backend_key*) {
+    usleep(10);
+    return int(RDM_OK);
+  };
+  return backend;
+}
+
+rdm_domain* open_driver(unsigned* abilities) {
+  const rdm_backend backend = driver();
+  rdm_domain* domain = nullptr;
+  const int status = rdm_domain_open(&backend, abilities, nullptr, &domain);
+  if (status != RDM_OK) verdict.broken("opening a domain: status %d", status);
+  return domain;
+}
+
+// Does not return: main ends, and the process with it.
+[[noreturn]] void end_last_thread(bool with_domain) {
+  alarm(10);  // What is left running ends in SIGALRM.
+  if (with_domain) {
+    (void)open_driver(&plain);
+  } else {
+    pthread_t other;
+    pthread_create(
+        &other, nullptr, [](void*) -> void* { return sleep(60), nullptr; }, nullptr);
+  }
+  pthread_exit(nullptr);
+}
+
+void check_cancelled() {
+  alarm(30);
+  for (int i = 0; i < 20; ++i) {
+    pthread_t thread;
+    const auto work = [](void*) -> void* {
+      int before = 0;
+      pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+      pthread_cancel(pthread_self());
+      void* block = malloc(size_t{4} << 20);
+      pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &before);
+      rdm_domain* domain = open_driver(&plain);
+      rdm_mr mr{};
+      (void)rdm_lookup(domain, block, 1, &mr);
+      (void)rdm_domain_close(domain);
+      pthread_testcancel();
+      return nullptr;
+    };
+    pthread_create(&thread, nullptr, work, nullptr);
+    pthread_join(thread, nullptr);
+    rdm_domain* domain = open_driver(&plain);
+    if (rdm_domain_close(domain) != RDM_OK) verdict.broken("closing after thread %d", i);
+  }
+}
+
+void check_errno() {
+  rdm_domain* domain = open_driver(&in_malloc);
+  for (const bool refusing : {false, true}) {
+    refuses = refusing;
+    const int before = calls;
+    for (int i = 0; i < 100; ++i) {
+      errno = 0;
+      if (malloc(size_t{1} << 20) == nullptr) verdict.broken("malloc failed");
+      if (errno != 0) verdict.broken("malloc left errno %d", errno);
+    }
+    if (calls == before) verdict.broken("no region was acquired: this showed nothing");
+  }
+  (void)rdm_domain_close(domain);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* what = argc > 1 ? argv[1] : "";
+  if (strcmp(what, "last_thread") == 0) end_last_thread(true);
+  if (strcmp(what, "other_thread") == 0) end_last_thread(false);
+  if (strcmp(what, "cancelled") == 0) check_cancelled();
+  if (strcmp(what, "errno") == 0) check_errno();
+  return verdict.status();
+}
