@@ -1,6 +1,7 @@
 #include "regcache/registrar.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "allocator/os/futex.h"
 #include "allocator/os/thread.h"
@@ -23,10 +24,12 @@ bool Registrar::start(Work work, void* context) {
 void Registrar::loop() {
   constexpr uint64_t kSoonNs = 2'000'000;
   constexpr uint64_t kWatchNs = 1'000'000'000;
+  const pid_t process = getpid();
   while (!stopping_) {
     const uint32_t seen = pokes_.load(std::memory_order_acquire);
     const bool done = work_(context_);
-    if (stopping_) break;
+    // A driver that forks here leaves its child with this thread alone, which has no work there.
+    if (stopping_ || getpid() != process) break;
     // A poke during the work changed the word: no sleep then.
     os::wait_while_for(pokes_, seen, done ? kWatchNs : kSoonNs);
     if (pokes_.load(std::memory_order_acquire) == seen && os::is_only_ours_left()) exit(0);

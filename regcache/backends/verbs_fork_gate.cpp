@@ -3,11 +3,16 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "allocator/os/thread.h"
+
 namespace rdmalloc {
 namespace {
 
-// A driver that itself forks, or hangs, must not stop all forks for ever.
+// A driver that hangs must not stop all forks for ever.
 constexpr int kLongestWaitMs = 10'000;
+
+// This thread's share of those under way: a driver may fork, and must not wait for itself.
+constinit thread_local uint32_t own_registrations = 0;
 
 }  // namespace
 
@@ -19,18 +24,32 @@ void VerbsForkGate::register_handlers() {
                        [] { fork_gate.after_fork_in_child(); });
 }
 
+bool VerbsForkGate::enter() {
+  registering_.fetch_add(1);
+  ++own_registrations;
+  if (forks_.load() == 0) return true;
+  leave();
+  return false;
+}
+
+void VerbsForkGate::leave() {
+  --own_registrations;
+  registering_.fetch_sub(1);
+}
+
 void VerbsForkGate::before_fork() {
+  const os::NoCancel no_cancel;  // nanosleep() is a cancellation point, and fork() is not
   forks_.fetch_add(1);
   const timespec millisecond{0, 1'000'000};
-  for (int i = 0; i < kLongestWaitMs && registering_.load() != 0; ++i) {
+  for (int i = 0; i < kLongestWaitMs && registering_.load() > own_registrations; ++i) {
     nanosleep(&millisecond, nullptr);
   }
 }
 
-// The threads that were counted are not here.
+// Of the threads that were counted, this one alone is here: it goes on with what it was at.
 void VerbsForkGate::after_fork_in_child() {
   forks_ = 0;
-  registering_ = 0;
+  registering_ = own_registrations;
 }
 
 }  // namespace rdmalloc

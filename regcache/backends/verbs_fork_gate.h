@@ -18,13 +18,8 @@ class VerbsForkGate {
   void register_handlers();
 
   // False: a fork is under way; do not register now. Else leave() must follow.
-  bool enter() {
-    registering_.fetch_add(1);
-    if (forks_.load() == 0) return true;
-    leave();
-    return false;
-  }
-  void leave() { registering_.fetch_sub(1); }
+  bool enter();
+  void leave();
 
  private:
   void before_fork();

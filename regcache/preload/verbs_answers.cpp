@@ -25,6 +25,18 @@ constinit MrSlab slab;
 // is shown again: no fork in between. The fork's handlers run before malloc's own, so a driver that
 // allocates is not stopped.
 constinit pthread_rwlock_t fork_lock = PTHREAD_RWLOCK_INITIALIZER;
+// How often this thread holds it: a driver may fork, and must not wait for itself.
+constinit thread_local unsigned fork_holds = 0;
+
+void hold_off_forks() {
+  pthread_rwlock_rdlock(&fork_lock);
+  ++fork_holds;
+}
+
+void let_fork() {
+  --fork_holds;
+  pthread_rwlock_unlock(&fork_lock);
+}
 
 // The region of the window that has all of the buffer.
 bool find_region(const void* address, size_t length, rdm_region* out) {
@@ -102,11 +114,11 @@ ibv_mr* pass_on(const Request& request) {
   const RealVerbs* real = real_verbs();
   if (real == nullptr) return nullptr;
   const bool is_ours = rdm_owns(request.address) != 0;
-  if (is_ours) pthread_rwlock_rdlock(&fork_lock);
+  if (is_ours) hold_off_forks();
   ibv_mr* mr = real->register_memory(request.pd, request.address, request.length, request.iova,
                                      request.access);
   if (mr != nullptr) show_to_children(*real, request.address, request.length);
-  if (is_ours) pthread_rwlock_unlock(&fork_lock);
+  if (is_ours) let_fork();
   return mr;
 }
 
@@ -156,10 +168,10 @@ int answer_anew(AnsweredMr* record, const Request& request) {
 
 }  // namespace
 
-ibv_mr* register_memory(const Request& request) {
+ibv_mr* register_memory(const Call& call, const Request& request) {
   counters.calls.fetch_add(1, std::memory_order_relaxed);
   rdm_mr key{};
-  if (DomainEntry* entry = answer(request, &key)) {
+  if (DomainEntry* entry = deregisters_here(call) ? answer(request, &key) : nullptr) {
     if (AnsweredMr* record = slab.take()) {
       fill(record, request, entry, key);
       counters.answered.fetch_add(1, std::memory_order_relaxed);
@@ -211,11 +223,11 @@ int reregister_foreign(ibv_mr* mr, int flags, const Request& changed) {
   if (real == nullptr) return IBV_REREG_MR_ERR_INPUT;
   const bool is_ours =
       (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 && rdm_owns(changed.address) != 0;
-  if (is_ours) pthread_rwlock_rdlock(&fork_lock);
+  if (is_ours) hold_off_forks();
   const int status = real->rereg_mr(mr, flags, changed.pd, changed.address, changed.length,
                                     static_cast<int>(changed.access));
   if (is_ours) show_to_children(*real, changed.address, changed.length);
-  if (is_ours) pthread_rwlock_unlock(&fork_lock);
+  if (is_ours) let_fork();
   return status;
 }
 
@@ -225,17 +237,18 @@ void drop(ibv_context* context) { domains.drop(context); }
 
 void before_fork() {
   domains.before_fork();
-  pthread_rwlock_wrlock(&fork_lock);
+  if (fork_holds == 0) pthread_rwlock_wrlock(&fork_lock);
 }
 
 void after_fork_in_parent() {
-  pthread_rwlock_unlock(&fork_lock);
+  if (fork_holds == 0) pthread_rwlock_unlock(&fork_lock);
   domains.after_fork_in_parent();
 }
 
 void after_fork_in_child() {
-  // Threads that waited for it are not here.
+  // Of the threads that held it or waited for it, this one alone is here.
   fork_lock = PTHREAD_RWLOCK_INITIALIZER;
+  for (unsigned i = 0; i < fork_holds; ++i) pthread_rwlock_rdlock(&fork_lock);
   domains.after_fork_in_child();
 }
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "regcache/preload/verbs_callers.h"
 #include "regcache/preload/verbs_slab.h"
 
 namespace rdmalloc::shim {
@@ -22,7 +23,7 @@ struct Request {
 };
 
 // Null with errno, as from libibverbs.
-ibv_mr* register_memory(const Request& request);
+ibv_mr* register_memory(const Call& call, const Request& request);
 
 // Null when the memory region is libibverbs' own.
 AnsweredMr* find_answered(const ibv_mr* mr);

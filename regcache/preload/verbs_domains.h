@@ -47,7 +47,8 @@ class DomainTable {
 
   void before_fork() { pthread_mutex_lock(&mutex_); }
   void after_fork_in_parent() { pthread_mutex_unlock(&mutex_); }
-  void after_fork_in_child() { mutex_ = PTHREAD_MUTEX_INITIALIZER; }
+  // A thread that forked inside add() unlocks it once more, which fails and does no harm.
+  void after_fork_in_child() { mutex_ = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP; }
 
  private:
   static constexpr size_t kEntries = 512;
@@ -63,7 +64,8 @@ class DomainTable {
   template <typename Which>
   void close_those(Which which);
 
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  // Recursive for the fork handlers: a driver may fork while a domain is opened.
+  pthread_mutex_t mutex_ = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
   std::atomic<DomainEntry*> buckets_[kBuckets] = {};
   DomainEntry entries_[kEntries];
   size_t used_ = 0;

@@ -2,9 +2,9 @@
 //
 // A buffer that lies in one region needs no memory region of its own: the caller gets a struct
 // ibv_mr with its address and length, and the keys of the region's (verbs_answers.h). Everything
-// else, and whatever cannot be answered for any reason, goes to libibverbs as it came. Interposed
-// by name alone; the symbol versions (verbs.map) leave callers of the older interface to
-// libibverbs.
+// else, and whatever cannot be answered for any reason, goes to libibverbs as it came; so do the
+// calls of those whose ibv_dereg_mr is not ours (verbs_callers.h). Interposed by name alone; the
+// symbol versions (verbs.map) leave callers of the older interface to libibverbs.
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
@@ -40,17 +40,22 @@ extern "C" {
 
 RDM_API ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
   return register_memory(
+      {reinterpret_cast<const void*>(&ibv_reg_mr), __builtin_return_address(0)},
       {pd, address, length, reinterpret_cast<uintptr_t>(address), static_cast<unsigned>(access)});
 }
 
 RDM_API ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, size_t length, uint64_t iova,
                                 int access) {
-  return register_memory({pd, address, length, iova, static_cast<unsigned>(access)});
+  return register_memory(
+      {reinterpret_cast<const void*>(&ibv_reg_mr_iova), __builtin_return_address(0)},
+      {pd, address, length, iova, static_cast<unsigned>(access)});
 }
 
 RDM_API ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova,
                                  unsigned access) {
-  return register_memory({pd, address, length, iova, access});
+  return register_memory(
+      {reinterpret_cast<const void*>(&ibv_reg_mr_iova2), __builtin_return_address(0)},
+      {pd, address, length, iova, access});
 }
 
 RDM_API int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length,

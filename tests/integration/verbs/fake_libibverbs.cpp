@@ -27,6 +27,7 @@ std::set<const ibv_pd*> domains;
 std::map<uint32_t, Registration*> by_key;  // by lkey; the rkey is another number
 FakeBooks books;
 bool hides = false;
+thread_local bool forks = false;
 uint32_t next_key = 1;
 
 // Long enough for forks to fall between hiding a range and what follows.
@@ -127,6 +128,10 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova
   enter_kernel();
   // Drivers allocate while they register.
   auto* made = static_cast<Registration*>(calloc(1, sizeof(Registration)));
+  if (forks) {
+    forks = false;
+    books.driver_child = fork();
+  }
   const std::lock_guard<std::mutex> hold(mutex);
   check(pd);
   if ((access & IBV_ACCESS_ON_DEMAND) != 0 ||
@@ -215,5 +220,10 @@ int fake_peer_may(const ibv_pd* pd, uint32_t rkey, const void* address, size_t l
 }
 
 void fake_hide_from_children() { hides = true; }
+
+void fake_fork_in_next_registration() {
+  books.driver_child = -1;
+  forks = true;
+}
 
 }  // extern "C"

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,7 @@ struct FakeBooks {
   const void* last_address;  // of the last registration
   size_t last_length;
   unsigned last_access;
+  pid_t driver_child;  // of the last fork by the driver; in that child 0, without one -1
 };
 FakeBooks fake_books();
 
@@ -32,5 +34,9 @@ int fake_peer_may(const ibv_pd* pd, uint32_t rkey, const void* address, size_t l
 
 // As ibv_fork_init(): from now on ranges are hidden from children while they are registered.
 void fake_hide_from_children();
+
+// A driver that forks while it registers: this thread's next registration returns in both
+// processes.
+void fake_fork_in_next_registration();
 
 }  // extern "C"

@@ -416,6 +416,45 @@ int fork_storm() {
   return 0;
 }
 
+// A fork that waits for its own thread's registration ends the case.
+constexpr unsigned kNoWaitS = 5;
+
+void forks_at_once() {
+  alarm(kNoWaitS);
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  int status = 0;
+  promise(waitpid(child, &status, 0) == child && status == 0, "a later fork succeeds");
+}
+
+// While it opens a domain, and while the shim passes a call on. The region may be registered by a
+// thread of the library instead; then there is no fork.
+bool forks_in_driver(const Program& program, void* buffer, int access) {
+  alarm(kNoWaitS);
+  fake_fork_in_next_registration();
+  ibv_mr* mr = ibv_reg_mr(program.pd, buffer, 5000, access);
+  const pid_t child = fake_books().driver_child;
+  if (child >= 0) forks_at_once();
+  if (child == 0) _exit(0);
+  int status = 0;
+  promise(child < 0 || (waitpid(child, &status, 0) == child && status == 0),
+          "the driver's child goes on and may fork");
+  check(program, mr, buffer, 5000, access);
+  promise(ibv_dereg_mr(mr) == 0, "deregistering succeeds");
+  return child > 0;
+}
+
+int driver_forks() {
+  auto* buffer = static_cast<char*>(malloc(5000));
+  for (const int access : {kLocal, kRemote}) {
+    bool forked = false;
+    for (int i = 0; i < 50 && !forked; ++i) forked = forks_in_driver(Program{}, buffer, access);
+    promise(forked, "the driver forks");
+  }
+  alarm(0);
+  return 0;
+}
+
 // From here on this thread may do nothing but write and exit.
 void forbid_system_calls() {
   sock_filter filter[] = {
@@ -467,6 +506,7 @@ constexpr Case kCases[] = {
     {"old_interface", old_interface},
     {"forks", forks},
     {"fork_storm", fork_storm},
+    {"driver_forks", driver_forks},
     {"no_system_call", no_system_call},
 };
 
