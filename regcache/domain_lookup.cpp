@@ -1,0 +1,55 @@
+// The slow path of a lookup: whatever is not a hit in a region that is one MR.
+#include "regcache/domain.h"
+
+namespace rdmalloc {
+
+int Domain::miss(int status) {
+  counters_->lookups.count();
+  counters_->misses.fetch_add(1, std::memory_order_relaxed);
+  return status;
+}
+
+int Domain::lookup_slowly(Domain* domain, const void* address, size_t length, rdm_mr* out) {
+  if (domain == nullptr || out == nullptr) return RDM_INVALID;
+  return domain->find_or_register(address, length, out);
+}
+
+int Domain::find_or_register(const void* address, size_t length, rdm_mr* out) {
+  if (!enter()) return is_in_use() ? miss(RDM_NOT_REGISTERED) : RDM_INVALID;
+  const int status = lookup_entered(address, length, out);
+  leave();
+  return status;
+}
+
+int Domain::lookup_entered(const void* address, size_t length, rdm_mr* out) {
+  if (length == 0) return miss(RDM_INVALID);
+  const Region* region = source_->regions().find(address);
+  if (region == nullptr || length > region->end() - reinterpret_cast<uintptr_t>(address)) {
+    return miss(RDM_NOT_OWNED);
+  }
+  if (register_entered(*region, Caller::kLookup) != RDM_OK) return miss(RDM_NOT_REGISTERED);
+  const KeyEntry& entry = entry_of(*region);
+  const size_t registered = entry.length.load(std::memory_order_acquire);
+  if (registered == 0) return lookup_piece(*region, address, length, out);
+  const size_t into = reinterpret_cast<uintptr_t>(address) - region->base;
+  if (into >= registered || length > registered - into) return miss(RDM_NOT_REGISTERED);
+  fill(reinterpret_cast<void*>(region->base), registered, entry.key(), out);
+  counters_->lookups.count();
+  return RDM_OK;
+}
+
+int Domain::lookup_piece(const Region& region, const void* address, size_t length, rdm_mr* out) {
+  const KeyEntry& entry = entry_of(region);
+  const size_t into = reinterpret_cast<uintptr_t>(address) - region.base;
+  const size_t index = into / limits_.max_length;
+  if (index >= entry.pieces) return miss(RDM_NOT_REGISTERED);
+  const Piece& piece = entry.piece[index];
+  const size_t start = index * limits_.max_length;
+  const size_t inside = into - start;
+  if (inside >= piece.length || length > piece.length - inside) return miss(RDM_NOT_REGISTERED);
+  fill(reinterpret_cast<void*>(region.base + start), piece.length, piece.key, out);
+  counters_->lookups.count();
+  return RDM_OK;
+}
+
+}  // namespace rdmalloc

@@ -1,0 +1,224 @@
+// How a domain registers regions: whole, or in the pieces that its backend's limits make, through
+// the one door to the backend.
+#include <pthread.h>
+#include <string.h>
+
+#include "allocator/os/clock.h"
+#include "allocator/os/futex.h"
+#include "allocator/os/memory.h"
+#include "allocator/os/thread.h"
+#include "regcache/domain.h"
+
+namespace rdmalloc {
+namespace {
+
+constexpr unsigned kRemote = RDM_REMOTE_WRITE | RDM_REMOTE_READ | RDM_REMOTE_ATOMIC;
+
+// A region that was refused is tried again by a lookup, but not by every one: the refusal of a
+// limit lasts, and costs a system call each time.
+constexpr uint64_t kRetryNs = 100'000'000;
+
+// While a backend asks to come later: a fork of a large heap takes that long.
+constexpr uint64_t kLongestWaitNs = 5'000'000'000;
+constexpr uint64_t kWaitStepNs = 200'000;
+
+}  // namespace
+
+// What is paged on demand is not pinned.
+int Domain::charges_for(const Region& region) const {
+  return region.kind == RegionKind::kPinned ? limits_.charges : int{RDM_CHARGES_NOTHING};
+}
+
+bool Domain::takes(const Region& region) const {
+  return region.kind == RegionKind::kPinned || (limits_.abilities & RDM_BACKEND_ON_DEMAND) != 0;
+}
+
+unsigned Domain::access_for(const Region& region) const {
+  return region.exposed || share_heap_ ? access_ : access_ & ~kRemote;
+}
+
+int Domain::register_region(const Region& region, Caller caller) {
+  if (!enter()) return RDM_NOT_REGISTERED;
+  const int status = register_entered(region, caller);
+  leave();
+  return status;
+}
+
+int Domain::register_entered(const Region& region, Caller caller) {
+  if (!takes(region)) return RDM_OK;
+  if (caller == Caller::kMalloc && !may_run_in_malloc()) return RDM_BACKEND_LATER;
+  KeyEntry& entry = entry_of(region);
+  uint64_t waited_ns = 0;
+  for (;;) {
+    uint32_t state = entry.state.load(std::memory_order_acquire);
+    if (state == kRegistered) return RDM_OK;
+    if (state == kRefused && os::now_ns() - entry.refused_at < kRetryNs) return entry.refusal;
+    if (state == kBusy) {
+      if (caller != Caller::kLookup) return RDM_NOT_REGISTERED;
+      os::wait_while(entry.state, kBusy);
+    } else if (is_put_off()) {
+      return RDM_BACKEND_LATER;
+    } else if (entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel)) {
+      const int status = register_claimed(region, entry);
+      os::wake_all(entry.state);
+      if (status != RDM_BACKEND_LATER) return status;
+      if (!waits_for_backend(caller, &waited_ns)) return status;
+    }
+  }
+}
+
+// A backend that runs in malloc puts a thread off for good, such as one that does not issue to a
+// single-issuer ring: asking it again at each lookup would cost a system call. One that does not
+// is at work again soon, after a fork.
+bool Domain::is_put_off() const {
+  return may_run_in_malloc() && put_off_thread_ == static_cast<uintptr_t>(pthread_self()) &&
+         os::now_ns() - put_off_at_ < kRetryNs;
+}
+
+bool Domain::waits_for_backend(Caller caller, uint64_t* waited_ns) {
+  if (may_run_in_malloc()) {
+    put_off_thread_ = static_cast<uintptr_t>(pthread_self());
+    put_off_at_ = os::now_ns();
+    return false;
+  }
+  if (caller != Caller::kLookup || *waited_ns >= kLongestWaitNs) return false;
+  const std::atomic<uint32_t> nothing{0};
+  os::wait_while_for(nothing, 0, kWaitStepNs);
+  *waited_ns += kWaitStepNs;
+  return true;
+}
+
+// The entry's state is kBusy, by this thread.
+int Domain::register_claimed(const Region& region, KeyEntry& entry) {
+  os::NoCancel no_cancel;
+  const uint64_t started = os::now_ns();
+  const size_t length = region.length & ~(limits_.alignment - 1);
+  const int status = length <= limits_.max_length ? register_whole(region, entry, length)
+                                                  : register_pieces(region, entry, length);
+  counters_->registration_ns.fetch_add(os::now_ns() - started, std::memory_order_relaxed);
+  if (status != RDM_OK) return refuse(entry, status);
+  entry.state.store(kRegistered, std::memory_order_release);
+  return RDM_OK;
+}
+
+int Domain::refuse(KeyEntry& entry, int status) {
+  entry.refusal = status;
+  entry.refused_at = os::now_ns();
+  entry.state.store(status == RDM_BACKEND_LATER ? kUnregistered : kRefused,
+                    std::memory_order_release);
+  return status;
+}
+
+int Domain::register_whole(const Region& region, KeyEntry& entry, size_t length) {
+  if (length == 0) return RDM_OK;  // below the device's alignment
+  rdm_backend_key key{};
+  const int status = register_range(region, 0, length, &key);
+  // What the device has no MR for stays unregistered; that is a limit, not a failure.
+  if (status == RDM_NOT_REGISTERED) return RDM_OK;
+  if (status == RDM_OK) entry.publish(region.base, length, key);
+  return status;
+}
+
+int Domain::register_pieces(const Region& region, KeyEntry& entry, size_t length) {
+  const size_t count = (length + limits_.max_length - 1) / limits_.max_length;
+  if (!make_room_for_pieces(entry, count)) {
+    say("no memory for bookkeeping");
+    return RDM_SYSTEM;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const size_t offset = i * limits_.max_length;
+    const size_t rest = length - offset;
+    const size_t bytes = rest < limits_.max_length ? rest : limits_.max_length;
+    Piece& piece = entry.piece[i];
+    piece = {};
+    const int status = register_range(region, offset, bytes, &piece.key);
+    if (status == RDM_OK) piece.length = bytes;
+    if (status == RDM_OK || status == RDM_NOT_REGISTERED) continue;
+    while (i-- > 0) {
+      if (entry.piece[i].length != 0)
+        (void)deregister_range(region, entry.piece[i].length, entry.piece[i].key);
+    }
+    return status;
+  }
+  entry.pieces = static_cast<uint32_t>(count);
+  return RDM_OK;
+}
+
+bool Domain::make_room_for_pieces(KeyEntry& entry, size_t count) {
+  if (entry.piece_room >= count) return true;
+  void* memory = os::map_metadata(count * sizeof(Piece));
+  if (memory == nullptr) return false;
+  entry.piece = static_cast<Piece*>(memory);
+  entry.piece_room = static_cast<uint32_t>(count);
+  return true;
+}
+
+// The one door to register_memory(). RDM_NOT_REGISTERED: the device may have no more MRs.
+int Domain::register_range(const Region& region, size_t offset, size_t length,
+                           rdm_backend_key* key) {
+  assert_backend_may_run();
+  if (count_.fetch_add(1, std::memory_order_relaxed) >= limits_.max_count) {
+    count_.fetch_sub(1, std::memory_order_relaxed);
+    return RDM_NOT_REGISTERED;
+  }
+  int status = RDM_OUT_OF_BUDGET;
+  if (!account_->charge(charges_for(region), length)) {
+    say("the memlock limit, less the headroom left to others, does not allow to pin as much again "
+        "for this domain: raise it with ulimit -l or in limits.conf, or give CAP_IPC_LOCK");
+  } else {
+    rdm_backend_request request{};
+    request.base = reinterpret_cast<void*>(region.base + offset);
+    request.length = length;
+    request.page_size =
+        region.page_kind == os::PageKind::kHugetlb ? os::kHugePageSize : os::kPageSize;
+    request.access = access_for(region);
+    request.pinned = region.kind == RegionKind::kPinned ? 1 : 0;
+    request.exposed = region.exposed ? 1 : 0;
+    request.node = region.node;
+    char why[kLongestWhy] = {};
+    status = backend_.register_memory(context_, &request, key, why, sizeof why);
+    if (status == RDM_OK) {
+      counters_->registrations.fetch_add(1, std::memory_order_relaxed);
+      counters_->registered_bytes.fetch_add(length, std::memory_order_relaxed);
+      return RDM_OK;
+    }
+    // This status is the core's own; from a backend it is a failure like any other.
+    if (status == RDM_NOT_REGISTERED) status = RDM_SYSTEM;
+    account_->release(charges_for(region), length);
+    if (status != RDM_BACKEND_LATER) say(why[0] != '\0' ? why : "the backend gave no reason");
+  }
+  count_.fetch_sub(1, std::memory_order_relaxed);
+  return status;
+}
+
+// The one door to deregister_memory().
+int Domain::deregister_range(const Region& region, size_t length, const rdm_backend_key& key) {
+  assert_backend_may_run();
+  const int status = backend_.deregister_memory(context_, &key);
+  count_.fetch_sub(1, std::memory_order_relaxed);
+  counters_->registered_bytes.fetch_sub(length, std::memory_order_relaxed);
+  // What the backend did not let go of stays pinned, and charged.
+  if (status == RDM_OK) account_->release(charges_for(region), length);
+  return status;
+}
+
+int Domain::deregister(const Region& region) {
+  KeyEntry& entry = entry_of(region);
+  const size_t length = entry.length.exchange(0, std::memory_order_acq_rel);
+  const uint32_t pieces = entry.pieces;
+  entry.pieces = 0;
+  entry.state.store(kUnregistered, std::memory_order_release);
+  int result = RDM_OK;
+  if (length != 0 && deregister_range(region, length, entry.key()) != RDM_OK) {
+    result = RDM_SYSTEM;
+  }
+  for (uint32_t i = pieces; i-- > 0;) {
+    const Piece& piece = entry.piece[i];
+    if (piece.length != 0 && deregister_range(region, piece.length, piece.key) != RDM_OK) {
+      result = RDM_SYSTEM;
+    }
+  }
+  return result;
+}
+
+}  // namespace rdmalloc
