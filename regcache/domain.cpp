@@ -51,7 +51,7 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
   }
   limits_.alignment = unit;
   if (limits_.max_length == 0) limits_.max_length = SIZE_MAX;
-  limits_.max_length &= ~(unit - 1);
+  limits_.max_length = os::align_down(limits_.max_length, unit);
   if (limits_.max_count == 0) limits_.max_count = SIZE_MAX;
   if (entries_ == nullptr) {
     const size_t bytes = (source.regions().capacity() + 1) * sizeof(KeyEntry);

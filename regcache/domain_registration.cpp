@@ -92,7 +92,7 @@ bool Domain::waits_for_backend(Caller caller, uint64_t* waited_ns) {
 int Domain::register_claimed(const Region& region, KeyEntry& entry) {
   os::NoCancel no_cancel;
   const uint64_t started = os::now_ns();
-  const size_t length = region.length & ~(limits_.alignment - 1);
+  const size_t length = os::align_down(region.length, limits_.alignment);
   const int status = length <= limits_.max_length ? register_whole(region, entry, length)
                                                   : register_pieces(region, entry, length);
   counters_->registration_ns.fetch_add(os::now_ns() - started, std::memory_order_relaxed);

@@ -6,6 +6,7 @@
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/thread.h"
 #include "regcache/domain_options.h"
+#include "regcache/failure.h"
 #include "regcache/posix_lock.h"
 
 namespace rdmalloc {
@@ -28,11 +29,7 @@ bool read_backend(const rdm_backend* given, rdm_backend* backend) {
 }
 
 int fail(const rdm_domain_options& options, const char* why, int status) {
-  if (options.error_size != 0) {
-    strncpy(options.error, why, options.error_size - 1);
-    options.error[options.error_size - 1] = '\0';
-  }
-  return status;
+  return rdmalloc::fail(status, why, options.error, options.error_size);
 }
 
 }  // namespace

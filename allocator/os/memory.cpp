@@ -118,7 +118,7 @@ Status discard(void* address, size_t bytes) {
 
 Status inherit_on_fork(void* address, size_t bytes) {
   const KeepErrno keep;
-  const auto from = reinterpret_cast<uintptr_t>(address) & ~(kPageSize - 1);
+  const uintptr_t from = page_floor(reinterpret_cast<uintptr_t>(address));
   const uintptr_t to = reinterpret_cast<uintptr_t>(address) + bytes;
   return result(madvise(reinterpret_cast<void*>(from), to - from, MADV_DOFORK));
 }

@@ -10,9 +10,9 @@
 
 #include <new>
 
-#include "allocator/message.h"
 #include "regcache/backend_table.h"
 #include "regcache/domain_options.h"
+#include "regcache/failure.h"
 
 namespace rdmalloc {
 namespace {
@@ -21,11 +21,6 @@ constexpr unsigned kTableSlots = 1024;              // of a table that we regist
 constexpr size_t kLongestBuffer = size_t{1} << 30;  // the kernel's limit
 constexpr uint64_t kLongestWaitNs = 60'000'000;     // for memory that others are giving back
 constexpr long kWaitStepNs = 2'000'000;
-
-int fail(const char* sentence, int status, char* why, size_t size) {
-  Message().add(sentence).copy_to(why, size);
-  return status;
-}
 
 }  // namespace
 
@@ -51,7 +46,7 @@ void IoUringSlots::put_back(unsigned slot) {
 int IoUringBackend::create(int ring_fd, unsigned first_slot, unsigned slots, IoUringBackend** out,
                            char* why, size_t why_size) {
   void* memory = malloc(sizeof(IoUringBackend));
-  if (memory == nullptr) return fail("no memory for the domain", RDM_SYSTEM, why, why_size);
+  if (memory == nullptr) return fail(RDM_SYSTEM, "no memory for the domain", why, why_size);
   auto* backend = new (memory) IoUringBackend;
   const int status = backend->open(ring_fd, first_slot, slots, why, why_size);
   if (status == RDM_OK) {
@@ -74,17 +69,19 @@ void IoUringBackend::destroy(IoUringBackend* backend, bool forked) {
 int IoUringBackend::open(int ring_fd, unsigned first_slot, unsigned slots, char* why,
                          size_t why_size) {
   if (first_slot > IoUringSlots::kMost || slots > IoUringSlots::kMost - first_slot) {
-    return fail("first_slot and slots reach beyond the largest table the kernel has, 16384 slots",
-                RDM_INVALID, why, why_size);
+    return fail(RDM_INVALID,
+                "first_slot and slots reach beyond the largest table the kernel has, 16384 slots",
+                why, why_size);
   }
-  if (ring_fd < -1) return fail("the ring's descriptor is negative", RDM_INVALID, why, why_size);
+  if (ring_fd < -1) return fail(RDM_INVALID, "the ring's descriptor is negative", why, why_size);
   if (slots == 0 && first_slot != 0) {
-    return fail("first_slot is set and slots is 0: say how many slots are the domain's",
-                RDM_INVALID, why, why_size);
+    return fail(RDM_INVALID,
+                "first_slot is set and slots is 0: say how many slots are the domain's", why,
+                why_size);
   }
   if (ring_fd == -1) {
     if (slots == 0) return open_own(why, why_size);
-    return fail("slots are those of the caller's ring, and none was given", RDM_INVALID, why,
+    return fail(RDM_INVALID, "slots are those of the caller's ring, and none was given", why,
                 why_size);
   }
   ring_.borrow(ring_fd);
@@ -156,7 +153,7 @@ void IoUringBackend::limits(rdm_backend_limits* out) const {
 int IoUringBackend::register_memory(const rdm_backend_request& request, rdm_backend_key* out,
                                     char* why, size_t why_size) {
   const int slot = slots_.take();
-  if (slot < 0) return fail("the ring's table of buffers is full", RDM_SYSTEM, why, why_size);
+  if (slot < 0) return fail(RDM_SYSTEM, "the ring's table of buffers is full", why, why_size);
   const unsigned index = first_slot_ + static_cast<unsigned>(slot);
   int error = -update(index, request.base, request.length);
   while (error == ENOMEM && wait_for_memory()) {

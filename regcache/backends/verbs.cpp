@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +11,7 @@
 #include "regcache/backend_table.h"
 #include "regcache/backends/verbs_fork_gate.h"
 #include "regcache/domain_options.h"
+#include "regcache/failure.h"
 
 namespace rdmalloc {
 namespace {
@@ -26,11 +26,6 @@ static_assert(int{RDM_LOCAL_WRITE} == int{IBV_ACCESS_LOCAL_WRITE});
 static_assert(int{RDM_REMOTE_WRITE} == int{IBV_ACCESS_REMOTE_WRITE});
 static_assert(int{RDM_REMOTE_READ} == int{IBV_ACCESS_REMOTE_READ});
 static_assert(int{RDM_REMOTE_ATOMIC} == int{IBV_ACCESS_REMOTE_ATOMIC});
-
-int fail(int status, const char* sentence, char* why, size_t why_size) {
-  if (why_size > 0) snprintf(why, why_size, "%s", sentence);
-  return status;
-}
 
 int check_access(unsigned access, char* why, size_t size) {
   if ((access & IBV_ACCESS_ZERO_BASED) != 0) {
@@ -130,7 +125,7 @@ int VerbsBackend::query(char* why, size_t size) {
         "registered pinned (ibv_devinfo -v lists what a device can do)",
         why, size);
   }
-  max_length_ = clamp(device.orig_attr.max_mr_size) & ~(os::kPageSize - 1);
+  max_length_ = os::page_floor(clamp(device.orig_attr.max_mr_size));
   if (device.orig_attr.max_mr_size != 0 && device.orig_attr.max_mr_size < os::kPageSize) {
     return fail(RDM_UNSUPPORTED, "the device's memory regions hold less than a page", why, size);
   }

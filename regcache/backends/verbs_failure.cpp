@@ -20,9 +20,9 @@ uint64_t pinned_memory() {
 
 // In pages, as the kernel counts.
 uint64_t pages_of(const VerbsAttempt& attempt) {
-  const auto begin = reinterpret_cast<uintptr_t>(attempt.base) & ~(os::kPageSize - 1);
+  const uintptr_t begin = os::page_floor(reinterpret_cast<uintptr_t>(attempt.base));
   const uintptr_t end = reinterpret_cast<uintptr_t>(attempt.base) + attempt.length;
-  return (end - begin + os::kPageSize - 1) & ~(os::kPageSize - 1);
+  return os::page_ceil(end - begin);
 }
 
 int explain_out_of_memory(const VerbsAttempt& attempt, char* why, size_t size) {
