@@ -17,4 +17,6 @@ promise "io_uring: a forked child owns no registration, and the parent's device 
   $with "${ring}domain_fork" child
 promise "io_uring: domains may be opened and closed while threads send" 60 \
   $with "${ring}domain_traffic" 3
-promise "io_uring: after warm-up nothing is registered" 120 $with "${ring}domain_steady"
+# A thread that the kernel moves to the other NUMA node warms that node's pool up, too: not here.
+promise "io_uring: after warm-up nothing is registered" 120 \
+  $with RDMALLOC_NUMA=off "${ring}domain_steady"
