@@ -30,6 +30,8 @@ const char* rdm_strerror(int status) {
       return "invalid argument";
     case RDM_UNSUPPORTED:
       return "not supported here";
+    case RDM_BUSY:
+      return "in use";
     case RDM_SYSTEM:
       return "a system call failed";
     default:

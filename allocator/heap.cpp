@@ -139,8 +139,9 @@ bool Heap::release(void* address, size_t size) {
   if (region == nullptr || region->exposed) return false;
   if (region->end() - reinterpret_cast<uintptr_t>(address) < size) return false;
   // Locked pages are not discarded (mlockall); what is free in a sparse region must read as zero.
-  if (region->kind == RegionKind::kSparse && !ok(os::discard(address, size))) {
-    memset(address, 0, size);
+  if (region->kind == RegionKind::kSparse) {
+    for (size_t i = 0; i < observer_count_; ++i) observers_[i]->on_discard(address, size);
+    if (!ok(os::discard(address, size))) memset(address, 0, size);
   }
   Locked hold(pool_);
   if (!ok(pool_of(*region).give(address, size))) return false;
@@ -155,7 +156,8 @@ Status Heap::attach(RegionObserver* observer) {
   }
   if (observer_count_ == kMaxObservers) return Status::kNoMemory;
   for (size_t i = 0; i < regions_.size(); ++i) observer->on_acquire(regions_[i]);
-  observers_[observer_count_++] = observer;
+  observers_[observer_count_] = observer;
+  ++observer_count_;
   return Status::kOk;
 }
 

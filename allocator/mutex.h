@@ -1,5 +1,5 @@
-// The allocator's own locks. Order, outermost first: jemalloc's locks, then Rank::kGrowth, then
-// Rank::kPool. Debug builds abort when a thread takes them the other way round.
+// Our own locks. Order, outermost first: jemalloc's locks, then Rank::kGrowth, then Rank::kPool, then
+// Rank::kForeign, which any call that unmaps memory may take. Debug builds abort when a thread takes them the other way round.
 #pragma once
 
 #include <pthread.h>
@@ -8,7 +8,7 @@
 
 namespace rdmalloc {
 
-enum class Rank : uint8_t { kNone, kGrowth, kPool };
+enum class Rank : uint8_t { kNone, kGrowth, kPool, kForeign };
 
 #ifdef NDEBUG
 inline void assert_rank_above(Rank) {}

@@ -27,6 +27,18 @@ bool parse_switch(Text value, uint64_t* on) {
   return true;
 }
 
+bool parse_number(Text value, uint64_t* number) {
+  constexpr uint64_t kMost = 65535;
+  uint64_t sum = 0;
+  for (size_t i = 0; i < value.size && sum <= kMost; ++i) {
+    if (value.data[i] < '0' || value.data[i] > '9') return false;
+    sum = sum * 10 + static_cast<uint64_t>(value.data[i] - '0');
+  }
+  if (sum == 0 || sum > kMost) return false;
+  *number = sum;
+  return true;
+}
+
 char upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
 
 bool is_variable(Text name, const char* option) {
@@ -41,6 +53,7 @@ bool is_variable(Text name, const char* option) {
 bool parse_value(OptionType type, Text value, Amount* amount) {
   static constexpr const char* kHuge[] = {"off", "thp", "hugetlb"};
   static constexpr const char* kNuma[] = {"local", "off"};
+  static constexpr const char* kMonitor[] = {"auto", "userfaultfd", "interposed", "none"};
   switch (type) {
     case OptionType::kAmount:
       return parse_amount(value, amount);
@@ -50,6 +63,10 @@ bool parse_value(OptionType type, Text value, Amount* amount) {
       return parse_choice(value, kHuge, 3, &amount->value);
     case OptionType::kNuma:
       return parse_choice(value, kNuma, 2, &amount->value);
+    case OptionType::kNumber:
+      return parse_number(value, &amount->value);
+    case OptionType::kMonitor:
+      return parse_choice(value, kMonitor, 4, &amount->value);
     case OptionType::kPath:
       return value.size < Options::kLongestPath;
   }

@@ -10,7 +10,7 @@
 
 namespace rdmalloc {
 
-enum class OptionType : uint8_t { kAmount, kSwitch, kHuge, kNuma, kPath };
+enum class OptionType : uint8_t { kAmount, kSwitch, kHuge, kNuma, kNumber, kMonitor, kPath };
 
 enum class OptionId : uint8_t {
 #define OPTION(name, type, fallback, help) name,
@@ -57,7 +57,8 @@ class Options {
 
   Amount amount(OptionId id) const { return amounts_[static_cast<size_t>(id)]; }
   bool on(OptionId id) const { return amounts_[static_cast<size_t>(id)].value != 0; }
-  // For kHuge and kNuma: the position of the value among the choices, as written in the table.
+  // For kHuge, kNuma and kMonitor: the position of the value among the choices, as written in the
+  // table. For kNumber: itself.
   uint64_t choice(OptionId id) const { return amounts_[static_cast<size_t>(id)].value; }
   const char* report_path() const { return report_path_; }
   const char* warning() const { return warning_; }

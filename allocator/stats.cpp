@@ -159,6 +159,12 @@ rdm_stats gather_stats() {
   stats.registration_ns = registered.registration_ns;
   stats.lookups = registered.lookups;
   stats.lookup_misses = registered.lookup_misses;
+  stats.foreign_hits = registered.foreign_hits;
+  stats.foreign_misses = registered.foreign_misses;
+  stats.foreign_evictions = registered.foreign_evictions;
+  stats.foreign_invalidations = registered.foreign_invalidations;
+  stats.foreign_regions = registered.foreign_regions;
+  stats.foreign_bytes = registered.foreign_bytes;
   stats.budget_bytes = budget.pin_limit();
   stats.memory_cap_bytes = budget.memory_cap();
   stats.budget_limited_by = static_cast<uint64_t>(budget.limited_by());

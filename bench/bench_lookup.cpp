@@ -8,15 +8,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <algorithm>
-#include <functional>
 #include <list>
 #include <string>
 #include <vector>
 
-#include "bench/lookup/case.h"
+#include "bench/lookup/field.h"
+#include "bench/lookup/race.h"
+#include "bench/peers/free_device.h"
 #include "bench/support/allocator.h"
 #include "bench/support/can_lock.h"
+#include "bench/support/contest.h"
 #include "include/rdmalloc/inline.h"
 
 using namespace rdmalloc::bench;
@@ -30,11 +31,23 @@ constexpr double kMostOverTable = 1.3;
 constexpr double kLeastUnderUcx[] = {20, 100};  // with one thread, with two
 constexpr double kMostOverFewest = 1.25;        // what flat means: of the time with 100 buffers
 
+// Ways of finding a key, from the cheapest.
+enum Subject { kArray, kCall, kTable, kInline, kLookup, kMap, kUcx, kSubjects };
+constexpr const char* kNames[kSubjects] = {"array",      "call", "table", "inline",
+                                           "rdm_lookup", "map",  "UCX"};
+
+struct Case {
+  Mode mode;
+  size_t threads;
+  size_t count;
+  Contest contest = {};
+};
+
 // A list, because Google Benchmark keeps references.
 std::list<Case> cases;
 
 template <Mode kMode>
-Slice slice(const Field& field, size_t threads, Subject subject) {
+Slice slice(const Field& field, size_t threads, size_t subject) {
   const uint64_t time = is_short_form() ? 200'000 : 4'000'000;
   const auto of = [&](const auto& find) { return race<kMode>(field, threads, time, find); };
   switch (subject) {
@@ -85,56 +98,22 @@ Slice slice(const Field& field, size_t threads, Subject subject) {
 
 size_t subjects() { return BENCH_HAS_UCX ? kSubjects : kUcx; }
 
-// In another order each turn.
-Round measure(const Case& what, size_t turn) {
-  Round round;
-  for (size_t i = 0; i < subjects(); ++i) {
-    const auto subject = static_cast<Subject>((i + turn) % subjects());
-    const Slice slice = what.slice(subject);
-    round.ns[subject] = slice.ns;
-    round.undisturbed = round.undisturbed && slice.undisturbed;
-  }
-  return round;
-}
-
-void iterate(benchmark::State& state, Case& what) {
-  for (auto unused : state) {
-    (void)unused;
-    what.rounds.push_back(measure(what, what.rounds.size()));
-    state.SetIterationTime(what.rounds.back().ns[kLookup] * 1e-9);
-  }
-  for (size_t i = 0; i < subjects(); ++i) {
-    state.counters[std::string("ns_") + kNames[i]] = what.time(static_cast<Subject>(i));
-  }
-}
+const char* name(Mode mode) { return mode == Mode::kThroughput ? "throughput" : "latency"; }
 
 template <Mode kMode>
 void add_cases(const std::list<Field>& fields) {
   for (const size_t threads : {1, 2}) {
     for (const Field& field : fields) {
-      Case& added = cases.emplace_back();
-      added.mode = kMode;
-      added.threads = threads;
-      added.count = field.buffers.size();
-      added.slice = [&field, threads](Subject subject) {
+      Case& added = cases.emplace_back(Case{kMode, threads, field.buffers.size()});
+      added.contest.name = std::string("lookup/") + name(kMode) + "/" +
+                           std::to_string(added.count) + "/threads:" + std::to_string(threads);
+      added.contest.sides.assign(kNames, kNames + subjects());
+      added.contest.rounds = rounds(31);
+      added.contest.slice = [&field, threads](size_t subject) {
         return slice<kMode>(field, threads, subject);
       };
+      add(added.contest, kLookup);
     }
-  }
-}
-
-const char* name(Mode mode) { return mode == Mode::kThroughput ? "throughput" : "latency"; }
-
-void register_cases() {
-  for (Case& what : cases) {
-    const std::string title = std::string("lookup/") + name(what.mode) + "/" +
-                              std::to_string(what.count) +
-                              "/threads:" + std::to_string(what.threads);
-    benchmark::RegisterBenchmark(title.c_str(),
-                                 [&what](benchmark::State& state) { iterate(state, what); })
-        ->UseManualTime()
-        ->Iterations(rounds(31))
-        ->Unit(benchmark::kNanosecond);
   }
 }
 
@@ -143,70 +122,58 @@ void print_table() {
   for (size_t i = 0; i < subjects(); ++i) printf(" %10s", kNames[i]);
   printf("  lookup/table  UCX/lookup  UCX/inline  disturbed\n");
   for (const Case& what : cases) {
-    if (what.rounds.empty()) continue;
+    const Contest& contest = what.contest;
+    if (contest.measured.empty()) continue;
     printf("%-10s %7zu %7zu", name(what.mode), what.threads, what.count);
-    for (size_t i = 0; i < subjects(); ++i) printf(" %10.2f", what.time(static_cast<Subject>(i)));
-    printf(" %13.2f %11.1f %11.1f %5zu of %zu\n", what.ratio(kLookup, kTable),
-           what.ratio(kUcx, kLookup), what.ratio(kUcx, kInline), what.disturbed(),
-           what.rounds.size());
+    for (size_t i = 0; i < subjects(); ++i) printf(" %10.2f", contest.time(i));
+    const bool has_ucx = subjects() > kUcx;
+    printf(" %13.2f %11.1f %11.1f %5zu of %zu\n", contest.ratio(kLookup, kTable),
+           has_ucx ? contest.ratio(kUcx, kLookup) : 0, has_ucx ? contest.ratio(kUcx, kInline) : 0,
+           contest.disturbed(), contest.measured.size());
   }
 }
 
-// The worst of all cases that were measured and fit, and its verdict.
-struct Bar {
-  const char* what;
-  double limit;
-  bool at_least;
-  std::function<bool(const Case&)> fits;
-  std::function<double(const Case&)> value;
-};
+// Of all cases that were measured and fit.
+template <typename Fits, typename Value>
+std::vector<double> values_of(const Fits& fits, const Value& value) {
+  std::vector<double> values;
+  for (const Case& what : cases) {
+    if (!what.contest.measured.empty() && fits(what)) values.push_back(value(what));
+  }
+  return values;
+}
 
 double fewest(const Case& like) {
   for (const Case& what : cases) {
-    if (what.mode != like.mode || what.threads != like.threads || what.rounds.empty()) continue;
-    return what.time(kLookup);
+    if (what.mode != like.mode || what.threads != like.threads) continue;
+    if (!what.contest.measured.empty()) return what.contest.time(kLookup);
   }
   return 0;
-}
-
-bool judge(const Bar& bar) {
-  std::vector<double> values;
-  for (const Case& what : cases) {
-    if (!what.rounds.empty() && bar.fits(what)) values.push_back(bar.value(what));
-  }
-  if (values.empty()) return true;
-  const auto [least, most] = std::minmax_element(values.begin(), values.end());
-  const double worst = bar.at_least ? *least : *most;
-  const bool met = bar.at_least ? worst >= bar.limit : worst <= bar.limit;
-  printf("%-58s worst %8.2f  bar %s %-6.4g %s\n", bar.what, worst,
-         bar.at_least ? ">=" : "<=", bar.limit, met ? "met" : "MISSED");
-  return met;
 }
 
 bool judge_all() {
   const auto throughput = [](const Case& what) { return what.mode == Mode::kThroughput; };
   const auto any = [](const Case&) { return true; };
-  const auto over_table = [](const Case& what) { return what.ratio(kLookup, kTable); };
-  std::vector<Bar> bars = {
-      {"rdm_lookup, ns, throughput", kMostNs, false, throughput,
-       [](const Case& what) { return what.time(kLookup); }},
-      {"rdm_lookup / checked table, throughput and latency", kMostOverTable, false, any,
-       over_table},
-      {"rdm_lookup / itself with the fewest buffers", kMostOverFewest, false, any,
-       [](const Case& what) { return what.time(kLookup) / fewest(what); }}};
+  const auto time = [](const Case& what) { return what.contest.time(kLookup); };
+  bool met =
+      judge("rdm_lookup, ns, throughput", values_of(throughput, time), Limit::kAtMost, kMostNs);
+  met = judge("rdm_lookup / checked table, throughput and latency",
+              values_of(any, [](const Case& what) { return what.contest.ratio(kLookup, kTable); }),
+              Limit::kAtMost, kMostOverTable) &&
+        met;
+  met = judge("rdm_lookup / itself with the fewest buffers",
+              values_of(any, [&](const Case& what) { return time(what) / fewest(what); }),
+              Limit::kAtMost, kMostOverFewest) &&
+        met;
   for (const size_t threads : {1, 2}) {
     if (subjects() <= kUcx) continue;
+    const auto fits = [&](const Case& what) { return throughput(what) && what.threads == threads; };
     // No call can cost so little: an empty one takes more than a twentieth of UCX's.
-    bars.push_back({threads == 1 ? "UCX / rdm_lookup_inline, throughput, one thread"
-                                 : "UCX / rdm_lookup_inline, throughput, two threads",
-                    kLeastUnderUcx[threads - 1], true,
-                    [threads](const Case& what) {
-                      return what.mode == Mode::kThroughput && what.threads == threads;
-                    },
-                    [](const Case& what) { return what.ratio(kUcx, kInline); }});
+    met = judge("UCX / rdm_lookup_inline, throughput, threads: " + std::to_string(threads),
+                values_of(fits, [](const Case& what) { return what.contest.ratio(kUcx, kInline); }),
+                Limit::kAtLeast, kLeastUnderUcx[threads - 1]) &&
+          met;
   }
-  bool met = true;
-  for (const Bar& bar : bars) met = judge(bar) && met;
   return met;
 }
 
@@ -220,7 +187,6 @@ int main(int argc, char** argv) {
   for (const size_t count : kCounts) fields.emplace_back(domain, buffers, count);
   add_cases<Mode::kThroughput>(fields);
   add_cases<Mode::kLatency>(fields);
-  register_cases();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return EXIT_FAILURE;
   benchmark::RunSpecifiedBenchmarks();

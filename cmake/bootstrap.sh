@@ -12,9 +12,10 @@ usage: sh cmake/bootstrap.sh [--no-packages] build|test|demo
 END
 }
 
-# The build: compilers, the engine, topology, the command, the benchmarks, the backends' interfaces.
+# The build: compilers, the engine, topology, the command, the benchmarks, the backends' interfaces,
+# intrusive trees.
 build_packages="cmake ninja-build g++ pkg-config libjemalloc-dev libhwloc-dev libcli11-dev
-  nlohmann-json3-dev catch2 libbenchmark-dev libucx-dev liburing-dev libibverbs-dev"
+  nlohmann-json3-dev catch2 libbenchmark-dev libucx-dev liburing-dev libibverbs-dev libboost-dev"
 # The tests: what looks at the sources and at processes, ...
 test_packages="clang-format strace libcap2-bin util-linux binutils procps man-db python3 bash"
 # ... unmodified programs to run (redis-tools has the server's binary, without its service), ...

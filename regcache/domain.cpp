@@ -96,6 +96,8 @@ int Domain::close(bool tell_backend) {
   const bool forked = phase_.load(std::memory_order_acquire) == Phase::kForked;
   int result = RDM_OK;
   if (!forked) {
+    result = close_foreign();
+    if (result == RDM_BUSY) return result;
     phase_.store(Phase::kClosing, std::memory_order_seq_cst);
     for (;;) {
       const uint32_t others = registering_.load(std::memory_order_seq_cst);
@@ -164,7 +166,8 @@ bool Domain::validate(const RegionTable& regions) const {
     count += length != 0 ? 1 : 0;
     for (uint32_t p = 0; p < entry.pieces; ++p) count += entry.piece[p].length != 0 ? 1 : 0;
   }
-  return entries_[0].length == 0 && count == count_.load() && count <= limits_.max_count;
+  return entries_[0].length == 0 && count + foreign_->count() == count_.load() &&
+         count <= limits_.max_count;
 }
 
 }  // namespace rdmalloc

@@ -13,10 +13,11 @@
 
 #include "allocator/mutex.h"
 #include "include/rdmalloc/backend.h"
+#include "regcache/cache/foreign_cache.h"
 #include "regcache/key_table.h"
-#include "regcache/lookup_counter.h"
 #include "regcache/pin_account.h"
 #include "regcache/region_source.h"
+#include "regcache/thread_counter.h"
 
 namespace rdmalloc {
 
@@ -41,8 +42,13 @@ class Domain {
            const RegionSource& source, PinAccount* account, DomainCounters* counters);
 
   // Deregisters everything, last region first, when no thread registers any more. RDM_SYSTEM when
-  // the backend refused one. `tell_backend`: call its closed().
+  // the backend refused one; RDM_BUSY, and the domain stays open, when foreign memory is in use.
+  // `tell_backend`: call its closed().
   int close(bool tell_backend);
+
+  // The cache of this domain's foreign memory, for good.
+  void set_foreign(ForeignCache* foreign) { foreign_ = foreign; }
+  ForeignCache& foreign() const { return *foreign_; }
 
   // In the child of a fork: nothing is registered any more.
   void note_fork_child();
@@ -67,6 +73,16 @@ class Domain {
     return lookup(this, address, length, out);
   }
 
+  // rdm_get and rdm_put. Null pointers are RDM_INVALID.
+  static int get(Domain* domain, const void* address, size_t length, rdm_mr* out);
+  static int put(Domain* domain, const rdm_mr* mr);
+
+  // What the cache does with the device: see ForeignDevice.
+  int register_foreign(uintptr_t base, size_t length, rdm_backend_key* key, char* why,
+                       size_t why_size);
+  int deregister_foreign(size_t length, const rdm_backend_key& key);
+  const rdm_backend_limits& limits() const { return limits_; }
+
   // Why the last registration failed: a sentence, or empty.
   const char* why() const { return why_; }
   const char* backend_name() const { return backend_.name; }
@@ -89,18 +105,28 @@ class Domain {
   bool is_put_off() const;
   bool waits_for_backend(Caller caller, uint64_t* waited_ns);
   int register_entered(const Region& region, Caller caller);
-  int register_claimed(const Region& region, KeyEntry& entry);
+  int register_claimed(const Region& region, KeyEntry& entry, Caller caller);
   int register_whole(const Region& region, KeyEntry& entry, size_t length);
   int register_pieces(const Region& region, KeyEntry& entry, size_t length);
   int register_range(const Region& region, size_t offset, size_t length, rdm_backend_key* key);
-  int deregister_range(const Region& region, size_t length, const rdm_backend_key& key);
+  int register_memory(const rdm_backend_request& request, int charges, rdm_backend_key* key,
+                      char* why, size_t why_size);
+  int deregister_memory(size_t length, int charges, const rdm_backend_key& key);
   int deregister(const Region& region);
+  int close_foreign();
   bool make_room_for_pieces(KeyEntry& entry, size_t count);
   int refuse(KeyEntry& entry, int status);
   static int lookup_slowly(Domain* domain, const void* address, size_t length, rdm_mr* out);
   int find_or_register(const void* address, size_t length, rdm_mr* out);
   int lookup_entered(const void* address, size_t length, rdm_mr* out);
   int lookup_piece(const Region& region, const void* address, size_t length, rdm_mr* out);
+  static int get_slowly(Domain* domain, const void* address, size_t length, rdm_mr* out,
+                        uint32_t touched);
+  static int put_slowly(Domain* domain, const rdm_mr* mr, uint32_t touched);
+  int get_of_window(const void* address, size_t length, rdm_mr* out);
+  bool is_in_window(const void* address) const {
+    return reinterpret_cast<uintptr_t>(address) - window_base_ < window_size_;
+  }
   static void fill(void* base, size_t length, const rdm_backend_key& key, rdm_mr* out) {
     *out = {base, length, key.lkey, key.rkey, key.handle};
   }
@@ -128,6 +154,7 @@ class Domain {
   bool share_heap_ = false;
   const RegionSource* source_ = nullptr;
   PinAccount* account_ = nullptr;
+  ForeignCache* foreign_ = nullptr;
   std::atomic<uintptr_t> put_off_thread_{0};  // whom the backend told to come later, ...
   std::atomic<uint64_t> put_off_at_{0};       // ... and when: os::now_ns()
   std::atomic<bool> opening_{false};
@@ -164,6 +191,25 @@ inline int Domain::lookup(Domain* domain, const void* address, size_t length, rd
     }
   }
   return lookup_slowly(domain, address, length, out);
+}
+
+[[gnu::always_inline]] inline int Domain::get(Domain* domain, const void* address, size_t length,
+                                              rdm_mr* out) {
+  uint32_t touched = PageMemo::kNone;
+  if (domain != nullptr && out != nullptr && !domain->is_in_window(address) &&
+      domain->foreign_->get_hit(address, length, out, &touched)) [[likely]] {
+    return RDM_OK;
+  }
+  return get_slowly(domain, address, length, out, touched);
+}
+
+[[gnu::always_inline]] inline int Domain::put(Domain* domain, const rdm_mr* mr) {
+  uint32_t touched = PageMemo::kNone;
+  if (domain != nullptr && mr != nullptr && domain->foreign_ != nullptr &&
+      domain->foreign_->put_hit(*mr, &touched)) [[likely]] {
+    return RDM_OK;
+  }
+  return put_slowly(domain, mr, touched);
 }
 
 }  // namespace rdmalloc

@@ -8,6 +8,7 @@
 #include "allocator/os/memory.h"
 #include "allocator/os/thread.h"
 #include "regcache/domain.h"
+#include "regcache/failure.h"
 
 namespace rdmalloc {
 namespace {
@@ -59,7 +60,7 @@ int Domain::register_entered(const Region& region, Caller caller) {
     } else if (is_put_off()) {
       return RDM_BACKEND_LATER;
     } else if (entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel)) {
-      const int status = register_claimed(region, entry);
+      const int status = register_claimed(region, entry, caller);
       os::wake_all(entry.state);
       if (status != RDM_BACKEND_LATER) return status;
       if (!waits_for_backend(caller, &waited_ns)) return status;
@@ -89,12 +90,16 @@ bool Domain::waits_for_backend(Caller caller, uint64_t* waited_ns) {
 }
 
 // The entry's state is kBusy, by this thread.
-int Domain::register_claimed(const Region& region, KeyEntry& entry) {
+int Domain::register_claimed(const Region& region, KeyEntry& entry, Caller caller) {
   os::NoCancel no_cancel;
   const uint64_t started = os::now_ns();
   const size_t length = os::align_down(region.length, limits_.alignment);
-  const int status = length <= limits_.max_length ? register_whole(region, entry, length)
-                                                  : register_pieces(region, entry, length);
+  int status = RDM_OK;
+  do {
+    status = length <= limits_.max_length ? register_whole(region, entry, length)
+                                          : register_pieces(region, entry, length);
+    // The heap comes before what is only kept for a next time.
+  } while (status == RDM_OUT_OF_BUDGET && caller != Caller::kMalloc && foreign_->give_up(length));
   counters_->registration_ns.fetch_add(os::now_ns() - started, std::memory_order_relaxed);
   if (status != RDM_OK) return refuse(entry, status);
   entry.state.store(kRegistered, std::memory_order_release);
@@ -136,7 +141,7 @@ int Domain::register_pieces(const Region& region, KeyEntry& entry, size_t length
     if (status == RDM_OK || status == RDM_NOT_REGISTERED) continue;
     while (i-- > 0) {
       if (entry.piece[i].length != 0)
-        (void)deregister_range(region, entry.piece[i].length, entry.piece[i].key);
+        (void)deregister_memory(entry.piece[i].length, charges_for(region), entry.piece[i].key);
     }
     return status;
   }
@@ -153,52 +158,71 @@ bool Domain::make_room_for_pieces(KeyEntry& entry, size_t count) {
   return true;
 }
 
-// The one door to register_memory(). RDM_NOT_REGISTERED: the device may have no more MRs.
 int Domain::register_range(const Region& region, size_t offset, size_t length,
                            rdm_backend_key* key) {
+  rdm_backend_request request{};
+  request.base = reinterpret_cast<void*>(region.base + offset);
+  request.length = length;
+  request.page_size =
+      region.page_kind == os::PageKind::kHugetlb ? os::kHugePageSize : os::kPageSize;
+  request.access = access_for(region);
+  request.pinned = region.kind == RegionKind::kPinned ? 1 : 0;
+  request.exposed = region.exposed ? 1 : 0;
+  request.node = region.node;
+  char why[kLongestWhy] = {};
+  int status = register_memory(request, charges_for(region), key, why, sizeof why);
+  // That the heap overlaps what is registered is a failure like any other.
+  if (status == RDM_BACKEND_OVERLAPS) status = RDM_SYSTEM;
+  if (why[0] != '\0') say(why);
+  return status;
+}
+
+// The one door to the backend's register_memory(). RDM_NOT_REGISTERED: the device may have no more
+// MRs. `why` stays empty when there is nothing to say.
+int Domain::register_memory(const rdm_backend_request& request, int charges, rdm_backend_key* key,
+                            char* why, size_t why_size) {
   assert_backend_may_run();
+  why[0] = '\0';
   if (count_.fetch_add(1, std::memory_order_relaxed) >= limits_.max_count) {
     count_.fetch_sub(1, std::memory_order_relaxed);
     return RDM_NOT_REGISTERED;
   }
   int status = RDM_OUT_OF_BUDGET;
-  if (!account_->charge(charges_for(region), length)) {
-    say("the memlock limit, less the headroom left to others, does not allow to pin as much again "
-        "for this domain: raise it with ulimit -l or in limits.conf, or give CAP_IPC_LOCK");
+  if (!account_->charge(charges, request.length)) {
+    (void)fail(status,
+               "the memlock limit, less the headroom left to others, does not allow to pin as much "
+               "again for this domain: raise it with ulimit -l or in limits.conf, or give "
+               "CAP_IPC_LOCK",
+               why, why_size);
   } else {
-    rdm_backend_request request{};
-    request.base = reinterpret_cast<void*>(region.base + offset);
-    request.length = length;
-    request.page_size =
-        region.page_kind == os::PageKind::kHugetlb ? os::kHugePageSize : os::kPageSize;
-    request.access = access_for(region);
-    request.pinned = region.kind == RegionKind::kPinned ? 1 : 0;
-    request.exposed = region.exposed ? 1 : 0;
-    request.node = region.node;
-    char why[kLongestWhy] = {};
-    status = backend_.register_memory(context_, &request, key, why, sizeof why);
+    status = backend_.register_memory(context_, &request, key, why, why_size);
     if (status == RDM_OK) {
       counters_->registrations.fetch_add(1, std::memory_order_relaxed);
-      counters_->registered_bytes.fetch_add(length, std::memory_order_relaxed);
+      counters_->registered_bytes.fetch_add(request.length, std::memory_order_relaxed);
+      why[0] = '\0';
       return RDM_OK;
     }
     // This status is the core's own; from a backend it is a failure like any other.
     if (status == RDM_NOT_REGISTERED) status = RDM_SYSTEM;
-    account_->release(charges_for(region), length);
-    if (status != RDM_BACKEND_LATER) say(why[0] != '\0' ? why : "the backend gave no reason");
+    account_->release(charges, request.length);
+    if (status == RDM_BACKEND_LATER) {
+      why[0] = '\0';
+    } else if (why[0] == '\0') {
+      (void)fail(status, "the backend gave no reason", why, why_size);
+    }
   }
   count_.fetch_sub(1, std::memory_order_relaxed);
   return status;
 }
 
-// The one door to deregister_memory().
-int Domain::deregister_range(const Region& region, size_t length, const rdm_backend_key& key) {
+// The one door to the backend's deregister_memory().
+int Domain::deregister_memory(size_t length, int charges, const rdm_backend_key& key) {
   assert_backend_may_run();
   const int status = backend_.deregister_memory(context_, &key);
   count_.fetch_sub(1, std::memory_order_relaxed);
   counters_->registered_bytes.fetch_sub(length, std::memory_order_relaxed);
   // What the backend did not let go of stays pinned, and charged.
-  if (status == RDM_OK) account_->release(charges_for(region), length);
+  if (status == RDM_OK) account_->release(charges, length);
   return status;
 }
 
@@ -209,12 +233,13 @@ int Domain::deregister(const Region& region) {
   entry.pieces = 0;
   entry.state.store(kUnregistered, std::memory_order_release);
   int result = RDM_OK;
-  if (length != 0 && deregister_range(region, length, entry.key()) != RDM_OK) {
+  if (length != 0 && deregister_memory(length, charges_for(region), entry.key()) != RDM_OK) {
     result = RDM_SYSTEM;
   }
   for (uint32_t i = pieces; i-- > 0;) {
     const Piece& piece = entry.piece[i];
-    if (piece.length != 0 && deregister_range(region, piece.length, piece.key) != RDM_OK) {
+    if (piece.length != 0 &&
+        deregister_memory(piece.length, charges_for(region), piece.key) != RDM_OK) {
       result = RDM_SYSTEM;
     }
   }

@@ -18,6 +18,16 @@ uint64_t HeapSource::pin_limit() const noexcept {
   return limit > headroom ? limit - headroom : 0;
 }
 
+ForeignDefaults HeapSource::foreign() const noexcept {
+  const Options& options = heap.options();
+  ForeignDefaults defaults;
+  defaults.leave_pinned = options.on(OptionId::leave_pinned);
+  defaults.bytes = heap.budget().resolve(options.amount(OptionId::foreign_bytes));
+  defaults.count = static_cast<uint32_t>(options.choice(OptionId::foreign_count));
+  defaults.monitor = static_cast<MonitorWish>(options.choice(OptionId::monitor));
+  return defaults;
+}
+
 bool HeapSource::warns() const noexcept { return heap.options().on(OptionId::warn); }
 
 }  // namespace rdmalloc

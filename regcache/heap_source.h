@@ -14,6 +14,7 @@ class HeapSource final : public RegionSource {
   const RegionTable& regions() const noexcept override;
   const Window& window() const noexcept override;
   uint64_t pin_limit() const noexcept override;
+  ForeignDefaults foreign() const noexcept override;
   bool warns() const noexcept override;
 };
 

@@ -7,8 +7,17 @@
 #include "allocator/region_observer.h"
 #include "allocator/region_table.h"
 #include "allocator/status.h"
+#include "regcache/monitor/monitor.h"
 
 namespace rdmalloc {
+
+// What domains do with foreign memory, unless their own options say otherwise.
+struct ForeignDefaults {
+  bool leave_pinned = true;
+  uint64_t bytes = UINT64_MAX;
+  uint32_t count = 0;  // 0: as many as there can be
+  MonitorWish monitor = MonitorWish::kAuto;
+};
 
 class RegionSource {
  public:
@@ -23,6 +32,8 @@ class RegionSource {
   // Bytes that registrations may pin in this process by its memlock limit, less what is left to
   // others; UINT64_MAX without a limit. mlock's account is another.
   virtual uint64_t pin_limit() const noexcept = 0;
+
+  virtual ForeignDefaults foreign() const noexcept { return {}; }
 
   // Whether messages for the user are wanted.
   virtual bool warns() const noexcept = 0;

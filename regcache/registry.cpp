@@ -3,7 +3,10 @@
 #include <stddef.h>
 #include <string.h>
 
+#include <new>
+
 #include "allocator/os/keep_errno.h"
+#include "allocator/os/memory.h"
 #include "allocator/os/thread.h"
 #include "regcache/domain_options.h"
 #include "regcache/failure.h"
@@ -12,7 +15,8 @@
 namespace rdmalloc {
 namespace {
 
-constexpr unsigned kKnownFlags = RDM_DOMAIN_SHARE_HEAP | RDM_DOMAIN_PARTIAL;
+constexpr unsigned kKnownFlags =
+    RDM_DOMAIN_SHARE_HEAP | RDM_DOMAIN_PARTIAL | RDM_DOMAIN_LEAVE_NOTHING_PINNED;
 constexpr unsigned kKnownAccess =
     RDM_LOCAL_WRITE | RDM_REMOTE_WRITE | RDM_REMOTE_READ | RDM_REMOTE_ATOMIC;
 
@@ -44,6 +48,30 @@ Domain* Registry::find_free() {
   return nullptr;
 }
 
+Registry::Foreign* Registry::foreign_of(const Domain* domain) {
+  std::atomic<Foreign*>& place = foreign_[domain - domains_];
+  if (Foreign* const known = place.load(std::memory_order_relaxed)) return known;
+  void* const memory = os::map_metadata(sizeof(Foreign));
+  if (memory == nullptr) return nullptr;
+  Foreign* const made = new (memory) Foreign();
+  place.store(made, std::memory_order_release);
+  return made;
+}
+
+void Registry::open_foreign(Foreign* foreign, Domain* domain, const rdm_domain_options& options) {
+  const ForeignDefaults defaults = source_->foreign();
+  ForeignSettings settings;
+  settings.limits.leave_pinned =
+      defaults.leave_pinned && (options.flags & RDM_DOMAIN_LEAVE_NOTHING_PINNED) == 0;
+  settings.limits.bytes = options.foreign_bytes != 0 ? options.foreign_bytes : defaults.bytes;
+  settings.limits.count = options.foreign_count != 0 ? options.foreign_count : defaults.count;
+  settings.wait_ms = options.foreign_wait_ms;
+  settings.wish = defaults.monitor;
+  foreign->device.bind(domain, &registrar_);
+  foreign->cache.open(settings, &foreign->device, &foreign_counters_);
+  domain->set_foreign(&foreign->cache);
+}
+
 int Registry::open(const rdm_backend* given_backend, void* context,
                    const rdm_domain_options* given_options, Domain** out) {
   rdm_domain_options options;
@@ -65,10 +93,14 @@ int Registry::open(const rdm_backend* given_backend, void* context,
   if (domain == nullptr) {
     return fail(options, "too many domains are open: close one", RDM_UNSUPPORTED);
   }
+  Foreign* const foreign = foreign_of(domain);
+  if (foreign == nullptr) return fail(options, "no memory for bookkeeping", RDM_SYSTEM);
+  changes.attach(this);
   account_.set_limit(source_->pin_limit());
   int status = domain->open(backend, context, options.access, options.flags, *source_, &account_,
                             &counters_);
   if (status != RDM_OK) return fail(options, domain->why(), status);
+  open_foreign(foreign, domain, options);
   if (!domain->may_run_in_malloc()) {
     (void)registrar_.start(
         [](void* self) { return static_cast<Registry*>(self)->register_missing(); }, this);
@@ -120,6 +152,7 @@ int Registry::close(Domain* domain) {
   PosixLock hold(&mutex_);
   if (!is_domain(domain)) return RDM_INVALID;
   const int status = domain->close(true);
+  if (status == RDM_BUSY) return status;
   if (!needs_registrar()) registrar_.stop();
   return status;
 }
@@ -145,14 +178,45 @@ bool Registry::register_missing() {
       const int status = domain.register_region(source_->regions()[i], Domain::Caller::kRegistrar);
       done = done && (status != RDM_BACKEND_LATER || domain.may_run_in_malloc());
     }
+    domain.foreign().deregister_idle();
   }
   return done;
+}
+
+void Registry::on_discard(const void* address, size_t size) noexcept {
+  os::KeepErrno keep_errno;
+  const auto base = reinterpret_cast<uintptr_t>(address);
+  changes.tell(base, base + size);
+}
+
+void Registry::on_change(uintptr_t base, uintptr_t end) noexcept {
+  os::KeepErrno keep_errno;
+  for (const std::atomic<Foreign*>& place : foreign_) {
+    if (Foreign* const foreign = place.load(std::memory_order_acquire)) {
+      foreign->cache.on_change(base, end);
+    }
+  }
+}
+
+bool Registry::is_cached(uintptr_t base, uintptr_t end) noexcept {
+  for (const std::atomic<Foreign*>& place : foreign_) {
+    Foreign* const foreign = place.load(std::memory_order_acquire);
+    if (foreign != nullptr && foreign->cache.is_cached(base, end)) return true;
+  }
+  return false;
 }
 
 // Another thread may have held the lock when this process was forked.
 void Registry::on_fork_child() noexcept {
   mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  changes.note_fork_child();
+  note_fork_child_of_monitors();
   for (Domain& domain : domains_) domain.note_fork_child();
+  for (const std::atomic<Foreign*>& place : foreign_) {
+    if (Foreign* const foreign = place.load(std::memory_order_relaxed)) {
+      foreign->cache.note_fork_child();
+    }
+  }
   account_.clear();
   counters_.registered_bytes = 0;
   registrar_.note_fork_child();
@@ -166,11 +230,25 @@ void Registry::add_to(RegistrationCounters* sum) const noexcept {
   sum->registration_ns += counters_.registration_ns.load(std::memory_order_relaxed);
   sum->lookups += counters_.lookups.sum();
   sum->lookup_misses += counters_.misses.load(std::memory_order_relaxed);
+  sum->foreign_hits += ForeignHitCounter::sum();
+  sum->foreign_misses += foreign_counters_.misses.load(std::memory_order_relaxed);
+  sum->foreign_evictions += foreign_counters_.evictions.load(std::memory_order_relaxed);
+  sum->foreign_invalidations += foreign_counters_.invalidations.load(std::memory_order_relaxed);
+  for (const std::atomic<Foreign*>& place : foreign_) {
+    if (const Foreign* const foreign = place.load(std::memory_order_acquire)) {
+      sum->foreign_regions += foreign->cache.count();
+      sum->foreign_bytes += foreign->cache.bytes();
+    }
+  }
 }
 
 bool Registry::validate() const {
   for (const Domain& domain : domains_) {
     if (!domain.validate(source_->regions())) return false;
+  }
+  for (const std::atomic<Foreign*>& place : foreign_) {
+    Foreign* const foreign = place.load();
+    if (foreign != nullptr && !foreign->cache.validate()) return false;
   }
   return true;
 }

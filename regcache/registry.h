@@ -1,8 +1,10 @@
-// All domains of the process, and the one observer of its regions.
+// All domains of the process: the one observer of its regions, and the one sink of changes of
+// foreign memory.
 //
 // on_acquire() runs inside malloc under the growth lock: it calls those backends that permit it and
 // wakes the registrar for the others. open() and close() take a lock of their own, under which
-// backends run; they are never called inside malloc. Constant-initialised.
+// backends run; they are never called inside malloc. on_change() runs in whatever call of the
+// program's changes memory, inside malloc too. Constant-initialised.
 #pragma once
 
 #include <pthread.h>
@@ -12,12 +14,14 @@
 #include <cstdint>
 
 #include "regcache/domain.h"
+#include "regcache/domain_foreign.h"
+#include "regcache/monitor/changes.h"
 #include "regcache/region_source.h"
 #include "regcache/registrar.h"
 
 namespace rdmalloc {
 
-class Registry final : public RegionObserver {
+class Registry final : public RegionObserver, public ChangeSink {
  public:
   static constexpr size_t kMaxDomains = 64;
 
@@ -32,8 +36,12 @@ class Registry final : public RegionObserver {
   int close(Domain* domain);
 
   void on_acquire(const Region& region) noexcept override;
+  void on_discard(const void* address, size_t size) noexcept override;
   void on_fork_child() noexcept override;
   void add_to(RegistrationCounters* sum) const noexcept override;
+
+  void on_change(uintptr_t base, uintptr_t end) noexcept override;
+  bool is_cached(uintptr_t base, uintptr_t end) noexcept override;
 
   bool validate() const;
 
@@ -41,7 +49,15 @@ class Registry final : public RegionObserver {
   void stop() { registrar_.stop(); }
 
  private:
+  // A domain's cache of foreign memory, made when the domain is first used, and kept.
+  struct Foreign {
+    ForeignCache cache;
+    DomainDevice device;
+  };
+
   Domain* find_free();
+  Foreign* foreign_of(const Domain* domain);
+  void open_foreign(Foreign* foreign, Domain* domain, const rdm_domain_options& options);
   bool is_domain(const Domain* domain) const;
   int replay(Domain* domain, bool partial);
   bool register_missing();
@@ -54,6 +70,8 @@ class Registry final : public RegionObserver {
   Domain domains_[kMaxDomains];
   PinAccount account_;
   DomainCounters counters_;
+  std::atomic<Foreign*> foreign_[kMaxDomains] = {};
+  ForeignCounters foreign_counters_;
   Registrar registrar_;
 };
 

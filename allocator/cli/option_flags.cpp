@@ -27,6 +27,10 @@ const char* placeholder(OptionType type) {
       return "off|thp|hugetlb";
     case OptionType::kNuma:
       return "local|off";
+    case OptionType::kNumber:
+      return "NUMBER";
+    case OptionType::kMonitor:
+      return "auto|userfaultfd|interposed|none";
     case OptionType::kPath:
       return "FILE";
   }
@@ -45,6 +49,10 @@ const char* well_formed(OptionType type) {
       return "give off, thp or hugetlb";
     case OptionType::kNuma:
       return "give local or off";
+    case OptionType::kNumber:
+      return "give a number from 1 to 65535";
+    case OptionType::kMonitor:
+      return "give auto, userfaultfd, interposed or none";
     case OptionType::kPath:
       return "give a shorter path";
   }

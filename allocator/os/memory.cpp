@@ -2,12 +2,12 @@
 
 #include <errno.h>
 #include <linux/mempolicy.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "allocator/os/file.h"
 #include "allocator/os/keep_errno.h"
+#include "allocator/os/memory_calls.h"
 
 namespace rdmalloc::os {
 namespace {

@@ -3,11 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <atomic>
 #include <cmath>
 
+#include "bench/peers/free_device.h"
 #include "bench/workloads/meter.h"
-#include "rdmalloc/backend.h"
 
 namespace rdmalloc::bench {
 namespace {
@@ -20,31 +19,6 @@ constexpr double kDoublings = 10;
   fprintf(stderr, "bench_lookup: %s\n", what);
   exit(EXIT_FAILURE);
 }
-
-std::atomic<uint32_t> next_key{1};
-
-int limits(void*, rdm_backend_limits* out) {
-  out->abilities = RDM_BACKEND_IN_MALLOC;
-  return RDM_OK;
-}
-
-int register_memory(void*, const rdm_backend_request*, rdm_backend_key* out, char*, size_t) {
-  *out = {next_key++, 0, nullptr};
-  return RDM_OK;
-}
-
-int deregister_memory(void*, const rdm_backend_key*) { return RDM_OK; }
-
-#if BENCH_HAS_UCX
-class FreeRegistrar : public Registrar {
- public:
-  bool add(void*, size_t, uint32_t* key) override {
-    *key = next_key++;
-    return true;
-  }
-  void remove(uint32_t) override {}
-};
-#endif
 
 bool covers(const rdm_mr& mr, const Buffer& buffer) {
   const auto* base = static_cast<const char*>(mr.base);
@@ -66,24 +40,10 @@ std::vector<Buffer> allocate_buffers(size_t count) {
   return buffers;
 }
 
-rdm_domain* open_free_domain() {
-  const rdm_backend backend = {sizeof backend,    "free", limits, register_memory,
-                               deregister_memory, nullptr};
-  char why[256] = "";
-  rdm_domain_options options{};
-  options.size = sizeof options;
-  options.error = why;
-  options.error_size = sizeof why;
-  rdm_domain* domain = nullptr;
-  if (rdm_domain_open(&backend, nullptr, &options, &domain) != RDM_OK) fail(why);
-  return domain;
-}
-
 Field::Field(const rdm_domain* opened, const std::vector<Buffer>& all, size_t count)
     : domain(opened), buffers(all.begin(), all.begin() + static_cast<ptrdiff_t>(count)) {
 #if BENCH_HAS_UCX
-  static FreeRegistrar registrar;
-  ucx = std::make_unique<UcxCache>(registrar);
+  ucx = std::make_unique<UcxCache>(free_registrar());
 #endif
   table = CheckedTable::of(domain);
   for (const Buffer& buffer : buffers) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "bench/lookup/buffer.h"
 #include "bench/peers/checked_table.h"
 #include "bench/peers/interval_map.h"
 #include "bench/peers/ucx_cache.h"
@@ -13,17 +14,8 @@
 
 namespace rdmalloc::bench {
 
-struct Buffer {
-  char* address;
-  uint32_t length;
-  uint32_t index;
-};
-
 // Buffers of 64 B to 64 KiB, as many per doubling; never freed.
 std::vector<Buffer> allocate_buffers(size_t count);
-
-// A domain on a backend that costs nothing: a lookup's speed does not depend on the device.
-rdm_domain* open_free_domain();
 
 // Knows the first so many of the buffers. Exits when two of its members disagree.
 class Field {

@@ -8,7 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "bench/lookup/field.h"
+#include "bench/lookup/buffer.h"
+#include "bench/support/contest.h"
 
 namespace rdmalloc::bench {
 
@@ -42,14 +43,11 @@ template <Mode kMode, typename Find>
   return sum;
 }
 
-struct Slice {
-  double ns = 0;            // CPU time per call and thread
-  bool undisturbed = true;  // every thread had a processor almost all of the time
-};
-
-// About `slice_ns` of wall time. CPU time is what is counted, because that is what a thread that
-// waits for a lock in a loop loses too, and what other programs change least.
-template <Mode kMode, typename Find>
+// About `slice_ns` of wall time of calls for field.random_order(thread). The slice's time is that
+// of one call in one thread; it is undisturbed when every thread had a processor almost all of the
+// time. CPU time is what is counted, because that is what a thread that waits for a lock in a loop
+// loses too, and what other programs change least.
+template <Mode kMode, typename Field, typename Find>
 Slice race_once(const Field& field, size_t threads, uint64_t slice_ns, const Find& find) {
   constexpr ptrdiff_t kChunk = 4096;
   std::vector<Slice> slices(threads);
@@ -85,7 +83,7 @@ Slice race_once(const Field& field, size_t threads, uint64_t slice_ns, const Fin
 
 // Again, a few times, while other programs take the processors: threads that do not run at the same
 // time do not meet at a lock either.
-template <Mode kMode, typename Find>
+template <Mode kMode, typename Field, typename Find>
 Slice race(const Field& field, size_t threads, uint64_t slice_ns, const Find& find) {
   constexpr int kTries = 4;
   Slice slice;

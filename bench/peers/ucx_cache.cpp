@@ -35,7 +35,7 @@ constexpr ucs_rcache_ops_t kOps = {mem_reg, mem_dereg, dump_region};
 
 }  // namespace
 
-UcxCache::UcxCache(Registrar& registrar) {
+UcxCache::UcxCache(Registrar& registrar, unsigned long most_regions) {
   ucs_rcache_params_t params{};
   params.region_struct_size = sizeof(Region);
   params.alignment = UCS_RCACHE_MIN_ALIGNMENT;
@@ -44,7 +44,7 @@ UcxCache::UcxCache(Registrar& registrar) {
   params.ucm_event_priority = kEventPriority;
   params.ops = &kOps;
   params.context = &registrar;
-  params.max_regions = ~0UL;
+  params.max_regions = most_regions;
   params.max_size = ~size_t{0};
   params.max_unreleased = ~size_t{0};
   const ucs_status_t status = ucs_rcache_create(&params, "bench", nullptr, &cache_);

@@ -1,5 +1,5 @@
 // UCX's registration cache as UCX's own transports set it up: thread-safe, all memory events, no
-// limits. Present when the build found libucx-dev.
+// limits unless asked for. Present when the build found libucx-dev.
 #pragma once
 
 #if BENCH_HAS_UCX
@@ -31,8 +31,9 @@ class UcxCache {
     uint32_t key;
   };
 
-  // The registrar must outlive the cache. Prints why, and exits, when UCX refuses.
-  explicit UcxCache(Registrar& registrar);
+  // The registrar must outlive the cache, which keeps at most so many registrations. Prints why,
+  // and exits, when UCX refuses.
+  explicit UcxCache(Registrar& registrar, unsigned long most_regions = ~0UL);
   ~UcxCache() { ucs_rcache_destroy(cache_); }
   UcxCache(const UcxCache&) = delete;
   UcxCache& operator=(const UcxCache&) = delete;

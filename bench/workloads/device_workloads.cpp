@@ -9,6 +9,8 @@ constexpr Workload kWorkloads[] = {
     {"register", run_register},
     {"register_bare", run_register_bare},
     {"count", run_count},
+    {"unmap", run_unmap},
+    {"miss", run_miss},
 };
 
 }  // namespace

@@ -32,6 +32,10 @@ const Library& library() {
     Library found{};
     find(found.stats_get, "rdm_stats_get");
     find(found.lookup, "rdm_lookup");
+    find(found.get, "rdm_get");
+    find(found.put, "rdm_put");
+    find(found.last_error, "rdm_last_error");
+    find(found.monitor, "rdm_monitor");
     find(found.domain_open, "rdm_domain_open");
     find(found.domain_open_io_uring, "rdm_domain_open_io_uring");
     return found;

@@ -10,6 +10,10 @@ namespace rdmalloc::bench {
 struct Library {
   decltype(&rdm_stats_get) stats_get;
   decltype(&rdm_lookup) lookup;
+  decltype(&rdm_get) get;
+  decltype(&rdm_put) put;
+  decltype(&rdm_last_error) last_error;
+  decltype(&rdm_monitor) monitor;
   decltype(&rdm_domain_open) domain_open;
   decltype(&rdm_domain_open_io_uring) domain_open_io_uring;
 

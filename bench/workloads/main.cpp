@@ -11,15 +11,6 @@
 
 namespace rdmalloc::bench {
 
-void report(const char* key, uint64_t value) {
-  printf("%s %llu\n", key, static_cast<unsigned long long>(value));
-}
-
-void fail(const char* what, const char* why) {
-  fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, what, why);
-  exit(EXIT_FAILURE);
-}
-
 namespace {
 
 // Says whose malloc this process has, so that a peer that was not loaded is not measured as one.

@@ -93,6 +93,8 @@ void run_message(const Arguments& arguments, Meter& meter);
 void run_register(const Arguments& arguments, Meter& meter);
 void run_register_bare(const Arguments& arguments, Meter& meter);
 void run_count(const Arguments& arguments, Meter& meter);
+void run_unmap(const Arguments& arguments, Meter& meter);
+void run_miss(const Arguments& arguments, Meter& meter);
 
 // More keys for the result line, from a workload that knows more than its time.
 void report(const char* key, uint64_t value);

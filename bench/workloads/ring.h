@@ -30,9 +30,30 @@ class Ring {
   // Writes the memory, which must be registered under this key, to the file's start, and waits.
   void send(int file, const void* memory, size_t length, uint32_t key);
 
+  // Starts writing memory to the file, or reading it from there, and returns at once: a thread of
+  // the kernel's does it. At most kDepth at a time.
+  static constexpr unsigned kDepth = 8;
+  enum class Direction { kToFile, kFromFile };
+  struct Transfer {
+    Direction direction;
+    int file;
+    size_t offset;  // in the file
+    void* memory;
+    size_t length;
+    uint32_t key;
+  };
+  // `id`: below kDepth, none that is under way.
+  void start(const Transfer& transfer, uint64_t id);
+  // Waits until one has ended, all of it; its id.
+  uint64_t finish();
+
  private:
+  // The result, and the id, of what has ended.
+  int wait(uint64_t* id);
+
   io_uring ring_ = {};
   size_t registrations_ = 0;
+  size_t lengths_[kDepth] = {};  // of the transfers under way
 };
 
 }  // namespace rdmalloc::bench

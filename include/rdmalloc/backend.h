@@ -35,16 +35,18 @@ typedef struct {
   unsigned abilities;
 } rdm_backend_limits;
 
-/* What to register: a region, or a piece of one. */
+/* What to register: a region, a piece of one, or foreign memory. */
 typedef struct {
   void *base;
   size_t length;    /* bytes */
   size_t page_size; /* bytes: 4096, or 2 MiB for hugetlb; transparent huge pages count as 4096 */
   unsigned access;  /* RDM_LOCAL_WRITE, ...: of these, not more */
   int pinned;       /* 1: populated and mlocked (in a child of fork: by its parent, not by it);
-                       0: neither, only with RDM_BACKEND_ON_DEMAND */
+                       0: neither, only with RDM_BACKEND_ON_DEMAND, or foreign memory */
   int exposed;      /* 1: an exposed region */
-  int node;         /* NUMA node */
+  int node;         /* NUMA node; -1: not known */
+  int foreign;      /* 1: not a region but memory of the program's, which registering has to pin, or
+                       to page on demand; `pinned` is 0 whatever it is */
 } rdm_backend_request;
 
 /* A registration that was made. */
@@ -53,8 +55,13 @@ typedef struct {
   void *handle;
 } rdm_backend_key;
 
-/* register_memory may also return this: not now, or not from this thread; a lookup tries again. */
-enum { RDM_BACKEND_LATER = 100 };
+/* What register_memory may return besides. */
+enum {
+  RDM_BACKEND_LATER = 100,   /* not now, or not from this thread; a lookup tries again */
+  RDM_BACKEND_OVERLAPS = 101 /* some of it is registered already, and this device registers memory
+                                once only. Idle registrations of foreign memory that overlap it are
+                                given up, and it is asked again. */
+};
 
 /* The operations. May be called from several threads at a time, for different memory; `ctx` is what
  * rdm_domain_open was given. All but closed() must be set. They return RDM_OK or a reason, and do

@@ -23,11 +23,17 @@ enum {
   RDM_OUT_OF_BUDGET,  /* may not be pinned: the cap or the memlock limit is reached */
   RDM_INVALID,        /* an argument is out of range */
   RDM_UNSUPPORTED,    /* this kernel, device or build cannot do it */
-  RDM_SYSTEM          /* a system call failed; errno tells */
+  RDM_SYSTEM,         /* a system call, or the device, failed; errno or rdm_last_error() tells */
+  RDM_BUSY            /* something is in use that must be given back first */
 };
 
 /* A sentence for one of the codes above; "unknown status" for any other number. Static storage. */
 RDM_API const char *rdm_strerror(int status);
+
+/* The sentence that goes with the last status other than RDM_OK that this thread got from rdm_get,
+ * rdm_put, rdm_pieces_next, rdm_domain_close or a function of remote.h: the cause, and what to do.
+ * Empty before that. Lives until the thread's next such failure. */
+RDM_API const char *rdm_last_error(void);
 
 /* 1 when the address lies in the window, else 0. Wait-free, about a nanosecond. In the window does
  * not say live, nor pinned. */
@@ -89,7 +95,8 @@ enum { RDM_LOCAL_WRITE = 1, RDM_REMOTE_WRITE = 2, RDM_REMOTE_READ = 4, RDM_REMOT
 /* rdm_domain_options.flags. */
 enum {
   RDM_DOMAIN_SHARE_HEAP = 1, /* give remote rights to all of the heap, not to exposed regions only */
-  RDM_DOMAIN_PARTIAL = 2     /* open even if some region cannot be registered: lookups tell which */
+  RDM_DOMAIN_PARTIAL = 2,    /* open even if some region cannot be registered: lookups tell which */
+  RDM_DOMAIN_LEAVE_NOTHING_PINNED = 4 /* foreign memory is registered while somebody has it, only */
 };
 
 /* Zero everything but `size`, or pass null, for the defaults. */
@@ -101,6 +108,11 @@ typedef struct {
   unsigned slots;      /* the slots of it that are the domain's; 0: the domain registers the table */
   char *error;         /* where to say why opening failed, a sentence; may be null */
   size_t error_size;   /* bytes at `error` */
+  uint64_t foreign_bytes;   /* most of foreign memory to have registered; 0: RDMALLOC_FOREIGN_BYTES,
+                               UINT64_MAX: no limit but the device's and the memlock limit */
+  unsigned foreign_count;   /* most registrations of it; 0: RDMALLOC_FOREIGN_COUNT */
+  unsigned foreign_wait_ms; /* how long rdm_get waits when all that is registered is in use;
+                               0: not at all */
 } rdm_domain_options;
 
 /* A backend outside the tree: see backend.h. */
@@ -129,7 +141,16 @@ struct ibv_pd;
 RDM_API int rdm_domain_open_verbs(struct ibv_pd *pd, int access, const rdm_domain_options *options,
                                   rdm_domain **out);
 
-/* Deregisters all of the domain's regions. Other threads may malloc, and look up in other domains;
+/* A CUDA context, through libcuda.so.1, which is found at run time. `context`: a CUcontext, or null
+ * for the one that is current in this thread. Regions are host-registered (cuMemHostRegister), so
+ * that copies between malloc'd buffers and the device are true DMA; a key means nothing there. Close
+ * the domain before the context is destroyed; one that was destroyed, or lost to an error, is noticed
+ * and costs a status. RDM_UNSUPPORTED where there is no driver or no device. */
+RDM_API int rdm_domain_open_cuda(void *context, const rdm_domain_options *options,
+                                 rdm_domain **out);
+
+/* Deregisters all of the domain's regions, and what it keeps of foreign memory. RDM_BUSY: some foreign
+ * memory is still referenced, the domain stays open and rdm_last_error() tells how many. Other threads may malloc, and look up in other domains;
  * a lookup in this one that runs at the same time says registered or not, and its key is dead.
  * In a child of fork, a domain of its parent is forgotten without a call to its backend. RDM_SYSTEM:
  * some memory region could not be deregistered and is lost; the domain is closed all the same. */
@@ -141,6 +162,66 @@ RDM_API int rdm_domain_close(rdm_domain *domain);
  * that the device's limits cut into pieces. When the region was
  * acquired a moment ago, and not registered yet, this call does it. */
 RDM_API int rdm_lookup(const rdm_domain *domain, const void *address, size_t length, rdm_mr *out);
+
+/* Foreign memory: all that is not in the window, such as stacks, globals, mmap and other allocators;
+ * and what the window holds unpinned. It is registered when it is first asked for, and kept
+ * registered for the next time, least recently used first out, until a monitor sees it change:
+ *
+ *                            no limit                        foreign_bytes, foreign_count
+ *   left pinned (default)    kept until it changes           kept; idle ones make room, by last use
+ *   LEAVE_NOTHING_PINNED     registered for each use         the same; beyond the limit
+ *                                                            RDM_OUT_OF_BUDGET, or a wait
+ *
+ * Users of the same memory at the same time share a registration. Ranges that overlap become one;
+ * such as only touch do not. What no monitor can watch is not kept. */
+
+/* The memory region that covers all of [address, address + length): a lookup for memory that is
+ * registered with the window, else foreign memory, registered now unless it is already. RDM_OK, and
+ * *out, to be given back with rdm_put. It stays registered until then, even if the memory is
+ * unmapped meanwhile. RDM_INVALID: no bytes, a range that wraps around, or half in the window;
+ * RDM_OUT_OF_BUDGET: a limit is reached and all that is registered is in use;
+ * RDM_UNSUPPORTED: longer than the device's largest memory region (see rdm_pieces); RDM_SYSTEM: the
+ * memory cannot be pinned, as when it is not mapped, or not writable for a domain that writes.
+ * A hit takes no lock and some ten nanoseconds. Not inside malloc or a signal handler. */
+RDM_API int rdm_get(rdm_domain *domain, const void *address, size_t length, rdm_mr *out);
+
+/* Gives back what rdm_get returned, by its value, on any thread. Nothing for memory of the window.
+ * RDM_INVALID: it is not out, as when given back twice. */
+RDM_API int rdm_put(rdm_domain *domain, const rdm_mr *mr);
+
+/* For changes of foreign memory that no monitor can see, such as another process truncating a file
+ * that is mapped here: what is registered of the range in any domain is not used again. */
+RDM_API void rdm_invalidate(const void *address, size_t length);
+
+/* The monitor in force: "userfaultfd", "interposed" or "none"; and, unless `why` is null, a sentence
+ * that says why it is this one. Static storage, or the library's. RDMALLOC_MONITOR chooses. */
+RDM_API const char *rdm_monitor(const char **why);
+
+/* A message in pieces, each registered when its turn comes: so that it may be longer than all that may
+ * be registered, and so that the first bytes travel while the last are being registered. One piece
+ * is enough for progress. For one thread at a time; holds no memory of its own. */
+typedef struct {
+  rdm_domain *domain;
+  char *next, *end;      /* what has not been handed out */
+  size_t piece_length;   /* bytes; becomes shorter when there is no room for so much */
+  unsigned most, held;   /* pieces that may be out, and that are */
+} rdm_pieces;
+
+typedef struct {
+  char *address;
+  size_t length; /* bytes; 0: there is no more */
+  rdm_mr mr;
+} rdm_piece;
+
+/* `piece_length`: bytes, 0 for 1 MiB; rounded up to pages. Pieces end at multiples of it. `most`:
+ * pieces that may be out at a time, 0 for 2. RDM_INVALID. Registers nothing. */
+RDM_API int rdm_pieces_begin(rdm_domain *domain, const void *address, size_t length,
+                             size_t piece_length, unsigned most, rdm_pieces *out);
+/* The next piece. RDM_OK, with length 0 at the end; RDM_BUSY: give one back first, because `most` are
+ * out, or there is no room for another; else rdm_get's reasons. */
+RDM_API int rdm_pieces_next(rdm_pieces *pieces, rdm_piece *out);
+/* A piece was transferred. In any order. */
+RDM_API int rdm_pieces_done(rdm_pieces *pieces, const rdm_piece *piece);
 
 /* Statistics: one list, from which come the struct, the JSON keys and the text report. Units are in
  * the names: bytes, ns (nanoseconds), else a count. peak: the highest since the process started. */
@@ -170,6 +251,9 @@ RDM_API int rdm_lookup(const rdm_domain *domain, const void *address, size_t len
   X(foreign_hits, "foreign buffers found registered")                                             \
   X(foreign_misses, "foreign buffers that had to be registered")                                  \
   X(foreign_evictions, "foreign registrations given up for others")                               \
+  X(foreign_invalidations, "foreign registrations given up because the memory changed")           \
+  X(foreign_regions, "foreign registrations there are now")                                       \
+  X(foreign_bytes, "in these, once for each domain")                                              \
   X(budget_bytes, "most that may be pinned")                                                      \
   X(memory_cap_bytes, "most that may be held")                                                    \
   X(window_bytes, "address range reserved")                                                       \

@@ -6,6 +6,7 @@
 #include "allocator/os/limits.h"
 #include "allocator/os/memory.h"
 #include "regcache/backends/verbs.h"
+#include "regcache/memory_hole.h"
 
 namespace rdmalloc {
 namespace {
@@ -55,51 +56,10 @@ int explain_out_of_memory(const VerbsAttempt& attempt, char* why, size_t size) {
   return RDM_SYSTEM;
 }
 
-enum class Hole { kNone, kUnmapped, kUnreadable, kReadOnly };
-
-// The first address of the range at which a registration with these rights must fail.
-Hole find_hole(const VerbsAttempt& attempt, uintptr_t* at) {
-  const auto begin = reinterpret_cast<uintptr_t>(attempt.base);
-  const uintptr_t end = begin + attempt.length;
-  const bool writes = (attempt.access & IBV_ACCESS_LOCAL_WRITE) != 0;
-  uintptr_t reached = begin;
-  Hole hole = Hole::kNone;
-  os::for_each_line("/proc/self/maps", [&](os::Text line) {
-    uint64_t low = 0;
-    uint64_t high = 0;
-    const void* rights = memchr(line.data, ' ', line.size);
-    if (!os::parse_range(line, &low, &high) || rights == nullptr || high <= reached) return true;
-    if (low > reached || reached >= end) return false;
-    const auto* flags = static_cast<const char*>(rights) + 1;
-    if (flags[0] != 'r') hole = Hole::kUnreadable;
-    if (flags[0] == 'r' && writes && flags[1] != 'w') hole = Hole::kReadOnly;
-    if (hole != Hole::kNone) return false;
-    reached = high;
-    return true;
-  });
-  *at = reached;
-  return hole == Hole::kNone && reached < end ? Hole::kUnmapped : hole;
-}
-
-const char* name(Hole hole) {
-  switch (hole) {
-    case Hole::kUnmapped:
-      return "is not mapped";
-    case Hole::kUnreadable:
-      return "may not be read";
-    case Hole::kReadOnly:
-      return "may not be written";
-    case Hole::kNone:
-      break;
-  }
-  return "";
-}
-
 void explain_fault(const VerbsAttempt& attempt, char* why, size_t size) {
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(attempt.base);
-  uintptr_t at = 0;
-  const Hole hole = find_hole(attempt, &at);
-  if (hole == Hole::kNone) {
+  const bool writes = (attempt.access & IBV_ACCESS_LOCAL_WRITE) != 0;
+  const MemoryHole hole = find_memory_hole(attempt.base, attempt.length, writes);
+  if (hole.what == nullptr) {
     snprintf(why, size,
              "the kernel could not reach part of the memory at %p, %zu bytes, although all of it "
              "is mapped: a file beyond its end, or memory of a device",
@@ -108,7 +68,7 @@ void explain_fault(const VerbsAttempt& attempt, char* why, size_t size) {
   }
   snprintf(why, size,
            "the memory at %p, %zu bytes, %s from offset %zu on: unmapped or re-protected",
-           attempt.base, attempt.length, name(hole), static_cast<size_t>(at - begin));
+           attempt.base, attempt.length, hole.what, hole.offset);
 }
 
 }  // namespace

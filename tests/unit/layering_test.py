@@ -24,16 +24,21 @@ LAYERS = [
     # One leaf for each backend: seen by nobody, seeing no other backend (checked apart).
     ("backend", r"regcache/backends/.*", {"status", "os", "core", "public", "regcache"}),
     ("preload", r"regcache/preload/.*", {"status", "os", "core", "public", "regcache"}),
-    ("regcache", r"regcache/.*", {"status", "os", "core", "public"}),
-    ("bench", r"bench/.*", {"status", "os", "core", "top", "public", "regcache"}),
+    # Between who changes memory and who keeps registrations of it.
+    ("board", r"regcache/monitor/(changes|monitor)\.(h|cpp)", {"status", "os"}),
+    # One leaf for each monitor, as backends are.
+    ("monitor", r"regcache/monitor/.*", {"status", "os", "board"}),
+    ("regcache", r"regcache/.*", {"status", "os", "core", "public", "board"}),
+    ("bench", r"bench/.*", {"status", "os", "core", "top", "public", "regcache", "board"}),
     ("tests", r"tests/.*",
-     {"status", "os", "core", "engine", "top", "cli", "public", "regcache", "backend", "preload"}),
+     {"status", "os", "core", "engine", "top", "cli", "public", "regcache", "backend", "preload",
+      "board", "monitor"}),
 ]
 
 # What only some layers may include of the system: system calls stay in one place.
 SYSTEM = [
     (r"sys/(mman|syscall|resource|ipc|shm)\.h|sched\.h|numa(if)?\.h|linux/.*",
-     {"os", "cli", "backend", "preload", "tests", "bench"}),
+     {"os", "cli", "backend", "monitor", "preload", "tests", "bench"}),
     (r"hwloc.*", {"os", "cli", "tests", "bench"}),
     (r"(.*/)?jemalloc(\.h|/.*)", {"engine", "tests", "bench"}),
     (r"infiniband/.*|rdma/.*|cuda.*|uc[pst]/.*", {"backend", "preload", "tests", "bench"}),
@@ -57,7 +62,7 @@ def layer_of(path):
     return None
 
 
-def backend_of(path):
+def leaf_of(path):
     """verbs.cpp and verbs_failure.cpp are of one backend, verbs; names differ in the first word."""
     return Path(path).stem.split("_")[0]
 
@@ -95,8 +100,8 @@ def violations_of(root, path):
         other = layer_of(target)
         if other != layer and other not in may[layer]:
             yield f"{here}: {layer} includes {target} of {other}"
-        if layer == other == "backend" and backend_of(target) != backend_of(here):
-            yield f"{here}: a backend includes another, {target}"
+        if layer == other and layer in ("backend", "monitor") and leaf_of(target) != leaf_of(here):
+            yield f"{here}: a {layer} includes another, {target}"
 
 
 def check(root):
@@ -130,6 +135,10 @@ PLANTED = [
     ("regcache/domain.cpp", '#include "regcache/backends/verbs.h"'),
     ("regcache/domain.cpp", "#include <infiniband/verbs.h>"),
     ("regcache/backends/verbs.cpp", '#include "regcache/backends/cuda.h"'),
+    ("regcache/domain.cpp", '#include "regcache/monitor/interposed.h"'),
+    ("regcache/monitor/interposed.cpp", '#include "regcache/domain.h"'),
+    ("regcache/monitor/userfaultfd.cpp", '#include "regcache/monitor/interposed.h"'),
+    ("regcache/monitor/changes.cpp", "#include <sys/mman.h>"),
 ]
 # And none of these.
 PERMITTED = [
@@ -140,6 +149,9 @@ PERMITTED = [
     ("include/rdmalloc/rdmalloc.hpp", "#include <memory_resource>\n#include <rdmalloc/rdmalloc.h>"),
     ("regcache/backends/verbs.cpp", '#include "regcache/domain.h"\n#include <infiniband/verbs.h>'),
     ("regcache/backends/verbs_failure.cpp", '#include "regcache/backends/verbs.h"'),
+    ("regcache/domain.cpp", '#include "regcache/monitor/changes.h"'),
+    ("regcache/monitor/interposed_calls.cpp",
+     '#include "regcache/monitor/interposed.h"\n#include <sys/mman.h>'),
 ]
 
 

@@ -1,0 +1,154 @@
+#include "regcache/backends/cuda.h"
+
+#include <stdlib.h>
+
+#include <new>
+
+#include "allocator/os/memory.h"
+#include "regcache/backend_table.h"
+#include "regcache/domain_options.h"
+#include "regcache/failure.h"
+
+namespace rdmalloc {
+namespace {
+
+// For each registration the driver's kernel module allocates a table of its pages in one piece, and
+// the kernel gives no piece that describes 512 GiB. What is longer is registered in pieces.
+constexpr size_t kLongestRegistration = size_t{64} << 30;
+
+rdm_backend_key key_of(const void* base, CudaAddress on_device) {
+  const auto address = reinterpret_cast<uintptr_t>(base);
+  return {static_cast<uint32_t>(address), static_cast<uint32_t>(address >> 32),
+          reinterpret_cast<void*>(on_device)};
+}
+
+void* base_of(const rdm_backend_key& key) {
+  return reinterpret_cast<void*>(uintptr_t{key.lkey} | uintptr_t{key.rkey} << 32);
+}
+
+}  // namespace
+
+int CudaBackend::create(const CudaLibrary& library, CudaContext context, CudaBackend** out,
+                        char* why, size_t size) {
+  void* memory = malloc(sizeof(CudaBackend));
+  if (memory == nullptr) return fail(RDM_SYSTEM, "no memory for bookkeeping", why, size);
+  auto* backend = new (memory) CudaBackend;
+  int status = backend->home_.settle(library, context, why, size);
+  if (status == RDM_OK) status = backend->query(why, size);
+  if (status == RDM_OK) {
+    *out = backend;
+  } else {
+    destroy(backend);
+  }
+  return status;
+}
+
+void CudaBackend::destroy(CudaBackend* backend, bool) {
+  backend->~CudaBackend();
+  free(backend);
+}
+
+int CudaBackend::query(char* why, size_t size) {
+  const auto has = [&](CudaDeviceAttribute attribute, bool unknown) {
+    int value = 0;
+    const CudaLibrary& library = home_.library();
+    const CudaStatus status = library.get_device_attribute(&value, attribute, home_.device());
+    return status == kCudaSuccess ? value != 0 : unknown;
+  };
+  // A driver that does not know the attribute is of a time when all devices could.
+  if (!has(kCudaHostRegisterSupported, true)) {
+    return fail(RDM_UNSUPPORTED,
+                "this device registers no host memory (it is not I/O coherent, as some Tegra): "
+                "allocate what it copies with cuMemHostAlloc()",
+                why, size);
+  }
+  registers_read_only_ = has(kCudaReadOnlyHostRegisterSupported, false);
+  return RDM_OK;
+}
+
+void CudaBackend::limits(rdm_backend_limits* out) const {
+  out->max_length = kLongestRegistration;
+  out->charges = RDM_CHARGES_NOTHING;
+}
+
+unsigned CudaBackend::flags_of(const rdm_backend_request& request) const {
+  const unsigned flags = kCudaRegisterPortable | kCudaRegisterDeviceMap;
+  const bool writes = (request.access & RDM_LOCAL_WRITE) != 0;
+  return writes || !registers_read_only_ ? flags : flags | kCudaRegisterReadOnly;
+}
+
+CudaStatus CudaBackend::call(const rdm_backend_request& request, rdm_backend_key* out) const {
+  const CudaLibrary& library = home_.library();
+  const CudaCurrent current(library, home_.context());
+  if (current.status() != kCudaSuccess) return current.status();
+  const CudaStatus status = library.host_register(request.base, request.length, flags_of(request));
+  if (status != kCudaSuccess) return status;
+  CudaAddress on_device = 0;
+  if (library.get_device_pointer(&on_device, request.base, 0) != kCudaSuccess) on_device = 0;
+  *out = key_of(request.base, on_device);
+  return kCudaSuccess;
+}
+
+int CudaBackend::register_memory(const rdm_backend_request& request, rdm_backend_key* out,
+                                 char* why, size_t size) {
+  if (home_.is_in_child()) {
+    return fail(RDM_SYSTEM, "this is a child of fork, where the parent's CUDA cannot be used", why,
+                size);
+  }
+  const CudaStatus status = call(request, out);
+  if (status == kCudaSuccess) {
+    // Children need their heap, whatever a driver makes of pinned pages.
+    if (request.foreign == 0) (void)os::inherit_on_fork(request.base, request.length);
+    count_.fetch_add(1);
+    return RDM_OK;
+  }
+  CudaAttempt attempt;
+  attempt.step = CudaAttempt::Step::kRegister;
+  attempt.status = status;
+  attempt.base = request.base;
+  attempt.length = request.length;
+  attempt.writes = (flags_of(request) & kCudaRegisterReadOnly) == 0;
+  attempt.foreign = request.foreign != 0;
+  attempt.count = count_.load();
+  return explain_cuda_failure(home_.library(), attempt, why, size);
+}
+
+// What went with its context, or with the driver at the end of the process, is deregistered. In a
+// context that is there and broken the driver keeps what it has.
+int CudaBackend::deregister_memory(const rdm_backend_key& key) {
+  if (home_.is_in_child()) return RDM_OK;
+  CudaStatus status = kCudaSuccess;
+  {
+    const CudaCurrent current(home_.library(), home_.context());
+    status = current.status();
+    if (status == kCudaSuccess) status = home_.library().host_unregister(base_of(key));
+  }
+  const bool is_done =
+      status == kCudaSuccess || status == kCudaHostMemoryNotRegistered || is_cuda_gone(status);
+  if (!is_done) return RDM_SYSTEM;
+  count_.fetch_sub(1);
+  return RDM_OK;
+}
+
+const rdm_backend CudaBackend::kOperations = backend_table<CudaBackend>("cuda");
+
+}  // namespace rdmalloc
+
+using rdmalloc::CudaBackend;
+using rdmalloc::CudaLibrary;
+
+extern "C" int rdm_domain_open_cuda(void* context, const rdm_domain_options* given,
+                                    rdm_domain** out) {
+  if (out == nullptr) return RDM_INVALID;
+  rdm_domain_options options;
+  if (!rdmalloc::read_options(given, &options)) return RDM_INVALID;
+  CudaLibrary library;
+  int status = rdmalloc::find_cuda_library(&library, options.error, options.error_size);
+  if (status != RDM_OK) return status;
+  CudaBackend* backend = nullptr;
+  status = CudaBackend::create(library, context, &backend, options.error, options.error_size);
+  if (status != RDM_OK) return status;
+  status = rdm_domain_open(&CudaBackend::kOperations, backend, &options, out);
+  if (status != RDM_OK) CudaBackend::destroy(backend);
+  return status;
+}

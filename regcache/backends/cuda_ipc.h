@@ -1,0 +1,31 @@
+// CUDA IPC: handles of device memory made for other processes, and theirs opened and kept open:
+// rdm_cuda_export, rdm_remote_cache_open_cuda.
+#pragma once
+
+#include "include/rdmalloc/remote.h"
+#include "regcache/backends/cuda_library.h"
+
+namespace rdmalloc {
+
+// The context of one cache of opened handles. Set up by one thread, used by any; holds no lock. In
+// a child of fork it may only be destroyed; it opens nothing there, and closes nothing.
+class CudaIpc {
+ public:
+  // The operations, with a CudaIpc made by create() as their context.
+  static const rdm_remote_operations kOperations;
+
+  // `context`: null for the current one. RDM_OK and *out, or a reason and a sentence.
+  static int create(const CudaLibrary& library, CudaContext context, CudaIpc** out, char* why,
+                    size_t why_size);
+  static void destroy(CudaIpc* ipc);
+
+  int open(const rdm_remote_memory& memory, void** address, char* why, size_t why_size);
+  int close(void* address);
+
+ private:
+  CudaStatus call(const CudaIpcHandle& handle, CudaAddress* address, bool* is_own) const;
+
+  CudaHome home_;
+};
+
+}  // namespace rdmalloc

@@ -1,0 +1,63 @@
+// What a cache keeps of one registration, or of one opened handle.
+#pragma once
+
+#include <atomic>
+#include <boost/intrusive/options.hpp>
+#include <boost/intrusive/set_hook.hpp>
+#include <cstddef>
+#include <cstdint>
+
+#include "include/rdmalloc/backend.h"
+
+namespace rdmalloc {
+
+enum class EntryState : uint32_t {
+  kFree,
+  kBuilding,   // being registered; not to be used yet
+  kLive,       // may be used again
+  kTransient,  // shared by those who ask while somebody uses it; ends with its last user
+  kDoomed,     // belongs to its users; ends with the last of them
+  kRemoving    // idle, and somebody's to deregister
+};
+
+struct alignas(64) CacheEntry {
+  using Hook =
+      boost::intrusive::set_member_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>>;
+
+  // What a hit reads. Changed only while nobody can have a reference, but read by those who find
+  // out then that they have none.
+  std::atomic<EntryState> state{EntryState::kFree};
+  std::atomic<uint64_t> last_use{0};  // CachePolicy's clock
+  std::atomic<uintptr_t> base{0};
+  std::atomic<size_t> length{0};  // bytes
+  std::atomic<uint64_t> keys{0};  // lkey, rkey as they lie in memory
+  std::atomic<void*> handle{nullptr};
+
+  // Guarded by the lock of the cache.
+  alignas(64) Hook in_index;   // of the cache: by address, by peer, ...
+  Hook by_use;                 // of the policy: kLive only
+  uint64_t listed_use = 0;     // its order there: last_use when it was looked at last, ...
+  uint64_t listed_turn = 0;    // ... and of equals the one listed first
+  CacheEntry* next = nullptr;  // in the chain of those to deregister
+  uint64_t charged = 0;        // bytes counted for it
+  bool changed = false;        // the memory changed while it was being registered
+
+  uintptr_t begin() const { return base.load(std::memory_order_relaxed); }
+  uintptr_t end() const { return begin() + length.load(std::memory_order_relaxed); }
+
+  void set_key(const rdm_backend_key& key) {
+    uint64_t both;
+    __builtin_memcpy(&both, &key.lkey, sizeof both);
+    keys.store(both, std::memory_order_relaxed);
+    handle.store(key.handle, std::memory_order_relaxed);
+  }
+  rdm_backend_key key() const {
+    rdm_backend_key key{};
+    const uint64_t both = keys.load(std::memory_order_relaxed);
+    __builtin_memcpy(&key.lkey, &both, sizeof both);
+    key.handle = handle.load(std::memory_order_relaxed);
+    return key;
+  }
+};
+
+}  // namespace rdmalloc

@@ -1,0 +1,147 @@
+// What is kept, for how long, and what goes first: the policy that caches of registrations and of
+// opened handles share. It knows entries, their users and limits; what an entry stands for, and how
+// it is found, is the cache's.
+//
+// Two switches make four ways. `leave_pinned`: an entry without users stays for the next one, or
+// ends with its last user. Limits: when one is reached, the entry that was used least recently and
+// has no user makes room; where none is left, there is no room.
+//
+// "Recently" is told by a clock that advances whenever something is admitted, so that hits between
+// two misses write nothing that other threads read: entries last used between the same two misses
+// count as used at the same time, and go in the order in which they were looked at last.
+//
+// reference(), release() and touch() are lock-free; everything else under the cache's lock. Nothing
+// here allocates or waits.
+#pragma once
+
+#include <atomic>
+#include <boost/intrusive/set.hpp>
+#include <cstddef>
+#include <cstdint>
+
+#include "regcache/cache/cache_entry.h"
+#include "regcache/cache/references.h"
+
+namespace rdmalloc {
+
+struct CacheLimits {
+  uint64_t bytes = UINT64_MAX;
+  uint32_t count = 0;  // 1 to CachePolicy::kCapacity
+  bool leave_pinned = true;
+};
+
+class CachePolicy {
+ public:
+  static constexpr uint32_t kCapacity = 65535;
+
+  CachePolicy() = default;
+  CachePolicy(const CachePolicy&) = delete;
+  CachePolicy& operator=(const CachePolicy&) = delete;
+
+  // Takes memory at the first call, for good: false when there is none. All entries are free.
+  bool open(const CacheLimits& limits);
+  bool is_open() const { return entries_ != nullptr; }
+  const CacheLimits& limits() const { return limits_; }
+
+  CacheEntry& entry(uint32_t index) { return entries_[index]; }
+  uint32_t index_of(const CacheEntry& entry) const {
+    return static_cast<uint32_t>(&entry - entries_);
+  }
+
+  // A free entry, counted at so many bytes from now on, kBuilding; null where limits leave no room.
+  CacheEntry* admit(uint64_t bytes);
+
+  // Null, or the live entry used least recently of those without users: kRemoving, the caller's to
+  // take out of its index, to end, and to remove().
+  CacheEntry* choose_victim();
+
+  // Built: it may be used, and has one user, who asked for it. kLive, kTransient or kDoomed.
+  void publish(CacheEntry& entry, EntryState state);
+
+  // It is not to be used again. True: it has no user and is the caller's, kRemoving; else its last
+  // user's, kDoomed.
+  bool doom(CacheEntry& entry);
+
+  // The same, but an entry in use stays as it is: false.
+  bool doom_if_idle(CacheEntry& entry);
+
+  // After release() said so: true when this entry ends now, and is the caller's, kRemoving.
+  bool claim(CacheEntry& entry);
+
+  // Ended, or never built: its place is free, and no longer counted.
+  void remove(CacheEntry& entry);
+
+  // Is anything of it in use?
+  int32_t users(const CacheEntry& entry) const { return references_.out(index_of(entry)); }
+  // A reference that another thread cannot see end meanwhile: under the lock.
+  void reference_locked(CacheEntry& entry) {
+    references_.take(index_of(entry));
+    touch(entry);
+  }
+
+  // Takes a reference; true while it is live, and then what the entry holds does not change before
+  // it is released. False: it must be released all the same.
+  bool reference(uint32_t place, uint32_t index) {
+    references_.take(place, index);
+    return entries_[index].state.load(std::memory_order_seq_cst) == EntryState::kLive;
+  }
+
+  // False: perhaps that was its last user, or it was given back more often than taken: restore()
+  // it, and then claim() it.
+  bool release(uint32_t place, uint32_t index) {
+    const bool taken_here = references_.give(place, index);
+    return entries_[index].state.load(std::memory_order_seq_cst) == EntryState::kLive && taken_here;
+  }
+  // True: it was given back more often than taken, which is undone.
+  bool restore(CacheEntry& entry) {
+    if (users(entry) >= 0) return false;
+    references_.take(index_of(entry));
+    return true;
+  }
+
+  void touch(CacheEntry& entry) {
+    const uint64_t now = clock_.load(std::memory_order_relaxed);
+    if (entry.last_use.load(std::memory_order_relaxed) != now) {
+      entry.last_use.store(now, std::memory_order_relaxed);
+    }
+  }
+
+  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  uint32_t count() const { return count_.load(std::memory_order_relaxed); }
+
+  // In the child of a fork: everything is free.
+  void clear();
+
+  // Counts and lists against each other; for tests.
+  bool validate() const;
+
+ private:
+  struct ByUse {
+    bool operator()(const CacheEntry& a, const CacheEntry& b) const {
+      return a.listed_use != b.listed_use ? a.listed_use < b.listed_use
+                                          : a.listed_turn < b.listed_turn;
+    }
+  };
+  using UseOrder = boost::intrusive::set<
+      CacheEntry, boost::intrusive::compare<ByUse>,
+      boost::intrusive::member_hook<CacheEntry, CacheEntry::Hook, &CacheEntry::by_use>>;
+
+  void list(CacheEntry& entry, uint64_t use);
+  void unlist(CacheEntry& entry);
+  CacheEntry* take_free();
+
+  CacheEntry* entries_ = nullptr;
+  References references_;
+  std::atomic<uint64_t> clock_{1};
+
+  // Guarded by the lock of the cache; read without it for statistics.
+  CacheLimits limits_;
+  std::atomic<uint64_t> bytes_{0};
+  std::atomic<uint32_t> count_{0};
+  uint32_t used_ = 0;           // entries that were ever in use are below
+  CacheEntry* free_ = nullptr;  // of these
+  uint64_t turn_ = 0;
+  UseOrder by_use_;
+};
+
+}  // namespace rdmalloc

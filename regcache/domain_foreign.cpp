@@ -1,0 +1,99 @@
+// rdm_get and rdm_put: memory of the window is looked up, all other memory is the foreign cache's.
+#include "regcache/domain_foreign.h"
+
+#include <stdio.h>
+
+#include "regcache/last_error.h"
+
+namespace rdmalloc {
+
+int Domain::get_slowly(Domain* domain, const void* address, size_t length, rdm_mr* out,
+                       uint32_t touched) {
+  if (domain == nullptr || out == nullptr) {
+    return fail(RDM_INVALID, "the domain, or the place for the result, is null");
+  }
+  if (domain->is_in_window(address)) return domain->get_of_window(address, length, out);
+  if (!domain->is_open()) {
+    return domain->is_in_use()
+               ? fail(RDM_NOT_REGISTERED, "the domain is the parent's: open one in this process")
+               : fail(RDM_INVALID, "the domain is closed");
+  }
+  const uintptr_t at = reinterpret_cast<uintptr_t>(address);
+  if (at < domain->window_base_ && length > domain->window_base_ - at) {
+    return fail(RDM_INVALID,
+                "the range begins outside the window of malloc'd memory and ends inside: no "
+                "registration covers both");
+  }
+  return domain->foreign_->get_slowly(address, length, out, touched);
+}
+
+// What the window holds unpinned is registered as foreign memory is.
+int Domain::get_of_window(const void* address, size_t length, rdm_mr* out) {
+  const int status = lookup(this, address, length, out);
+  if (status == RDM_OK) return status;
+  if (length == 0) return fail(status, "no bytes are asked for");
+  const Region* const region = source_->regions().find(address);
+  const size_t rest = region == nullptr ? 0 : region->end() - reinterpret_cast<uintptr_t>(address);
+  if (length > rest) {
+    return fail(status,
+                "the range is not, or not all, in one region of the window: pass a buffer that "
+                "malloc returned");
+  }
+  if (!is_open()) {
+    return is_in_use() ? fail(status, "the domain is the parent's: open one in this process")
+                       : fail(status, "the domain is closed");
+  }
+  if (takes(*region)) {
+    return fail(status, why_[0] != '\0' ? why_
+                                        : "the device's limits do not allow to register all of "
+                                          "the malloc'd memory");
+  }
+  uint32_t touched = PageMemo::kNone;
+  if (foreign_->get_hit(address, length, out, &touched)) return RDM_OK;
+  return foreign_->get_slowly(address, length, out, touched);
+}
+
+int Domain::put_slowly(Domain* domain, const rdm_mr* mr, uint32_t touched) {
+  if (domain == nullptr || mr == nullptr) {
+    return fail(RDM_INVALID, "the domain, or the memory region, is null");
+  }
+  if (!domain->is_open()) {
+    // In a child of fork the parent's references count no more.
+    return domain->is_in_use() ? RDM_OK : fail(RDM_INVALID, "the domain is closed");
+  }
+  if (domain->is_in_window(mr->base)) {
+    const Region* const region = domain->source_->regions().find(mr->base);
+    if (region != nullptr && domain->takes(*region)) return RDM_OK;
+  }
+  return domain->foreign_->put_slowly(*mr, touched);
+}
+
+int Domain::register_foreign(uintptr_t base, size_t length, rdm_backend_key* key, char* why,
+                             size_t why_size) {
+  rdm_backend_request request{};
+  request.base = reinterpret_cast<void*>(base);
+  request.length = length;
+  request.page_size = os::kPageSize;
+  request.access = access_;
+  request.node = -1;
+  request.foreign = 1;
+  return register_memory(request, limits_.charges, key, why, why_size);
+}
+
+int Domain::deregister_foreign(size_t length, const rdm_backend_key& key) {
+  return deregister_memory(length, limits_.charges, key);
+}
+
+int Domain::close_foreign() {
+  uint32_t users = 0;
+  const int status = foreign_->close(&users);
+  if (status != RDM_BUSY) return status;
+  char sentence[kLongestWhy];
+  snprintf(sentence, sizeof sentence,
+           "%u registrations of foreign memory are in use: rdm_put each as often as rdm_get "
+           "returned it, then close the domain",
+           users);
+  return fail(RDM_BUSY, sentence);
+}
+
+}  // namespace rdmalloc

@@ -1,0 +1,36 @@
+// What the cache of foreign memory has of its domain: the limits, and the door to the backend.
+#pragma once
+
+#include "regcache/cache/foreign_cache.h"
+#include "regcache/domain.h"
+#include "regcache/registrar.h"
+
+namespace rdmalloc {
+
+class DomainDevice final : public ForeignDevice {
+ public:
+  constexpr DomainDevice() = default;
+
+  void bind(Domain* domain, Registrar* registrar) {
+    domain_ = domain;
+    registrar_ = registrar;
+  }
+
+  int register_foreign(uintptr_t base, size_t length, rdm_backend_key* key, char* why,
+                       size_t why_size) override {
+    return domain_->register_foreign(base, length, key, why, why_size);
+  }
+  int deregister_foreign(size_t length, const rdm_backend_key& key) override {
+    return domain_->deregister_foreign(length, key);
+  }
+  void put_off() override { registrar_->poke(); }
+  size_t alignment() const override { return domain_->limits().alignment; }
+  size_t max_length() const override { return domain_->limits().max_length; }
+  bool may_run_in_malloc() const override { return domain_->may_run_in_malloc(); }
+
+ private:
+  Domain* domain_ = nullptr;
+  Registrar* registrar_ = nullptr;
+};
+
+}  // namespace rdmalloc

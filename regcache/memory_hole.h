@@ -1,0 +1,18 @@
+// Where memory cannot be registered, for the sentence that says so: backends ask after a failure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rdmalloc {
+
+struct MemoryHole {
+  const char* what = nullptr;  // "is not mapped", ...; null: the kernel's map shows no reason
+  size_t offset = 0;           // bytes from the base, where it begins
+};
+
+// The first place in the range that is not mapped, or may not be read, or, for a device that
+// `writes`, not be written. Reads /proc/self/maps; does not allocate.
+MemoryHole find_memory_hole(const void* base, size_t length, bool writes);
+
+}  // namespace rdmalloc

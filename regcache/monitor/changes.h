@@ -1,0 +1,128 @@
+// Changes of memory that end what was registered of it: unmapping, moving, dropping pages. Between
+// those who learn of them (monitors, the heap) and those who keep registrations (caches) stands
+// this board, so that no registration made before a change is used after it:
+//
+//   who changes memory    announces the range, tells the caches what of it is registered, makes the
+//                         change, withdraws the range: a Change lives around the system call
+//   who registers memory  counts the range in, so that changes of it are told; then looks whether
+//                         one is announced: then what it registers is not kept
+//
+// Both write first and look then, so one of them sees the other. Everything here may run inside
+// malloc, in a signal handler, and in any system call of the program's; it takes no lock but what
+// the sink takes, and costs a change of memory that nobody registered some nanoseconds. Constant-
+// initialised. In the child of a fork nothing is registered.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace rdmalloc {
+
+// Who keeps registrations; there is one.
+class ChangeSink {
+ public:
+  // When it returns, nothing registered of [base, end) will be handed out again. Inside malloc.
+  virtual void on_change(uintptr_t base, uintptr_t end) noexcept = 0;
+
+  // Whether anything of [base, end) is registered and may be handed out, or is being registered.
+  virtual bool is_cached(uintptr_t base, uintptr_t end) noexcept = 0;
+
+ protected:
+  ~ChangeSink() = default;
+};
+
+class Changes {
+ public:
+  constexpr Changes() = default;
+  Changes(const Changes&) = delete;
+  Changes& operator=(const Changes&) = delete;
+
+  // For good, before the first count_in().
+  void attach(ChangeSink* sink) { sink_.store(sink, std::memory_order_release); }
+  ChangeSink* sink() const { return sink_.load(std::memory_order_acquire); }
+
+  // Caches: before registering, and when it can be handed out no more.
+  void count_in(uintptr_t base, uintptr_t end);
+  void count_out(uintptr_t base, uintptr_t end);
+  // After count_in().
+  bool is_announced(uintptr_t base, uintptr_t end) const;
+
+  // A monitor that learns of changes after they were made holds this up from before it lets their
+  // makers go on until it has told them all. Hits look at it.
+  void hold_up() { held_up_.fetch_add(1, std::memory_order_seq_cst); }
+  void go_on();
+  bool is_held_up() const { return held_up_.load(std::memory_order_acquire) != 0; }
+  void wait_until_told() const;
+
+  // For a change that was made already.
+  void tell(uintptr_t base, uintptr_t end);
+
+  // Memory was mapped at [base, end): when this returns, it was told that what lay there is gone. A
+  // monitor that learns of changes late attaches a way to wait until it has learnt of them all.
+  void settle(uintptr_t base, uintptr_t end) const;
+  void attach_settler(void (*settler)()) { settler_.store(settler, std::memory_order_release); }
+
+  // False: nothing of the range is counted in. True: perhaps.
+  bool may_be_cached(uintptr_t base, uintptr_t end) const;
+
+  void note_fork_child();
+
+ private:
+  friend class Change;
+  static constexpr size_t kGranuleShift = 16;
+  static constexpr size_t kCounts = 1 << 16;
+  // A longer range is not looked up granule by granule but counted in, or asked for, as a whole.
+  static constexpr size_t kMostGranules = 4096;
+  static constexpr size_t kAnnouncements = 64;
+
+  struct alignas(64) Announcement {
+    std::atomic<uintptr_t> base{0};
+    std::atomic<uintptr_t> end{0};  // 0: free; 1: taken, not yet announced
+  };
+
+  static size_t place_of(uintptr_t granule) {
+    return static_cast<size_t>((granule * 0x9e3779b97f4a7c15u) >> 48) % kCounts;
+  }
+  Announcement* announce(uintptr_t base, uintptr_t end);
+
+  std::atomic<ChangeSink*> sink_{nullptr};
+  std::atomic<void (*)()> settler_{nullptr};
+  std::atomic<uint32_t> held_up_{0};
+  std::atomic<uint32_t> counted_in_{0};   // ranges
+  std::atomic<uint32_t> long_ranges_{0};  // of these, such as have too many granules to count
+  std::atomic<uint32_t> unannounced_{0};  // changes for which there was no announcement left
+  Announcement announcements_[kAnnouncements];
+  std::atomic<uint16_t> counts_[kCounts] = {};
+};
+
+// The process's.
+extern constinit Changes changes;
+
+// A change of [base, base + length), made while this lives: by one thread, which cannot be
+// cancelled meanwhile. Leaves errno alone. Does nothing where nothing is registered, and for no
+// bytes.
+class [[nodiscard]] Change {
+ public:
+  // kAnnounced: the caller tells what of the range changes.
+  enum Kind : uint8_t { kTold, kAnnounced };
+
+  Change(const void* base, size_t length, Kind kind = kTold) {
+    if (length != 0 && changes.sink() != nullptr) begin(base, length, kind);
+  }
+  ~Change() {
+    if (made_) end();
+  }
+  Change(const Change&) = delete;
+  Change& operator=(const Change&) = delete;
+
+ private:
+  void begin(const void* base, size_t length, Kind kind);
+  void end();
+
+  Changes::Announcement* announcement_ = nullptr;
+  bool made_ = false;
+  int cancel_state_ = 0;
+};
+
+}  // namespace rdmalloc

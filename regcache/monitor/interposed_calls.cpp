@@ -1,0 +1,469 @@
+// The calls that unmap, move or drop memory, under libc's names. Plain symbols: whoever calls them
+// through the dynamic linker comes here first. Not seen: system calls that a program makes with an
+// instruction of its own, calls inside libc (but for those of interposed_threads.cpp), libraries
+// loaded with RTLD_DEEPBIND or into another namespace, and files that are truncated or punched.
+#include <errno.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "allocator/os/file.h"
+#include "allocator/os/keep_errno.h"
+#include "allocator/os/memory.h"
+#include "allocator/os/system_call.h"
+#include "regcache/monitor/interposed.h"
+
+#define RDM_INTERPOSED extern "C" [[gnu::visibility("default")]]
+
+namespace rdmalloc::interposed {
+namespace {
+
+using os::libc_answer;
+using os::system_call;
+using os::word;
+
+struct {
+  Next<int(void*, size_t)> munmap{"munmap"};
+  Next<void*(void*, size_t, size_t, int, ...)> mremap{"mremap"};
+  Next<int(void*, size_t, int)> madvise{"madvise"};
+  Next<ssize_t(int, const iovec*, size_t, int, unsigned)> process_madvise{"process_madvise"};
+  Next<void*(void*, size_t, int, int, int, off_t)> mmap{"mmap"};
+  Next<int(void*, size_t, int)> mprotect{"mprotect"};
+  Next<int(void*, size_t, int, size_t, int)> remap_file_pages{"remap_file_pages"};
+  Next<int(void*)> brk{"brk"};
+  Next<void*(intptr_t)> sbrk{"sbrk"};
+  Next<void*(int, const void*, int)> shmat{"shmat"};
+  Next<int(const void*)> shmdt{"shmdt"};
+  Next<long(long, long, long, long, long, long, long)> syscall{"syscall"};
+} constinit next;
+
+// Whether anybody needs to know.
+bool is_heard() { return changes.sink() != nullptr; }
+
+uintptr_t address_of(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+
+const void* pointer_to(uintptr_t address) { return reinterpret_cast<const void*>(address); }
+
+// The pages that the kernel makes of a range; 0 where that wraps around, which it refuses.
+size_t in_pages(size_t length) { return os::page_ceil(length); }
+
+// mmap() with MAP_FIXED. What is mapped of a hugetlb file is whole huge pages, to which the address
+// must be aligned.
+size_t replaced_by_mmap(const void* address, size_t length, int flags, int fd) {
+  if ((flags & MAP_FIXED) == 0 || length == 0) return 0;
+  if ((flags & MAP_HUGETLB) == 0 && fd < 0) return in_pages(length);
+  constexpr size_t kLargestPage = size_t{1} << 30;
+  const uintptr_t aligned = address_of(address) & (~address_of(address) + 1);
+  const size_t unit = aligned == 0 || aligned > kLargestPage ? kLargestPage : aligned;
+  const size_t whole = os::align_up(length, unit < os::kPageSize ? os::kPageSize : unit);
+  return whole < length ? SIZE_MAX : whole;
+}
+
+// All but such as are known to leave the pages where they are.
+bool is_dropping(int advice) {
+  switch (advice) {
+    case MADV_NORMAL:
+    case MADV_RANDOM:
+    case MADV_SEQUENTIAL:
+    case MADV_WILLNEED:
+    case MADV_DONTFORK:
+    case MADV_DOFORK:
+    case MADV_MERGEABLE:
+    case MADV_UNMERGEABLE:
+    case MADV_HUGEPAGE:
+    case MADV_NOHUGEPAGE:
+    case MADV_DONTDUMP:
+    case MADV_DODUMP:
+    case MADV_WIPEONFORK:
+    case MADV_KEEPONFORK:
+    case MADV_COLD:
+    case MADV_PAGEOUT:
+    case 22:  // MADV_POPULATE_READ
+    case 23:  // MADV_POPULATE_WRITE
+    case 25:  // MADV_COLLAPSE
+      return false;
+    default:
+      return true;
+  }
+}
+
+// shmdt() says where, and not how much: as far as mappings of the same segment go.
+size_t attached_length(const void* address) {
+  const os::KeepErrno keep;
+  uint64_t end = 0;
+  char segment[128];
+  size_t size = 0;
+  os::for_each_line("/proc/self/maps", [&](os::Text line) {
+    uint64_t low = 0;
+    uint64_t high = 0;
+    if (!os::parse_range(line, &low, &high) || low < address_of(address)) return true;
+    // "low-high rights offset device inode name": what follows the offset tells segments apart.
+    for (int skipped = 0; skipped < 3 && line.size > 0; line = line.drop(1)) {
+      if (*line.data == ' ') ++skipped;
+    }
+    if (end == 0) {
+      size = line.size < sizeof segment ? line.size : sizeof segment;
+      memcpy(segment, line.data, size);
+    }
+    if (line.size >= size && memcmp(line.data, segment, size) == 0) end = high;
+    return true;
+  });
+  return end == 0 ? SIZE_MAX : end - address_of(address);
+}
+
+size_t segment_size(int id) {
+  const os::KeepErrno keep;
+  shmid_ds about{};
+  return shmctl(id, IPC_STAT, &about) == 0 ? in_pages(about.shm_segsz) : SIZE_MAX;
+}
+
+// A call's arguments, as far as they say what changes: two ranges, most of them empty.
+struct Affected {
+  const void* base = nullptr;
+  size_t length = 0;
+  const void* target = nullptr;
+  size_t target_length = 0;
+};
+
+Affected of_mremap(const void* old, size_t length, size_t new_length, int flags,
+                   const void* target) {
+  Affected out;
+  out.base = old;
+  out.length = in_pages(length);
+  if ((flags & (MREMAP_MAYMOVE | MREMAP_FIXED)) == 0) {
+    const size_t kept = in_pages(new_length);
+    out.length = kept < out.length ? out.length - kept : 0;
+    out.base = pointer_to(address_of(old) + kept);
+  }
+  if ((flags & MREMAP_FIXED) != 0) {
+    out.target = target;
+    out.target_length = in_pages(new_length);
+  }
+  return out;
+}
+
+Affected of_brk(uintptr_t end) {
+  if (end == 0 || !is_heard()) return {};
+  const auto now = static_cast<uintptr_t>(system_call(SYS_brk));
+  return {pointer_to(end), end < now ? now - end : 0};
+}
+
+Affected of_shmat(int id, const void* address, int flags) {
+  if ((flags & SHM_REMAP) == 0 || address == nullptr || !is_heard()) return {};
+  return {pointer_to(os::page_floor(address_of(address))), segment_size(id)};
+}
+
+Affected of_shmdt(const void* address) {
+  return {address, is_heard() ? attached_length(address) : 0};
+}
+
+// What a call changes is announced from before it to after it, and told.
+class Announced {
+ public:
+  explicit Announced(const Affected& affected)
+      : of_range_(affected.base, affected.length),
+        of_target_(affected.target, affected.target_length) {}
+
+ private:
+  Change of_range_;
+  Change of_target_;
+};
+
+template <typename Result>
+Result settled(Result mapped, size_t length) {
+  if (reinterpret_cast<void*>(mapped) != MAP_FAILED) {
+    const auto base = (uintptr_t)mapped;
+    changes.settle(base, base + in_pages(length));
+  }
+  return mapped;
+}
+
+bool changes_memory(long number) {
+  switch (number) {
+    case SYS_munmap:
+    case SYS_mremap:
+    case SYS_madvise:
+    case SYS_mmap:
+    case SYS_mprotect:
+    case SYS_brk:
+    case SYS_shmat:
+    case SYS_shmdt:
+    case SYS_remap_file_pages:
+#ifdef SYS_process_madvise
+    case SYS_process_madvise:
+#endif
+      return true;
+    default:
+      return false;
+  }
+}
+
+long call_by_number(long number, long a, long b, long c, long d, long e, long f) {
+  auto* const call = next.syscall.get();
+  if (call != nullptr) return call(number, a, b, c, d, e, f);
+  return libc_answer(system_call(number, a, b, c, d, e, f));
+}
+
+Affected of_number(long number, long a, long b, long c, long d, long e) {
+  const void* const base = pointer_to(static_cast<uintptr_t>(a));
+  const auto length = static_cast<size_t>(b);
+  switch (number) {
+    case SYS_munmap:
+    case SYS_remap_file_pages:
+      return {base, in_pages(length)};
+    case SYS_mremap:
+      return of_mremap(base, length, static_cast<size_t>(c), static_cast<int>(d),
+                       pointer_to(static_cast<uintptr_t>(e)));
+    case SYS_madvise:
+      return {base, is_dropping(static_cast<int>(c)) ? in_pages(length) : 0};
+    case SYS_mmap:
+      return {base, replaced_by_mmap(base, length, static_cast<int>(d), static_cast<int>(e))};
+    case SYS_brk:
+      return of_brk(static_cast<uintptr_t>(a));
+    case SYS_shmat:
+      return of_shmat(static_cast<int>(a), pointer_to(static_cast<uintptr_t>(b)),
+                      static_cast<int>(c));
+    case SYS_shmdt:
+      return of_shmdt(base);
+    case SYS_mprotect:
+      return {};
+    default:  // process_madvise(): the ranges are somewhere else
+      return {nullptr, is_dropping(static_cast<int>(d)) ? SIZE_MAX : 0};
+  }
+}
+
+long change_by_number(long number, long a, long b, long c, long d, long e, long f) {
+  const void* const base = pointer_to(static_cast<uintptr_t>(a));
+  probe.note(base);
+  if (number == SYS_mprotect) {
+    note_protection(base, static_cast<size_t>(b), (c & PROT_WRITE) != 0);
+  }
+  const Announced announced(of_number(number, a, b, c, d, e));
+  const long result = call_by_number(number, a, b, c, d, e, f);
+  if (number == SYS_mmap || number == SYS_mremap) {
+    return settled(result, static_cast<size_t>(number == SYS_mmap ? b : c));
+  }
+  return result;
+}
+
+}  // namespace
+
+void find_next_calls() {
+  next.munmap.find();
+  next.mremap.find();
+  next.madvise.find();
+  next.process_madvise.find();
+  next.mmap.find();
+  next.mprotect.find();
+  next.remap_file_pages.find();
+  next.brk.find();
+  next.sbrk.find();
+  next.shmat.find();
+  next.shmdt.find();
+  next.syscall.find();
+}
+
+}  // namespace rdmalloc::interposed
+
+using namespace rdmalloc::interposed;  // NOLINT(google-build-using-namespace)
+namespace os = rdmalloc::os;
+using rdmalloc::Change;
+using rdmalloc::changes;
+
+RDM_INTERPOSED int munmap(void* address, size_t length) noexcept {
+  probe.note(address);
+  const Change change(address, in_pages(length));
+  if (auto* const call = next.munmap.get()) return call(address, length);
+  return static_cast<int>(
+      libc_answer(system_call(SYS_munmap, word(address), static_cast<long>(length))));
+}
+
+// Fixed parameters where libc has `...`: the caller cannot tell, and the last one is looked at only
+// when it is there.
+RDM_INTERPOSED void* rdm_interposed_mremap(void* address, size_t length, size_t new_length,
+                                           int flags, void* target) asm("mremap");
+void* rdm_interposed_mremap(void* address, size_t length, size_t new_length, int flags,
+                            void* target) {
+  probe.note(address);
+  const Announced announced(of_mremap(address, length, new_length, flags, target));
+  auto* const call = next.mremap.get();
+  void* const result = call != nullptr ? call(address, length, new_length, flags, target)
+                                       : reinterpret_cast<void*>(libc_answer(system_call(
+                                             SYS_mremap, word(address), static_cast<long>(length),
+                                             static_cast<long>(new_length), flags, word(target))));
+  return settled(result, new_length);
+}
+
+RDM_INTERPOSED int madvise(void* address, size_t length, int advice) noexcept {
+  probe.note(address);
+  const Change change(address, is_dropping(advice) ? in_pages(length) : 0);
+  if (auto* const call = next.madvise.get()) return call(address, length, advice);
+  return static_cast<int>(
+      libc_answer(system_call(SYS_madvise, word(address), static_cast<long>(length), advice)));
+}
+
+// The ranges lie where the caller's pointer says, if it is right: the kernel alone can look safely.
+RDM_INTERPOSED ssize_t rdm_interposed_process_madvise(int process, const iovec* ranges,
+                                                      size_t count, int advice,
+                                                      unsigned flags) asm("process_madvise");
+ssize_t rdm_interposed_process_madvise(int process, const iovec* ranges, size_t count, int advice,
+                                       unsigned flags) {
+  const Change change(nullptr, is_dropping(advice) ? SIZE_MAX : 0);
+  if (auto* const call = next.process_madvise.find()) {
+    return call(process, ranges, count, advice, flags);
+  }
+  errno = ENOSYS;
+  return -1;
+}
+
+RDM_INTERPOSED void* mmap(void* address, size_t length, int protection, int flags, int fd,
+                          off_t offset) noexcept {
+  probe.note(address);
+  const Change change(address, replaced_by_mmap(address, length, flags, fd));
+  auto* const call = next.mmap.get();
+  void* const result = call != nullptr ? call(address, length, protection, flags, fd, offset)
+                                       : reinterpret_cast<void*>(libc_answer(system_call(
+                                             SYS_mmap, word(address), static_cast<long>(length),
+                                             protection, flags, fd, offset)));
+  return settled(result, length);
+}
+
+RDM_INTERPOSED void* mmap64(void*, size_t, int, int, int, off_t) noexcept
+    __attribute__((alias("mmap")));
+
+// Changes no memory, but may make our code writable.
+RDM_INTERPOSED int mprotect(void* address, size_t length, int protection) noexcept {
+  probe.note(address);
+  note_protection(address, length, (protection & PROT_WRITE) != 0);
+  if (auto* const call = next.mprotect.get()) return call(address, length, protection);
+  return static_cast<int>(
+      libc_answer(system_call(SYS_mprotect, word(address), static_cast<long>(length), protection)));
+}
+
+RDM_INTERPOSED int remap_file_pages(void* address, size_t length, int protection, size_t offset,
+                                    int flags) noexcept {
+  probe.note(address);
+  const Change change(address, in_pages(length));
+  if (auto* const call = next.remap_file_pages.get()) {
+    return call(address, length, protection, offset, flags);
+  }
+  return static_cast<int>(
+      libc_answer(system_call(SYS_remap_file_pages, word(address), static_cast<long>(length),
+                              protection, static_cast<long>(offset), flags)));
+}
+
+// libc keeps the break in a variable of its own, so there is no going past it.
+RDM_INTERPOSED int brk(void* end) noexcept {
+  probe.note(end);
+  const Announced announced(of_brk(address_of(end)));
+  if (auto* const call = next.brk.find()) return call(end);
+  errno = ENOMEM;
+  return -1;
+}
+
+RDM_INTERPOSED void* sbrk(intptr_t increment) noexcept {
+  auto* const call = next.sbrk.find();
+  if (call == nullptr) {
+    errno = ENOMEM;
+    return reinterpret_cast<void*>(-1);
+  }
+  Affected affected;
+  if (increment < 0 && is_heard()) {
+    affected.length = static_cast<size_t>(-(increment + 1)) + 1;
+    affected.base = pointer_to(address_of(call(0)) - affected.length);
+  }
+  const Announced announced(affected);
+  return call(increment);
+}
+
+RDM_INTERPOSED void* shmat(int id, const void* address, int flags) noexcept {
+  probe.note(address);
+  const Announced announced(of_shmat(id, address, flags));
+  auto* const call = next.shmat.get();
+  void* const result =
+      call != nullptr
+          ? call(id, address, flags)
+          : reinterpret_cast<void*>(libc_answer(system_call(SYS_shmat, id, word(address), flags)));
+  return settled(result, changes.sink() != nullptr ? segment_size(id) : 0);
+}
+
+RDM_INTERPOSED int shmdt(const void* address) noexcept {
+  probe.note(address);
+  const Announced announced(of_shmdt(address));
+  if (auto* const call = next.shmdt.get()) return call(address);
+  return static_cast<int>(libc_answer(system_call(SYS_shmdt, word(address))));
+}
+
+// Open MPI, when it has overwritten the first instructions of the functions above, makes the calls
+// here.
+RDM_INTERPOSED long rdm_interposed_syscall(long number, long a, long b, long c, long d, long e,
+                                           long f) asm("syscall");
+long rdm_interposed_syscall(long number, long a, long b, long c, long d, long e, long f) {
+  if (changes_memory(number)) [[unlikely]] {
+    return change_by_number(number, a, b, c, d, e, f);
+  }
+  return call_by_number(number, a, b, c, d, e, f);
+}
+
+namespace rdmalloc::interposed {
+namespace {
+
+template <typename Function>
+Function* as(const void* found) {
+  return reinterpret_cast<Function*>(const_cast<void*>(found));
+}
+
+using Mmap = void*(void*, size_t, int, int, int, off_t);
+
+void call_mmap(const void* found, void* page) {
+  as<Mmap>(found)(page, os::kPageSize, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+// A break that stays where it is.
+void call_brk(const void* found, void*) {
+  void* const now = reinterpret_cast<void*>(system_call(SYS_brk));
+  probe.expect(now);
+  as<int(void*)>(found)(now);
+}
+
+const Entry kEntries[] = {
+    {"munmap", reinterpret_cast<const void*>(&::munmap), false,
+     [](const void* found, void* page) { as<int(void*, size_t)>(found)(page, os::kPageSize); }},
+    {"mremap", reinterpret_cast<const void*>(&::rdm_interposed_mremap), false,
+     [](const void* found, void* page) {
+       as<void*(void*, size_t, size_t, int, ...)>(found)(page, os::kPageSize, os::kPageSize, 0);
+     }},
+    {"madvise", reinterpret_cast<const void*>(&::madvise), false,
+     [](const void* found, void* page) {
+       as<int(void*, size_t, int)>(found)(page, os::kPageSize, MADV_DONTNEED);
+     }},
+    {"mmap", reinterpret_cast<const void*>(static_cast<Mmap*>(&::mmap)), false, call_mmap},
+    {"mmap64", reinterpret_cast<const void*>(static_cast<Mmap*>(&::mmap64)), false, call_mmap},
+    {"mprotect", reinterpret_cast<const void*>(&::mprotect), false,
+     [](const void* found, void* page) {
+       as<int(void*, size_t, int)>(found)(page, os::kPageSize, PROT_READ);
+     }},
+    {"brk", reinterpret_cast<const void*>(&::brk), true, call_brk},
+    {"sbrk", reinterpret_cast<const void*>(&::sbrk), true, nullptr},
+    {"shmat", reinterpret_cast<const void*>(&::shmat), false,
+     [](const void* found, void* page) { as<void*(int, const void*, int)>(found)(-1, page, 0); }},
+    {"shmdt", reinterpret_cast<const void*>(&::shmdt), false,
+     [](const void* found, void* page) { as<int(const void*)>(found)(page); }},
+    {"remap_file_pages", reinterpret_cast<const void*>(&::remap_file_pages), false, nullptr},
+    {"process_madvise", reinterpret_cast<const void*>(&::rdm_interposed_process_madvise), false,
+     nullptr},
+    {"syscall", reinterpret_cast<const void*>(&::rdm_interposed_syscall), false,
+     [](const void* found, void* page) {
+       as<long(long, ...)>(found)(SYS_munmap, page, os::kPageSize);
+     }},
+};
+
+}  // namespace
+
+const Entry* call_entry(size_t index) {
+  return index < sizeof kEntries / sizeof *kEntries ? &kEntries[index] : nullptr;
+}
+
+}  // namespace rdmalloc::interposed

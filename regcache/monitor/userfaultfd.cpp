@@ -1,0 +1,268 @@
+#include "regcache/monitor/userfaultfd.h"
+
+#include <linux/close_range.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "allocator/os/clock.h"
+#include "allocator/os/futex.h"
+#include "allocator/os/memory.h"
+#include "allocator/os/thread.h"
+
+namespace rdmalloc {
+namespace {
+
+constinit UserfaultfdMonitor monitor;
+
+// Each watched range may split a mapping in three, and the kernel limits mappings (65530).
+constexpr int kMostWatched = 16384;
+constexpr int kLookMs = 1000;
+// Longer than a thread that was told to go on is likely to wait for its turn.
+constexpr int kDropMs = 100;
+
+thread_local constinit bool is_thread_of_ours = false;
+
+}  // namespace
+
+const char* UserfaultfdMonitor::why() const noexcept {
+  return "the kernel tells of every change (userfaultfd)";
+}
+
+const char* UserfaultfdMonitor::start(Monitor* fallback) {
+  fallback_ = fallback;
+  started_.is_there.store(0, std::memory_order_relaxed);
+  const auto run = [](void* self) -> void* {
+    static_cast<UserfaultfdMonitor*>(self)->keep();
+    return nullptr;
+  };
+  if (os::start_thread(&keeper_, "rdmalloc-uffd", 0, run, this) != 0) {
+    return "no thread can be started that reads what the kernel tells";
+  }
+  while (started_.is_there.load(std::memory_order_acquire) == 0) {
+    os::wait_while(started_.is_there, 0);
+  }
+  if (refusal_ != nullptr) {
+    pthread_join(keeper_, nullptr);
+    return refusal_;
+  }
+  changes.attach_settler([] { monitor.settle(); });
+  return nullptr;
+}
+
+bool UserfaultfdMonitor::watch(uintptr_t base, size_t length) noexcept {
+  Answer answer;
+  Request request{base, length, &answer};
+  bool is_watched = watched_.load(std::memory_order_relaxed) < kMostWatched && put(request);
+  if (is_watched) {
+    while (answer.is_there.load(std::memory_order_acquire) == 0) {
+      os::wait_while(answer.is_there, 0);
+    }
+    is_watched = answer.error == 0;
+  }
+  return is_watched || (fallback_ != nullptr && fallback_->watch(base, length));
+}
+
+// What finds no room stays watched, and costs whoever unmaps it an event.
+void UserfaultfdMonitor::unwatch(uintptr_t base, size_t length) noexcept {
+  (void)put({base, length, nullptr});
+}
+
+// The threads are gone, and their descriptor with them.
+void UserfaultfdMonitor::note_fork_child() noexcept {
+  if (fallback_ != nullptr) fallback_->note_fork_child();
+  new (this) UserfaultfdMonitor;
+}
+
+bool UserfaultfdMonitor::put(const Request& request) {
+  pthread_mutex_lock(&mutex_);
+  const bool has_room = count_ < kMostRequests;
+  if (has_room) requests_[(first_ + count_++) % kMostRequests] = request;
+  pthread_mutex_unlock(&mutex_);
+  if (has_room) wake_keeper();
+  return has_room;
+}
+
+void UserfaultfdMonitor::wake_keeper() {
+  work_.fetch_add(1, std::memory_order_seq_cst);
+  os::wake_all(work_);
+}
+
+void UserfaultfdMonitor::settle() {
+  if (is_thread_of_ours) return;
+  const uint32_t asked = settles_asked_.fetch_add(1, std::memory_order_seq_cst) + 1;
+  wake_keeper();
+  for (;;) {
+    const uint32_t done = settles_done_.load(std::memory_order_acquire);
+    if (static_cast<int32_t>(done - asked) >= 0) break;
+    os::wait_while(settles_done_, done);
+  }
+  changes.wait_until_told();
+}
+
+bool UserfaultfdMonitor::begin() {
+  // First of all a table of its own, an empty one; what the program has open stays open there.
+  if (syscall(SYS_close_range, 0U, ~0U, CLOSE_RANGE_UNSHARE) != 0) {
+    refusal_ = "the kernel gives threads no descriptors of their own (Linux 5.9 does)";
+    return false;
+  }
+  refusal_ = kernel_.open();
+  if (refusal_ != nullptr) return false;
+  const auto run = [](void* self) -> void* {
+    static_cast<UserfaultfdMonitor*>(self)->read_events();
+    return nullptr;
+  };
+  // It shares the keeper's descriptors.
+  if (os::start_thread(&reader_, "rdmalloc-event", 0, run, this) == 0) return true;
+  refusal_ = "no thread can be started that reads what the kernel tells";
+  kernel_.close();
+  return false;
+}
+
+void UserfaultfdMonitor::keep() {
+  is_thread_of_ours = true;
+  const bool begun = begin();
+  started_.is_there.store(1, std::memory_order_release);
+  os::wake_all(started_.is_there);
+  while (begun) {
+    const uint32_t seen = work_.load(std::memory_order_seq_cst);
+    answer_settlers();
+    Request request;
+    if (take(&request)) {
+      serve(request);
+    } else {
+      os::wait_while(work_, seen);
+    }
+  }
+}
+
+void UserfaultfdMonitor::answer_settlers() {
+  const uint32_t asked = settles_asked_.load(std::memory_order_seq_cst);
+  if (asked == settles_done_.load(std::memory_order_relaxed)) return;
+  while (kernel_.is_changing()) sched_yield();
+  settles_done_.store(asked, std::memory_order_release);
+  os::wake_all(settles_done_);
+}
+
+bool UserfaultfdMonitor::take(Request* request) {
+  pthread_mutex_lock(&mutex_);
+  const bool is_any = count_ > 0;
+  if (is_any) {
+    *request = requests_[first_];
+    first_ = (first_ + 1) % kMostRequests;
+    --count_;
+  }
+  pthread_mutex_unlock(&mutex_);
+  return is_any;
+}
+
+int UserfaultfdMonitor::watch_now(uintptr_t base, size_t length) {
+  const uintptr_t from = os::page_floor(base);
+  const int error = kernel_.watch(from, os::page_ceil(base + length) - from);
+  if (error != EINVAL) return error;
+  // hugetlb pages are watched whole.
+  const uintptr_t whole = os::align_down(base, os::kHugePageSize);
+  return kernel_.watch(whole, os::align_up(base + length, os::kHugePageSize) - whole);
+}
+
+// One after the other: what is watched anew after an unwatch was asked for is cached again by then,
+// and the unwatch is dropped, or comes before.
+void UserfaultfdMonitor::serve(const Request& request) {
+  if (request.answer != nullptr) {
+    request.answer->error = watch_now(request.base, request.length);
+    if (request.answer->error == 0) watched_.fetch_add(1, std::memory_order_relaxed);
+    request.answer->is_there.store(1, std::memory_order_release);
+    os::wake_all(request.answer->is_there);
+    return;
+  }
+  ChangeSink* const sink = changes.sink();
+  const uintptr_t from = os::page_floor(request.base);
+  const uintptr_t to = os::page_ceil(request.base + request.length);
+  if (sink != nullptr && sink->is_cached(from, to)) return;
+  if (kernel_.unwatch(from, to - from) == 0) watched_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void UserfaultfdMonitor::read_events() {
+  is_thread_of_ours = true;
+  const pid_t process = getpid();
+  while (getpid() == process) {
+    const bool is_news = kernel_.wait(drops_ != 0 ? kDropMs : kLookMs);
+    end_drops();
+    if (!is_news) {
+      if (drops_ == 0 && os::is_only_ours_left()) exit(0);
+      continue;
+    }
+    KernelEvent events[16];
+    changes.hold_up();
+    const size_t count = kernel_.read(events, sizeof events / sizeof *events);
+    for (size_t i = 0; i < count; ++i) tell(events[i]);
+    changes.go_on();
+    events_.fetch_add(static_cast<uint32_t>(count), std::memory_order_relaxed);
+  }
+}
+
+void UserfaultfdMonitor::tell(const KernelEvent& event) {
+  switch (event.kind) {
+    case KernelEvent::kNothing:
+      return;
+    case KernelEvent::kDropping:
+      expect_drop(event);
+      break;
+    case KernelEvent::kMoved:
+      // The kernel watches it where it is now.
+      unwatch(event.target, event.end - event.base);
+      break;
+    case KernelEvent::kUnmapped:
+      if (watched_.load(std::memory_order_relaxed) > 0) {
+        watched_.fetch_sub(1, std::memory_order_relaxed);
+      }
+      break;
+  }
+  changes.tell(event.base, event.end);
+}
+
+// Whoever came through the interposed functions has announced it, and knows better when it is over.
+void UserfaultfdMonitor::expect_drop(const KernelEvent& event) {
+  if (changes.is_announced(event.base, event.end)) return;
+  Dropping* place = &droppings_[0];
+  for (Dropping& one : droppings_) {
+    if (one.until < place->until) place = &one;
+  }
+  uintptr_t base = event.base;
+  uintptr_t end = event.end;
+  if (place->until != 0) {
+    // None is free: one stands for two.
+    base = place->base < base ? place->base : base;
+    end = place->end > end ? place->end : end;
+    place->change()->~Change();
+    --drops_;
+  }
+  ++drops_;
+  new (place->storage) Change(reinterpret_cast<void*>(base), end - base);
+  place->base = base;
+  place->end = end;
+  place->until = os::now_ns() + uint64_t{kDropMs} * 1'000'000;
+}
+
+void UserfaultfdMonitor::end_drops() {
+  if (drops_ == 0) return;
+  const uint64_t now = os::now_ns();
+  for (Dropping& one : droppings_) {
+    if (one.until == 0 || one.until > now) continue;
+    one.change()->~Change();
+    one.until = 0;
+    --drops_;
+  }
+}
+
+Monitor* start_userfaultfd_monitor(const char** why) {
+  const char* unused = nullptr;
+  const char* const refusal = monitor.start(start_interposed_monitor(&unused));
+  *why = refusal != nullptr ? refusal : monitor.why();
+  return refusal == nullptr ? &monitor : nullptr;
+}
+
+}  // namespace rdmalloc

@@ -1,0 +1,115 @@
+// The userfaultfd monitor: the kernel tells of changes, whoever makes them and however, and holds
+// whoever unmaps up until the event is read.
+//
+// Two threads of ours share a table of descriptors of their own, which the program cannot close and
+// no child inherits: the keeper makes the calls about ranges, one after the other, and the reader
+// reads events. It holds up `changes` before it reads, which lets the makers of the changes go on,
+// and until it has told of them; so a hit finds the registration given up or looks again.
+//
+// The kernel frees the addresses before it tells. Another thread may map there at once, and must
+// not find the old registration: the interposed calls that map wait (Changes::settle) until the
+// kernel says that no change is under way, if what they mapped lies where something is registered.
+// So the one hole is a thread that maps by a system call past every interposed function, at an
+// address that another thread is being told is free by a call past them, too, and that gets it
+// before that call returns.
+//
+// Dropping pages is told before it is made. Until it is made by a call past the interposed
+// functions, registering the range again would keep what is going to be dropped: for a while
+// nothing of it is kept. Not told at all: shmdt(), remap_file_pages() and guard pages, which the
+// interposed functions see; files truncated or punched, which nothing sees.
+//
+// The reader must never unmap what is watched: it would wait for itself.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <new>
+
+#include "regcache/monitor/changes.h"
+#include "regcache/monitor/monitor.h"
+#include "regcache/monitor/userfaultfd_kernel.h"
+
+namespace rdmalloc {
+
+class UserfaultfdMonitor final : public Monitor {
+ public:
+  // Null, or a sentence that says why not. `fallback` judges what cannot be watched; may be null.
+  const char* start(Monitor* fallback);
+
+  const char* name() const noexcept override { return "userfaultfd"; }
+  const char* why() const noexcept override;
+  bool watch(uintptr_t base, size_t length) noexcept override;
+  void unwatch(uintptr_t base, size_t length) noexcept override;
+  void note_fork_child() noexcept override;
+
+  // Waits until all changes are told that were made before the call. Anywhere, in a signal handler
+  // too.
+  void settle();
+
+  // For tests: events read since the start.
+  uint32_t events() const { return events_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Answer {
+    std::atomic<uint32_t> is_there{0};
+    int error = 0;
+  };
+  struct Request {
+    uintptr_t base = 0;
+    size_t length = 0;
+    Answer* answer = nullptr;  // watch; null: unwatch, which nobody waits for
+  };
+  // A drop of pages that was told and is not known to have been made.
+  struct Dropping {
+    uint64_t until = 0;  // 0: free
+    uintptr_t base = 0;
+    uintptr_t end = 0;
+    alignas(Change) unsigned char storage[sizeof(Change)] = {};
+
+    Change* change() { return std::launder(reinterpret_cast<Change*>(storage)); }
+  };
+  static constexpr size_t kMostRequests = 256;
+  static constexpr size_t kMostDroppings = 16;
+
+  // The keeper.
+  void keep();
+  bool begin();
+  void answer_settlers();
+  bool take(Request* request);
+  void serve(const Request& request);
+  int watch_now(uintptr_t base, size_t length);
+
+  // The reader.
+  void read_events();
+  void tell(const KernelEvent& event);
+  void expect_drop(const KernelEvent& event);
+  void end_drops();
+
+  bool put(const Request& request);
+  void wake_keeper();
+
+  KernelUserfaultfd kernel_;  // the threads'
+  Monitor* fallback_ = nullptr;
+  pthread_t keeper_{};
+  pthread_t reader_{};
+  const char* refusal_ = nullptr;
+  Answer started_;
+
+  std::atomic<uint32_t> work_{0};  // changes when there is something for the keeper
+  std::atomic<uint32_t> settles_asked_{0};
+  std::atomic<uint32_t> settles_done_{0};
+  std::atomic<uint32_t> events_{0};
+  std::atomic<int> watched_{0};  // ranges, about
+
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards what follows
+  Request requests_[kMostRequests];
+  size_t first_ = 0;
+  size_t count_ = 0;
+
+  // The reader's.
+  Dropping droppings_[kMostDroppings] = {};
+  size_t drops_ = 0;
+};
+
+}  // namespace rdmalloc

@@ -1,0 +1,275 @@
+// A thread of foreign_churn: what it does to its memory, and how it looks at it; and what such
+// threads share.
+#pragma once
+
+#include <pthread.h>
+#include <sys/ipc.h>
+#include <sys/wait.h>
+
+#include <atomic>
+
+#include "tests/integration/foreign_ranges.h"
+
+namespace probe {
+
+// Where a thread has memory, or had a moment ago.
+struct Published {
+  std::atomic<char*> base{nullptr};
+  std::atomic<size_t> length{0};
+};
+
+struct ChurnShared {
+  static constexpr size_t kRanges = 8;  // of a thread
+  static constexpr size_t kMostThreads = 8;
+  static constexpr size_t kDevices = 2;
+
+  Staleness staleness;
+  uint64_t seed = 1;
+  uint64_t threads = 1;
+  const MemoryCalls* calls = nullptr;
+  const char* plugin = nullptr;
+  ForeignDevice* devices[kDevices] = {};
+  std::mutex one_at_a_time;  // for what a process has one of
+  Range mailbox;             // under the same lock
+  Published published[kMostThreads][kRanges];
+  std::atomic<uint64_t> rounds{0};
+  std::atomic<uint64_t> poached{0};
+  std::atomic<uint64_t> libraries{0};
+};
+
+class Churn {
+ public:
+  Churn(ChurnShared& shared, uint64_t thread)
+      : shared_(shared), thread_(thread), random_(shared.seed * 1000 + thread) {}
+  void run(uint64_t rounds, uint64_t end_ns);
+
+ private:
+  static constexpr size_t kStackBytes = size_t{48} << 10;
+
+  ForeignDevice& any_device() { return *shared_.devices[random_.below(ChurnShared::kDevices)]; }
+  void check(const char* what, char* memory, size_t length, const Content& content);
+  void check_known(const Changed& changed);
+  void use(const char* what, char* memory, size_t length);
+  Changed change(Range& range);
+  void change_while_held(Range& range);
+  void be_rare();
+  void fork_and_write();
+  void poach();
+  void hand_over(Range& range);
+  void use_break();
+  void use_stack();
+  void use_library();
+  void use_segment();
+
+  ChurnShared& shared_;
+  const uint64_t thread_;
+  Random random_;
+  Ranges ranges_{*shared_.calls, random_};
+  Range owned_[ChurnShared::kRanges];
+};
+
+// The memory holds this, and a device says so too.
+inline void Churn::check(const char* what, char* memory, size_t length, const Content& content) {
+  shared_.staleness.check(any_device().send(memory, length, content), what, memory, length,
+                          shared_.seed);
+}
+
+// What a change left, before anything is written there.
+inline void Churn::check_known(const Changed& changed) {
+  if (changed.length == 0) return;
+  check(changed.name, changed.base, changed.length, changed.content);
+}
+
+// Any part of it, in both directions.
+inline void Churn::use(const char* what, char* memory, size_t length) {
+  const size_t offset = random_.below(length);
+  const size_t some = 1 + random_.below(length - offset);
+  const Content content(random_.next());
+  if (random_.below(3) != 0) {
+    content.fill(memory + offset, some);
+    check(what, memory + offset, some, content);
+  } else {
+    shared_.staleness.check(any_device().receive(memory + offset, some, content), what,
+                            memory + offset, some, shared_.seed);
+  }
+}
+
+inline Changed Churn::change(Range& range) {
+  if (range.base == nullptr) return ranges_.map(range);
+  switch (random_.below(9)) {
+    case 0:
+      return ranges_.unmap(range);
+    case 1:
+      return ranges_.trim(range);
+    case 2:
+      return ranges_.replace(range);
+    case 3:
+      return ranges_.move(range, random_.next());
+    case 4:
+      return ranges_.move_away(range, random_.next());
+    case 5:
+      return ranges_.empty(range);
+    case 6:
+      return ranges_.renew(range);
+    default:
+      return ranges_.drop(range);
+  }
+}
+
+// Whoever still transfers through the old registration must not lend it to the next.
+inline void Churn::change_while_held(Range& range) {
+  if (range.base == nullptr) ranges_.map(range);
+  ForeignDevice& device = any_device();
+  rdm_mr held{};
+  if (device.get(range.base, range.length, &held) != RDM_OK) {
+    return shared_.staleness.verdict().broken("seed %lu: holding %zu bytes: %s", shared_.seed,
+                                              range.length, foreign().last_error());
+  }
+  check_known(change(range));
+  if (range.base != nullptr) use("a change while it was held", range.base, range.length);
+  if (device.put(held) != RDM_OK) {
+    shared_.staleness.verdict().broken("seed %lu: put after a change: %s", shared_.seed,
+                                       foreign().last_error());
+  }
+}
+
+// Registers somebody's memory, while its owner may be changing it; never minds whether it may.
+inline void Churn::poach() {
+  const Published& place =
+      shared_.published[random_.below(shared_.threads)][random_.below(ChurnShared::kRanges)];
+  char* base = place.base;
+  const size_t length = place.length;
+  if (base == nullptr || length == 0) return;
+  const size_t offset = random_.below(length);
+  rdm_mr mr{};
+  ForeignDevice& device = any_device();
+  if (device.get(base + offset, 1 + random_.below(length - offset), &mr) != RDM_OK) return;
+  (void)device.put(mr);
+  ++shared_.poached;
+}
+
+// To another thread, which puts new memory in its place.
+inline void Churn::hand_over(Range& range) {
+  if (range.base == nullptr) return;
+  {
+    const std::lock_guard hold(shared_.one_at_a_time);
+    const Range mine = range;
+    range = shared_.mailbox;
+    shared_.mailbox = mine;
+  }
+  if (range.base == nullptr) return;
+  void* got = shared_.calls->map(range.base, range.length, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED);
+  if (got != range.base) skip("out of memory");
+  range.backing = Backing::kPrivate;
+  range.whole = true;
+  check("mapping over another thread's memory", range.base, range.length, Content::zero());
+}
+
+inline void Churn::fork_and_write() {
+  Range& range = owned_[random_.below(ChurnShared::kRanges)];
+  if (range.base == nullptr) ranges_.map(range);
+  use("mapping, before fork", range.base, range.length);
+  const bool is_private =
+      range.backing == Backing::kPrivate || range.backing == Backing::kPrivateFile;
+  const pid_t pid = fork();
+  if (pid == 0) {
+    for (size_t i = 0; is_private && i < range.length; i += kPage) range.base[i] = 1;
+    _exit(0);
+  }
+  use("fork", range.base, range.length);
+  if (pid > 0) waitpid(pid, nullptr, 0);
+  use("a child's end", range.base, range.length);
+}
+
+inline void Churn::use_break() {
+  const std::lock_guard hold(shared_.one_at_a_time);
+  const auto length = static_cast<intptr_t>((1 + random_.below(16)) * kPage);
+  char* memory = shared_.calls->move_break(length);
+  if (reinterpret_cast<uintptr_t>(memory) == UINTPTR_MAX) return;
+  check("moving the break", memory, static_cast<size_t>(length), Content::zero());
+  use("moving the break", memory, static_cast<size_t>(length));
+  shared_.calls->move_break(-length);
+}
+
+// A new thread's stack is the last one's, or what is left of it.
+inline void Churn::use_stack() {
+  for (int i = 0; i < 2; ++i) {
+    pthread_t thread;
+    const auto body = [](void* churn) -> void* {
+      char memory[kStackBytes];
+      static_cast<Churn*>(churn)->use("a thread's end", memory, sizeof memory);
+      return nullptr;
+    };
+    if (pthread_create(&thread, nullptr, body, this) != 0) return;
+    pthread_join(thread, nullptr);
+  }
+}
+
+inline void Churn::use_library() {
+  if (shared_.plugin == nullptr) return;
+  const std::lock_guard hold(shared_.one_at_a_time);
+  void* library = dlopen(shared_.plugin, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return;  // an ordinary user may not reach it
+  for (const char* name : {"foreign_plugin_data", "foreign_plugin_bss"}) {
+    auto* memory = static_cast<char*>(dlsym(library, name));
+    use("dlclose and dlopen", memory, size_t{64} << 10);
+  }
+  dlclose(library);
+  ++shared_.libraries;
+}
+
+inline void Churn::use_segment() {
+  const size_t length = (1 + random_.below(16)) * kPage;
+  const int id = shmget(IPC_PRIVATE, length, 0600 | IPC_CREAT);
+  if (id < 0) return;
+  void* got = shmat(id, nullptr, 0);
+  shmctl(id, IPC_RMID, nullptr);
+  if (reinterpret_cast<intptr_t>(got) == -1) return;
+  auto* memory = static_cast<char*>(got);
+  check("shmat", memory, length, Content::zero());
+  use("shmat", memory, length);
+  shared_.calls->detach(memory);
+}
+
+inline void Churn::be_rare() {
+  const uint64_t what = random_.below(64);
+  if (what == 0) return fork_and_write();
+  if (what < 4) return use_stack();
+  if (what < 6) return use_library();
+  if (what < 9) return use_segment();
+  if (what < 12) return use_break();
+}
+
+inline void Churn::run(uint64_t rounds, uint64_t end_ns) {
+  for (uint64_t i = 0; i < rounds && now_ns() < end_ns; ++i) {
+    const size_t index = random_.below(ChurnShared::kRanges);
+    Range& range = owned_[index];
+    if (i % 4 == 0) be_rare();
+    const uint64_t way = random_.below(16);
+    if (way == 0) {
+      hand_over(range);
+    } else if (way < 3) {
+      change_while_held(range);
+    } else {
+      check_known(change(range));
+    }
+    if (range.base != nullptr) {
+      shared_.published[thread_][index].length = range.length;
+      shared_.published[thread_][index].base = range.base;
+      use("whatever came before", range.base, range.length);
+      if (way % 2 == 0) use("nothing", range.base, range.length);
+    }
+    if (way % 4 == 0) poach();
+    ++shared_.rounds;
+  }
+  for (Range& range : owned_) {
+    if (range.base != nullptr) ranges_.unmap(range);
+  }
+  if (ranges_.refusals() != 0) {
+    shared_.staleness.verdict().broken(
+        "seed %lu: %lu calls were refused that would not be without us: %s", shared_.seed,
+        ranges_.refusals(), ranges_.last_refusal());
+  }
+}
+
+}  // namespace probe

@@ -1,0 +1,200 @@
+// fork with foreign memory registered: the child owns no registration, is told so, can do no harm
+// to its parent's and may make its own; the parent's device keeps seeing the parent's pages.
+//
+//   foreign_fork child
+//   foreign_fork storm SECONDS [raw]     raw: system calls that no function comes between
+#include <sys/wait.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "tests/integration/foreign.h"
+#include "tests/integration/memory_calls.h"
+
+namespace {
+
+constexpr size_t kLength = size_t{64} << 10;
+constexpr size_t kCount = 16;
+
+probe::Staleness staleness;
+char* buffers[kCount];
+std::atomic<uint64_t> seeds{1};
+
+void use(probe::ForeignDevice& device, char* buffer, const char* after) {
+  const uint64_t seed = seeds.fetch_add(1);
+  const probe::Content content(seed);
+  if (seed % 2 == 0) {
+    content.fill(buffer, kLength);
+    staleness.check(device.send(buffer, kLength, content), after, buffer, kLength, seed);
+  } else {
+    staleness.check(device.receive(buffer, kLength, content), after, buffer, kLength, seed);
+  }
+}
+
+void use_all(probe::ForeignDevice& device, const char* after) {
+  for (char* buffer : buffers) use(device, buffer, after);
+}
+
+bool raw = false;
+
+void renew(char*& buffer) {
+  probe::MemoryCalls(raw).unmap(buffer, kLength);
+  buffer = probe::map_pages(kLength);
+}
+
+void expect_disowned(const probe::ForeignDevice& inherited, const rdm_mr& mr) {
+  for (const char* buffer : buffers) {
+    rdm_mr got{};
+    const int status = inherited.get(buffer, kLength, &got);
+    if (status != RDM_NOT_REGISTERED || *probe::foreign().last_error() == '\0') {
+      staleness.verdict().broken("the child is told %d: '%s'", status,
+                                 probe::foreign().last_error());
+      return;
+    }
+  }
+  // Whatever it says, as long as it does nothing.
+  const int status = inherited.put(mr);
+  printf("a put in the child of what its parent has: %s\n", probe::foreign().strerror(status));
+}
+
+// In domains of its own the child has a cache as good as its parent's.
+void use_own(const char* who) {
+  const uint64_t before = probe::pinned_by_kernel();
+  {
+    probe::ForeignDevice own(kLength, {}, staleness.verdict());
+    for (int round = 0; round < 20; ++round) {
+      use_all(own, who);
+      for (size_t i = 0; i < kCount; i += 3) renew(buffers[i]);
+      use_all(own, "unmapping in the child");
+    }
+    if (own.close() != RDM_OK) {
+      staleness.verdict().broken("the child cannot close: %s", probe::foreign().last_error());
+    }
+  }
+  if (!probe::comes_to(before, probe::pinned_by_kernel)) {
+    staleness.verdict().broken("the child's pins stay");
+  }
+}
+
+[[noreturn]] void be_child(probe::ForeignDevice& inherited, const rdm_mr& mr) {
+  alarm(30);
+  const rdm_stats books = probe::stats();
+  if (books.foreign_regions != 0 || books.foreign_bytes != 0) {
+    staleness.verdict().broken("the child's books say registered");
+  }
+  expect_disowned(inherited, mr);
+  for (char* buffer : buffers) memset(buffer, 0xC1, kLength);
+  use_own("fork, in the child");
+  expect_disowned(inherited, mr);
+  // The reference is the parent's, not the child's.
+  if (inherited.close() != RDM_OK) staleness.verdict().broken("the child cannot forget");
+  use_own("forgetting the parent's domain");
+  fflush(stdout);
+  _exit(staleness.status());
+}
+
+void expect_good_end(pid_t pid, const char* who) {
+  int status = 0;
+  if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) {
+    staleness.verdict().broken("%s ended with status %#x", who, status);
+  }
+}
+
+void check_child() {
+  probe::ForeignDevice device(kLength, {}, staleness.verdict());
+  use_all(device, "mapping");
+  rdm_mr held{};
+  if (device.get(buffers[0], kLength, &held) != RDM_OK) {
+    return staleness.verdict().broken("holding one: %s", probe::foreign().last_error());
+  }
+  fflush(stdout);
+  const pid_t pid = fork();
+  if (pid == 0) be_child(device, held);
+  // Both write to what they share, in whatever order.
+  for (int i = 0; i < 50; ++i) use_all(device, "fork");
+  expect_good_end(pid, "the child");
+  use_all(device, "the child's end");
+  for (char*& buffer : buffers) {
+    if (buffer != buffers[0]) renew(buffer);
+  }
+  use_all(device, "unmapping after the child's end");
+  const probe::Content last(7);
+  last.fill(buffers[0], kLength);
+  staleness.check(device.send(held, buffers[0], kLength, last), "holding it all the time",
+                  buffers[0], kLength, 7);
+  if (device.put(held) != RDM_OK || device.close() != RDM_OK) {
+    staleness.verdict().broken("at the end: %s", probe::foreign().last_error());
+  }
+}
+
+std::atomic<bool> done{false};
+std::atomic<uint64_t> children{0};
+std::atomic<uint64_t> uses{0};
+
+void use_and_renew(probe::ForeignDevice& device, size_t first) {
+  while (!done && staleness.verdict().count() == 0) {
+    for (size_t i = first; i < kCount; i += 2) {
+      use(device, buffers[i], "forks of other threads");
+      if (uses++ % 4 == 0) renew(buffers[i]);
+      use(device, buffers[i], "unmapping, among forks of other threads");
+    }
+  }
+}
+
+void fork_children(probe::ForeignDevice& inherited) {
+  while (!done && staleness.verdict().count() == 0) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      alarm(20);  // a child that hangs ends by SIGALRM
+      static char memory[kLength];
+      rdm_mr mr{};
+      if (inherited.get(memory, kLength, &mr) != RDM_NOT_REGISTERED) _exit(2);
+      if (children % 4 == 0) {
+        probe::ForeignDevice own(kLength, {}, staleness.verdict());
+        use(own, memory, "fork, in the child");
+        use(own, memory, "nothing, in the child");
+      }
+      _exit(staleness.status());
+    }
+    expect_good_end(pid, "a child");
+    ++children;
+  }
+}
+
+void storm(uint64_t seconds) {
+  alarm(static_cast<unsigned>(seconds) + 60);
+  probe::ForeignDevice device(kLength, {}, staleness.verdict());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < 2; ++i) {
+    threads.emplace_back([&device, i] { use_and_renew(device, i); });
+    threads.emplace_back([&device] { fork_children(device); });
+  }
+  const uint64_t end = probe::now_ns() + seconds * 1'000'000'000;
+  while (probe::now_ns() < end && staleness.verdict().count() == 0) usleep(20000);
+  done = true;
+  for (std::thread& thread : threads) thread.join();
+  if (device.close() != RDM_OK) {
+    staleness.verdict().broken("closing: %s", probe::foreign().last_error());
+  }
+  printf("%lu children, %lu messages\n", children.load(), uses.load());
+  if (children == 0 || uses == 0) staleness.verdict().broken("nothing happened");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  (void)probe::foreign();
+  const uint64_t before = probe::pinned_by_kernel();
+  for (char*& buffer : buffers) buffer = probe::map_pages(kLength);
+  raw = argc > 3 && strcmp(argv[3], "raw") == 0;
+  if (argc > 1 && strcmp(argv[1], "storm") == 0) {
+    storm(probe::argument(argc, argv, 2, 5));
+  } else {
+    check_child();
+  }
+  if (!probe::comes_to(before, probe::pinned_by_kernel)) {
+    staleness.verdict().broken("pages stay pinned");
+  }
+  return staleness.status();
+}

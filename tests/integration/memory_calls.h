@@ -1,0 +1,90 @@
+// System calls that change memory, made in one of two ways: by the C library's functions, as
+// programs make them, or "raw", by an instruction of our own that no function can come between.
+#pragma once
+
+#include <errno.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace probe {
+
+inline long raw_call(long number, uintptr_t a = 0, uintptr_t b = 0, uintptr_t c = 0,
+                     uintptr_t d = 0, uintptr_t e = 0, uintptr_t f = 0) {
+#if defined(__x86_64__)
+  register uintptr_t r10 asm("r10") = d;
+  register uintptr_t r8 asm("r8") = e;
+  register uintptr_t r9 asm("r9") = f;
+  long result;
+  asm volatile("syscall"
+               : "=a"(result)
+               : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+               : "rcx", "r11", "memory");
+#elif defined(__aarch64__)
+  register long x8 asm("x8") = number;
+  register uintptr_t x0 asm("x0") = a;
+  register uintptr_t x1 asm("x1") = b;
+  register uintptr_t x2 asm("x2") = c;
+  register uintptr_t x3 asm("x3") = d;
+  register uintptr_t x4 asm("x4") = e;
+  register uintptr_t x5 asm("x5") = f;
+  asm volatile("svc 0"
+               : "+r"(x0)
+               : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
+               : "memory");
+  const long result = static_cast<long>(x0);
+#else
+#error "raw system calls are not known for this processor"
+#endif
+  if (result < 0 && result > -4096) {
+    errno = static_cast<int>(-result);
+    return -1;
+  }
+  return result;
+}
+
+// Answers as the C library's functions do.
+class MemoryCalls {
+ public:
+  explicit MemoryCalls(bool raw) : raw_(raw) {}
+  bool raw() const { return raw_; }
+
+  void* map(void* at, size_t length, int flags, int fd = -1) const {
+    constexpr int kAccess = PROT_READ | PROT_WRITE;
+    if (!raw_) return mmap(at, length, kAccess, flags, fd, 0);
+    return as_pointer(raw_call(SYS_mmap, from(at), length, kAccess, static_cast<uintptr_t>(flags),
+                               static_cast<uintptr_t>(fd), 0));
+  }
+  int unmap(void* at, size_t length) const {
+    return raw_ ? static_cast<int>(raw_call(SYS_munmap, from(at), length)) : munmap(at, length);
+  }
+  void* remap(void* at, size_t length, size_t new_length, int flags, void* to = nullptr) const {
+    if (!raw_) return mremap(at, length, new_length, flags, to);
+    return as_pointer(raw_call(SYS_mremap, from(at), length, new_length,
+                               static_cast<uintptr_t>(flags), from(to)));
+  }
+  int advise(void* at, size_t length, int advice) const {
+    if (!raw_) return madvise(at, length, advice);
+    return static_cast<int>(
+        raw_call(SYS_madvise, from(at), length, static_cast<uintptr_t>(advice)));
+  }
+  int detach(void* at) const {
+    return raw_ ? static_cast<int>(raw_call(SYS_shmdt, from(at))) : shmdt(at);
+  }
+  // Where the break was; one thread at a time, and always in the same way.
+  char* move_break(intptr_t by) const {
+    if (!raw_) return static_cast<char*>(sbrk(by));
+    const auto was = static_cast<uintptr_t>(raw_call(SYS_brk));
+    const auto is = static_cast<uintptr_t>(raw_call(SYS_brk, was + static_cast<uintptr_t>(by)));
+    return reinterpret_cast<char*>(is == was + static_cast<uintptr_t>(by) ? was : UINTPTR_MAX);
+  }
+
+ private:
+  static uintptr_t from(void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+  static void* as_pointer(long result) { return reinterpret_cast<void*>(result); }
+  bool raw_;
+};
+
+}  // namespace probe

@@ -1,0 +1,67 @@
+// A CUDA driver of the tests, libcuda.so.1: no hardware, but the real one's habits as far as
+// anything here rests on them. Host memory is registered once in a process and stays so, whatever
+// is unmapped; contexts are destroyed, and broken by errors that stay; device memory is given out
+// again where it was freed; IPC handles open memory of other processes only. What it shall do, and
+// what it saw, is in one struct, found by name in the library.
+//
+// It allocates while it holds its lock, as drivers do.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "regcache/backends/cuda_library.h"
+
+namespace rdmalloc::test {
+
+struct FakeCuda {
+  // What it shall do; may be changed at any time.
+  std::atomic<int> devices{1};
+  std::atomic<bool> registers_host_memory{true};
+  std::atomic<bool> registers_read_only{true};
+  std::atomic<bool> same_addresses{true};  // the device sees registered memory where the host does
+  std::atomic<uint64_t> most_bytes{UINT64_MAX};  // of registered memory
+  std::atomic<uint64_t> most_registrations{UINT64_MAX};
+  std::atomic<uint64_t> fail_at{0};  // the k-th registration from now fails with fail_status
+  std::atomic<int> fail_status{kCudaOutOfMemory};
+  std::atomic<int> unregister_status{kCudaSuccess};
+  std::atomic<int> broken{kCudaSuccess};  // what every call in every context returns from now on
+  std::atomic<bool> shut_down{false};     // set at exit
+  std::atomic<int> export_status{kCudaSuccess};
+  std::atomic<int> open_status{kCudaSuccess};
+  std::atomic<uint32_t> open_us{0};  // what opening a handle costs
+
+  // What it saw.
+  std::atomic<uint64_t> calls{0};  // of any function
+  std::atomic<uint64_t> calls_in_child{
+      0};  // of a fork, after the parent started the driver; but cuInit
+  std::atomic<uint64_t> calls_after_shut_down{0};
+  std::atomic<uint64_t> registrations{0};  // ever
+  std::atomic<uint64_t> registered{0};     // now
+  std::atomic<uint64_t> registered_bytes{0};
+  std::atomic<uint64_t> refused_as_registered{0};
+  std::atomic<unsigned> last_flags{0};
+  std::atomic<uint64_t> opens{0};  // handles that were opened, ever
+  std::atomic<uint64_t> open{0};   // now
+  std::atomic<uint64_t> refused_as_mapped{0};
+  std::atomic<uint64_t> direct_copies{0};  // from or to registered memory, ...
+  std::atomic<uint64_t> staged_copies{0};  // ... and other memory
+  std::atomic<uint64_t> allocations{0};    // of device memory, now
+};
+
+}  // namespace rdmalloc::test
+
+extern "C" {
+
+rdmalloc::test::FakeCuda* fake_cuda();
+
+// As a process that has just loaded the driver: nothing registered, no context, default behaviour.
+void fake_cuda_reset();
+
+// Contexts that are current in this thread, one on top of the other.
+size_t fake_cuda_depth();
+
+// Whether all of the range is in one registration: what makes a copy direct.
+int fake_cuda_covers(const void* base, size_t length);
+}

@@ -1,0 +1,57 @@
+// A cache of foreign memory over the fake pages and the fake device; no domain, no heap.
+#pragma once
+
+#include <memory>
+
+#include "regcache/last_error.h"
+#include "tests/support/fake_foreign.h"
+#include "tests/support/fake_monitor.h"
+#include "tests/support/fake_os.h"
+
+namespace rdmalloc::fake {
+
+struct ForeignFixture {
+  ForeignFixture() {
+    reset();
+    monitor.can_watch = true;
+    set_changed_cache(cache.get());
+    open();
+  }
+  ~ForeignFixture() {
+    set_changed_cache(nullptr);
+    changes.note_fork_child();
+  }
+  ForeignFixture(const ForeignFixture&) = delete;
+  ForeignFixture& operator=(const ForeignFixture&) = delete;
+
+  // With `settings`; the device is to see that they are kept.
+  void open() {
+    const CacheLimits& limits = settings.limits;
+    device.promised_count = limits.count == 0 ? SIZE_MAX : limits.count;
+    device.promised_bytes = limits.bytes;
+    cache->open(settings, &device, &counters);
+  }
+  int close() { return cache->close(&users); }
+
+  // As rdm_get and rdm_put call it.
+  int get(const void* address, size_t length, rdm_mr* mr) {
+    return cache->get_hit(address, length, mr) ? int{RDM_OK}
+                                               : cache->get_slowly(address, length, mr);
+  }
+  int get(size_t page, size_t pages, rdm_mr* mr) {
+    return get(Pages::at(page), pages * Pages::kSize, mr);
+  }
+  int put(const rdm_mr& mr) {
+    return cache->put_hit(mr) ? int{RDM_OK} : cache->put_slowly(mr);
+  }
+  bool is_registered(const rdm_mr& mr) const { return Registration::of(mr).is_registered; }
+
+  Pages pages;
+  ForeignDevice device{&pages};
+  ForeignCounters counters;
+  ForeignSettings settings;
+  uint32_t users = 0;
+  std::unique_ptr<ForeignCache> cache = std::make_unique<ForeignCache>();
+};
+
+}  // namespace rdmalloc::fake
