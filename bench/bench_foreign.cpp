@@ -49,9 +49,81 @@ std::vector<std::string> sides() {
   return names;
 }
 
+// What a thread has got and not given back yet. Everything, when it ends.
+template <typename Got, typename Put>
+class Held {
+ public:
+  ~Held() {
+    for (Got& got : got_) put(got);
+  }
+  // Where the next one goes, whose place the oldest makes.
+  Got& next() {
+    Got& place = got_[next_++ % kMost];
+    put(place);
+    return place;
+  }
+
+ private:
+  static constexpr size_t kMost = 8;
+  static void put(Got& got) { Put()(got); }
+
+  Got got_[kMost] = {};
+  size_t next_ = 0;
+};
+
+struct Ours {
+  rdm_domain* domain;
+  rdm_mr mr;
+};
+struct PutOurs {
+  void operator()(Ours& ours) const {
+    if (ours.domain != nullptr) rdm_put(ours.domain, &ours.mr);
+    ours.domain = nullptr;
+  }
+};
+thread_local Held<Ours, PutOurs> held_of_ours;
+
+#if BENCH_HAS_UCX
+struct Theirs {
+  const UcxCache* cache;
+  const UcxCache::Region* region;
+};
+struct PutTheirs {
+  void operator()(Theirs& theirs) const {
+    if (theirs.cache != nullptr) theirs.cache->put(theirs.region);
+    theirs.cache = nullptr;
+  }
+};
+thread_local Held<Theirs, PutTheirs> held_of_theirs;
+#endif
+
+// With some out at a time.
+template <Mode kMode>
+Slice slice_held(const ForeignField& field, size_t threads, size_t side, uint64_t time) {
+  const auto of = [&](const auto& find) {
+    return race<kMode>(field.orders(Shape::kHeld), threads, time, find);
+  };
+#if BENCH_HAS_UCX
+  if (side == kUcx) {
+    return of([ucx = field.ucx.get()](const Buffer& buffer) {
+      Theirs& place = held_of_theirs.next();
+      place = {ucx, ucx->get(buffer.address, buffer.length)};
+      return place.region->key;
+    });
+  }
+#endif
+  (void)side;
+  return of([domain = field.domain](const Buffer& buffer) {
+    Ours& place = held_of_ours.next();
+    if (rdm_get(domain, buffer.address, buffer.length, &place.mr) == RDM_OK) place.domain = domain;
+    return place.mr.lkey;
+  });
+}
+
 template <Mode kMode>
 Slice slice(const ForeignField& field, Shape shape, size_t threads, size_t side) {
   const uint64_t time = is_short_form() ? 200'000 : 4'000'000;
+  if (shape == Shape::kHeld && side != kMap) return slice_held<kMode>(field, threads, side, time);
   const auto of = [&](const auto& find) {
     return race<kMode>(field.orders(shape), threads, time, find);
   };
@@ -82,7 +154,7 @@ Slice slice(const ForeignField& field, Shape shape, size_t threads, size_t side)
 }
 
 const char* name(Shape shape) {
-  constexpr const char* kNames[] = {"whole", "part", "private"};
+  constexpr const char* kNames[] = {"whole", "part", "private", "held"};
   return kNames[static_cast<size_t>(shape)];
 }
 
@@ -122,6 +194,7 @@ void add_cases(const std::vector<Buffer>& buffers) {
     for (const size_t threads : {1, 2}) {
       add_case<Mode::kThroughput>(field, Shape::kWhole, threads, "free");
       add_case<Mode::kThroughput>(field, Shape::kPart, threads, "free");
+      add_case<Mode::kThroughput>(field, Shape::kHeld, threads, "free");
       if (threads == 2) add_case<Mode::kThroughput>(field, Shape::kPrivate, threads, "free");
       add_case<Mode::kLatency>(field, Shape::kWhole, threads, "free");
     }

@@ -72,9 +72,9 @@ struct Case {
     if (message == nullptr) message = std::make_unique<Message>(pages, message_length());
     const Way& way = ways[side];
     if (contest.measured.empty() && side != kRegistering) {
-      message->prove();
+      message->start_proof();
       way.run(*message, way.piece, way.most);
-      message->prove();
+      message->end_proof();
     }
     message->prepare();
     return {way.run(*message, way.piece, way.most), true};

@@ -82,6 +82,7 @@ class Domain {
                        size_t why_size);
   int deregister_foreign(size_t length, const rdm_backend_key& key);
   const rdm_backend_limits& limits() const { return limits_; }
+  bool reclaim(size_t bytes) { return account_->reclaim(bytes); }
 
   // Why the last registration failed: a sentence, or empty.
   const char* why() const { return why_; }

@@ -12,6 +12,7 @@ int Domain::get_slowly(Domain* domain, const void* address, size_t length, rdm_m
   if (domain == nullptr || out == nullptr) {
     return fail(RDM_INVALID, "the domain, or the place for the result, is null");
   }
+  if (touched != PageMemo::kNone) domain->foreign_->release_touched(touched);
   if (domain->is_in_window(address)) return domain->get_of_window(address, length, out);
   if (!domain->is_open()) {
     return domain->is_in_use()
@@ -24,7 +25,7 @@ int Domain::get_slowly(Domain* domain, const void* address, size_t length, rdm_m
                 "the range begins outside the window of malloc'd memory and ends inside: no "
                 "registration covers both");
   }
-  return domain->foreign_->get_slowly(address, length, out, touched);
+  return domain->foreign_->get_slowly(address, length, out, PageMemo::kNone);
 }
 
 // What the window holds unpinned is registered as foreign memory is.
@@ -32,6 +33,11 @@ int Domain::get_of_window(const void* address, size_t length, rdm_mr* out) {
   const int status = lookup(this, address, length, out);
   if (status == RDM_OK) return status;
   if (length == 0) return fail(status, "no bytes are asked for");
+  if (length > window_base_ + window_size_ - reinterpret_cast<uintptr_t>(address)) {
+    return fail(RDM_INVALID,
+                "the range begins inside the window of malloc'd memory and ends outside: no "
+                "registration covers both");
+  }
   const Region* const region = source_->regions().find(address);
   const size_t rest = region == nullptr ? 0 : region->end() - reinterpret_cast<uintptr_t>(address);
   if (length > rest) {

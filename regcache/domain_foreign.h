@@ -23,6 +23,7 @@ class DomainDevice final : public ForeignDevice {
   int deregister_foreign(size_t length, const rdm_backend_key& key) override {
     return domain_->deregister_foreign(length, key);
   }
+  bool reclaim(size_t bytes) override { return domain_->reclaim(bytes); }
   void put_off() override { registrar_->poke(); }
   size_t alignment() const override { return domain_->limits().alignment; }
   size_t max_length() const override { return domain_->limits().max_length; }

@@ -99,7 +99,7 @@ int Domain::register_claimed(const Region& region, KeyEntry& entry, Caller calle
     status = length <= limits_.max_length ? register_whole(region, entry, length)
                                           : register_pieces(region, entry, length);
     // The heap comes before what is only kept for a next time.
-  } while (status == RDM_OUT_OF_BUDGET && caller != Caller::kMalloc && foreign_->give_up(length));
+  } while (status == RDM_OUT_OF_BUDGET && caller != Caller::kMalloc && account_->reclaim(length));
   counters_->registration_ns.fetch_add(os::now_ns() - started, std::memory_order_relaxed);
   if (status != RDM_OK) return refuse(entry, status);
   entry.state.store(kRegistered, std::memory_order_release);

@@ -20,6 +20,18 @@ class PinAccount {
   void set_limit(uint64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
   uint64_t limit() const { return limit_.load(std::memory_order_relaxed); }
 
+  // Who can give up what is pinned and not in use; for good.
+  using Reclaim = bool (*)(void* context, size_t bytes);
+  void set_reclaimer(Reclaim reclaimer, void* context) {
+    context_.store(context, std::memory_order_relaxed);
+    reclaim_.store(reclaimer, std::memory_order_release);
+  }
+  // Something was given up, up to so many bytes: a charge may succeed now. Never inside malloc.
+  bool reclaim(size_t bytes) {
+    const Reclaim reclaimer = reclaim_.load(std::memory_order_acquire);
+    return reclaimer != nullptr && reclaimer(context_.load(std::memory_order_relaxed), bytes);
+  }
+
   // False, and nothing is charged: beyond the limit. The kernel compares a process's registration
   // with all that the process has pinned, and a user's with what the user has.
   bool charge(int charges, size_t bytes) {
@@ -51,6 +63,8 @@ class PinAccount {
  private:
   std::atomic<uint64_t> limit_{UINT64_MAX};
   std::atomic<uint64_t> pinned_[2] = {};  // by process, by user
+  std::atomic<Reclaim> reclaim_{nullptr};
+  std::atomic<void*> context_{nullptr};
 };
 
 }  // namespace rdmalloc

@@ -58,7 +58,7 @@ Registry::Foreign* Registry::foreign_of(const Domain* domain) {
   return made;
 }
 
-void Registry::open_foreign(Foreign* foreign, Domain* domain, const rdm_domain_options& options) {
+void Registry::open_foreign(Foreign* foreign, const rdm_domain_options& options) {
   const ForeignDefaults defaults = source_->foreign();
   ForeignSettings settings;
   settings.limits.leave_pinned =
@@ -67,9 +67,7 @@ void Registry::open_foreign(Foreign* foreign, Domain* domain, const rdm_domain_o
   settings.limits.count = options.foreign_count != 0 ? options.foreign_count : defaults.count;
   settings.wait_ms = options.foreign_wait_ms;
   settings.wish = defaults.monitor;
-  foreign->device.bind(domain, &registrar_);
   foreign->cache.open(settings, &foreign->device, &foreign_counters_);
-  domain->set_foreign(&foreign->cache);
 }
 
 int Registry::open(const rdm_backend* given_backend, void* context,
@@ -97,10 +95,15 @@ int Registry::open(const rdm_backend* given_backend, void* context,
   if (foreign == nullptr) return fail(options, "no memory for bookkeeping", RDM_SYSTEM);
   changes.attach(this);
   account_.set_limit(source_->pin_limit());
+  account_.set_reclaimer(
+      [](void* self, size_t bytes) { return static_cast<Registry*>(self)->give_up(bytes); }, this);
+  // Before the domain is open, from when on others may ask it.
+  domain->set_foreign(&foreign->cache);
+  foreign->device.bind(domain, &registrar_);
   int status = domain->open(backend, context, options.access, options.flags, *source_, &account_,
                             &counters_);
   if (status != RDM_OK) return fail(options, domain->why(), status);
-  open_foreign(foreign, domain, options);
+  open_foreign(foreign, options);
   if (!domain->may_run_in_malloc()) {
     (void)registrar_.start(
         [](void* self) { return static_cast<Registry*>(self)->register_missing(); }, this);
@@ -167,6 +170,15 @@ void Registry::on_acquire(const Region& region) noexcept {
     is_for_registrar = is_for_registrar || status == RDM_BACKEND_LATER;
   }
   if (is_for_registrar) registrar_.poke();
+}
+
+// Of all domains, because they have one budget.
+bool Registry::give_up(size_t bytes) {
+  for (const std::atomic<Foreign*>& place : foreign_) {
+    Foreign* const foreign = place.load(std::memory_order_acquire);
+    if (foreign != nullptr && foreign->cache.give_up(bytes)) return true;
+  }
+  return false;
 }
 
 // On the registrar's thread.

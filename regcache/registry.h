@@ -57,7 +57,8 @@ class Registry final : public RegionObserver, public ChangeSink {
 
   Domain* find_free();
   Foreign* foreign_of(const Domain* domain);
-  void open_foreign(Foreign* foreign, Domain* domain, const rdm_domain_options& options);
+  void open_foreign(Foreign* foreign, const rdm_domain_options& options);
+  bool give_up(size_t bytes);
   bool is_domain(const Domain* domain) const;
   int replay(Domain* domain, bool partial);
   bool register_missing();

@@ -8,8 +8,8 @@
 
 namespace rdmalloc {
 
-// One count for each type `What`. Threads count in places of their own, or share one when there have
-// been more threads than places.
+// One count for each type `What`. Threads count in places of their own, or share one when there
+// have been more threads than places.
 template <class What>
 class ThreadCounter {
  public:
@@ -25,13 +25,12 @@ class ThreadCounter {
     return index_of(place_);
   }
   static uint32_t index_of(const Place* place) {
-    return static_cast<uint32_t>((reinterpret_cast<uintptr_t>(place) -
-                                  reinterpret_cast<uintptr_t>(&lines_[0].value)) /
-                                 sizeof(Line));
+    return reinterpret_cast<const Line*>(place)->index.load(std::memory_order_relaxed);
   }
+  static std::atomic<uint32_t>& hint(Place* place) { return reinterpret_cast<Line*>(place)->hint; }
   // Places below this one have been used.
   static uint32_t used() {
-    const uint32_t taken = next_.load(std::memory_order_acquire);
+    const uint32_t taken = next_.load(std::memory_order_seq_cst);
     return taken < kPlaces ? taken : kPlaces;
   }
 
@@ -60,10 +59,12 @@ class ThreadCounter {
  private:
   struct alignas(64) Line {
     Place value;
+    std::atomic<uint32_t> index;  // its own
+    std::atomic<uint32_t> hint;   // what it may ask for next: of who counts
   };
 
   static void take_place() {
-    place_ = &lines_[next_.fetch_add(1, std::memory_order_acq_rel) % kPlaces].value;
+    place_ = &lines_[next_.fetch_add(1, std::memory_order_seq_cst) % kPlaces].value;
   }
 
   static inline constinit Line lines_[kPlaces];

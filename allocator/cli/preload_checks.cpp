@@ -1,7 +1,9 @@
-// Whether the library is there and takes the heap of a program over.
+// Whether the library is there, takes the heap of a program over, and how it watches the rest.
 #include <sys/auxv.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+
+#include <cstdlib>
 
 #include "allocator/cli/check.h"
 #include "allocator/cli/library.h"
@@ -32,14 +34,13 @@ Check library(std::string* path) {
   return check;
 }
 
-Check takeover(const std::string& path) {
+Check takeover(const ProbeResult& probe) {
   Check check;
   check.name = "preload";
   check.meaning =
       "programs that are statically linked or gain rights when executed cannot be preloaded: "
       "rdmalloc run says so for each";
   check.cures = {"link such a program with -lrdmalloc"};
-  const ProbeResult probe = run_probe(path);
   if (probe.failure.empty()) {
     check.found = std::to_string(probe.in_window) + " of " + std::to_string(probe.asked) +
                   " allocations of a program lie in the window";
@@ -54,12 +55,35 @@ Check takeover(const std::string& path) {
   return check;
 }
 
+// What a program gets with the environment as it is.
+Check monitor(const ProbeResult& probe) {
+  Check check;
+  check.name = "monitor";
+  check.found = probe.monitor + ": " + probe.monitor_why;
+  check.meaning =
+      "rdm_get keeps foreign memory registered until a monitor sees it change. userfaultfd sees "
+      "all "
+      "that this process does; interposed functions, what does not go past libc; none: nothing is "
+      "kept";
+  check.cures = {
+      "sudo sysctl vm.unprivileged_userfaultfd=1",
+      "docker run --security-opt seccomp=PROFILE.json ...   (one that allows userfaultfd)"};
+  if (const char* const asked = getenv("RDMALLOC_MONITOR")) {
+    check.cures = {"unset RDMALLOC_MONITOR   (it is " + std::string(asked) + ")"};
+  }
+  if (probe.monitor != "userfaultfd") check.verdict = Verdict::kNote;
+  return check;
+}
+
 }  // namespace
 
 std::vector<Check> preload_checks() {
   std::string path;
   std::vector<Check> checks{library(&path)};
-  if (!path.empty()) checks.push_back(takeover(path));
+  if (path.empty()) return checks;
+  const ProbeResult probe = run_probe(path);
+  checks.push_back(takeover(probe));
+  if (probe.failure.empty()) checks.push_back(monitor(probe));
   return checks;
 }
 

@@ -92,7 +92,8 @@ Function find(const char* name) {
 int probe() {
   Counts counts{find<decltype(&rdm_owns)>("rdm_owns")};
   const auto report = find<decltype(&rdm_stats_json)>("rdm_stats_json");
-  if (counts.owns == nullptr || report == nullptr) {
+  const auto monitor = find<decltype(&rdm_monitor)>("rdm_monitor");
+  if (counts.owns == nullptr || report == nullptr || monitor == nullptr) {
     throw Refusal("the probe runs without the library: it is a part of info and doctor");
   }
   for (void* pointer : early) {
@@ -102,6 +103,9 @@ int probe() {
   allocate_as_far_as_it_goes(counts);
   allocate_on_threads(counts);
   printf("%lu %lu %zu\n", counts.asked.load(), counts.in_window.load(), kThreads);
+  const char* why = "";
+  const char* const name = monitor(&why);
+  printf("%s %s\n", name, why);
   fflush(stdout);
   return report(STDOUT_FILENO) == RDM_OK ? kExitOk : kExitProblem;
 }

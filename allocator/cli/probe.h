@@ -15,6 +15,8 @@ struct ProbeResult {
   uint64_t threads = 0;
   std::map<std::string, uint64_t> stats;  // as in the report
   std::string limited_by;
+  std::string monitor;      // of foreign memory: its name
+  std::string monitor_why;  // a sentence
   bool took() const { return failure.empty() && asked > 0 && asked == in_window; }
 };
 

@@ -51,7 +51,9 @@ std::string how_it_died(int status) {
 
 void parse(const std::string& text, ProbeResult* result) {
   std::istringstream in(text);
-  in >> result->asked >> result->in_window >> result->threads;
+  in >> result->asked >> result->in_window >> result->threads >> result->monitor;
+  in.ignore();
+  std::getline(in, result->monitor_why);
   const auto report = nlohmann::json::parse(in, nullptr, false);
   if (!report.is_object()) {
     result->failure = "the report of a process under the library is not JSON";

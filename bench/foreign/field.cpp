@@ -70,7 +70,7 @@ ForeignField::ForeignField(rdm_domain* opened, const std::vector<Buffer>& all, s
     ucx->put(region);
 #endif
   }
-  for (const Shape shape : {Shape::kWhole, Shape::kPart, Shape::kPrivate}) {
+  for (const Shape shape : {Shape::kWhole, Shape::kPart, Shape::kPrivate, Shape::kHeld}) {
     orders_.emplace_back(buffers, shape);
   }
   verify();

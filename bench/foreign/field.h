@@ -18,6 +18,7 @@ enum class Shape {
   kWhole,    // buffers as they were registered
   kPart,     // from somewhere within a buffer to somewhere further in it
   kPrivate,  // whole buffers, of each thread's own share
+  kHeld,     // whole buffers, of which each thread keeps some before it gives the first one back
 };
 
 // For race(): what each thread asks for, in random order, so much that the processor does not learn

@@ -66,7 +66,7 @@ void Flood::open() {
   options.size = sizeof options;
   options.foreign_count = kLimit;
   domains_[kOursFree] = open_free_domain(options);
-  if (rdm_domain_open_io_uring(-1, &options, &domains_[kOursRing]) != RDM_OK) {
+  if (rdm_domain_open_io_uring(shared_ring_.fd(), &options, &domains_[kOursRing]) != RDM_OK) {
     fprintf(stderr, "skipped: io_uring: no domain\n");
   }
   ring_.make_table(1);

@@ -45,6 +45,7 @@ class Flood {
   bool has(Side side) const { return !times_[side].empty(); }
 
   rdm_domain* domains_[kSides] = {};
+  Ring shared_ring_;  // a domain's
   Ring ring_;
 #if BENCH_HAS_UCX
   std::unique_ptr<UcxCache> ucx_;

@@ -76,14 +76,14 @@ void Message::fill(char* bytes, unsigned seed) const {
   for (size_t i = 0; i < length_; ++i) bytes[i] = static_cast<char>(i * 167 + (i >> 12) + seed);
 }
 
-void Message::prove() {
-  char* const source = pages_ == Pages::kFresh ? arrived_ : memory_;
-  char* const target = pages_ == Pages::kFresh ? memory_ : arrived_;
-  if (seed_ != 0 && memcmp(source, target, length_) != 0) {
-    fail("a message", "other bytes arrived than were sent");
-  }
-  memset(target, 0, length_);
-  fill(source, ++seed_);
+void Message::start_proof() {
+  fill(source(), ++seed_);
+  memset(target(), 0, length_);
+}
+
+void Message::end_proof() {
+  if (memcmp(source(), target(), length_) == 0) return;
+  fail("a message", "other bytes arrived than were sent");
 }
 
 rdm_mr Message::get() {

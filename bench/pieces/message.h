@@ -27,8 +27,9 @@ class Message {
 
   // Before each transfer, not to be timed: fresh pages become fresh again.
   void prepare();
-  // Checks that every byte arrived, and forgets them.
-  void prove();
+  // Around a transfer, not to be timed: other bytes than ever before, and that all of them arrived.
+  void start_proof();
+  void end_proof();
 
   // The ways to transfer it, in nanoseconds of wall time.
   double registered_before();                             // registered once, in one go
@@ -44,6 +45,8 @@ class Message {
   // The same with a key that all of it has.
   void transfer_parts(const rdm_mr& mr, size_t piece, unsigned most);
 
+  char* source() const { return pages_ == Pages::kFresh ? arrived_ : memory_; }
+  char* target() const { return pages_ == Pages::kFresh ? memory_ : arrived_; }
   rdm_mr get();
   void put(const rdm_mr& mr);
   void fill(char* bytes, unsigned seed) const;

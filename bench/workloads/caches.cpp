@@ -89,12 +89,16 @@ std::unique_ptr<Cache> cache_on_free_device(const char* kind) {
 }
 
 std::unique_ptr<Cache> cache_on_io_uring(const char* kind) {
-  if (strcmp(kind, "rdmalloc") == 0) return std::make_unique<Ours>(library().open_io_uring(-1));
+  if (strcmp(kind, "pinning") == 0) return std::make_unique<Ours>(library().open_io_uring(-1));
+  if (strcmp(kind, "rdmalloc") == 0) {
+    static Ring ring;
+    return std::make_unique<Ours>(library().open_io_uring(ring.fd()));
+  }
 #if BENCH_HAS_UCX
   static RingRegistrar registrar;
   if (strcmp(kind, "ucx") == 0) return std::make_unique<Ucx>(registrar);
 #endif
-  fail(kind, "not a cache: rdmalloc, ucx (if built with libucx-dev)");
+  fail(kind, "not a cache: rdmalloc, pinning, ucx (if built with libucx-dev)");
 }
 
 void report_monitor() {

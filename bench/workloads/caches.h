@@ -18,7 +18,8 @@ class Cache {
 // kind: rdmalloc; ucx; none, whose get_and_put() does nothing. On a device that costs nothing.
 std::unique_ptr<Cache> cache_on_free_device(const char* kind);
 
-// The same with an io_uring, which the cache makes. kind: rdmalloc; ucx.
+// The same with an io_uring. kind: rdmalloc; pinning: rdmalloc with a ring that it makes itself;
+// ucx.
 std::unique_ptr<Cache> cache_on_io_uring(const char* kind);
 
 // Prints which monitor rdmalloc has, if it is there.

@@ -49,7 +49,8 @@ typedef struct {
                        to page on demand; `pinned` is 0 whatever it is */
 } rdm_backend_request;
 
-/* A registration that was made. */
+/* A registration that was made. Two of the same memory that exist at the same time differ in some
+ * field, so that rdm_put knows which is meant. */
 typedef struct {
   uint32_t lkey, rkey;
   void *handle;

@@ -6,6 +6,7 @@
 
 #include "allocator/os/memory.h"
 #include "regcache/backend_table.h"
+#include "regcache/backends/cuda_regions.h"
 #include "regcache/domain_options.h"
 #include "regcache/failure.h"
 
@@ -25,6 +26,8 @@ rdm_backend_key key_of(const void* base, CudaAddress on_device) {
 void* base_of(const rdm_backend_key& key) {
   return reinterpret_cast<void*>(uintptr_t{key.lkey} | uintptr_t{key.rkey} << 32);
 }
+
+constinit CudaRegions regions;
 
 }  // namespace
 
@@ -77,31 +80,25 @@ unsigned CudaBackend::flags_of(const rdm_backend_request& request) const {
   return writes || !registers_read_only_ ? flags : flags | kCudaRegisterReadOnly;
 }
 
-CudaStatus CudaBackend::call(const rdm_backend_request& request, rdm_backend_key* out) const {
+// `shared`: another domain has registered it, and that the driver says so is as good. What went
+// with that domain's context is registered anew.
+CudaStatus CudaBackend::call(const rdm_backend_request& request, bool shared,
+                             rdm_backend_key* out) const {
   const CudaLibrary& library = home_.library();
   const CudaCurrent current(library, home_.context());
   if (current.status() != kCudaSuccess) return current.status();
   const CudaStatus status = library.host_register(request.base, request.length, flags_of(request));
-  if (status != kCudaSuccess) return status;
+  const bool is_registered =
+      status == kCudaSuccess || (shared && status == kCudaHostMemoryAlreadyRegistered);
+  if (!is_registered) return status;
   CudaAddress on_device = 0;
   if (library.get_device_pointer(&on_device, request.base, 0) != kCudaSuccess) on_device = 0;
   *out = key_of(request.base, on_device);
   return kCudaSuccess;
 }
 
-int CudaBackend::register_memory(const rdm_backend_request& request, rdm_backend_key* out,
-                                 char* why, size_t size) {
-  if (home_.is_in_child()) {
-    return fail(RDM_SYSTEM, "this is a child of fork, where the parent's CUDA cannot be used", why,
-                size);
-  }
-  const CudaStatus status = call(request, out);
-  if (status == kCudaSuccess) {
-    // Children need their heap, whatever a driver makes of pinned pages.
-    if (request.foreign == 0) (void)os::inherit_on_fork(request.base, request.length);
-    count_.fetch_add(1);
-    return RDM_OK;
-  }
+int CudaBackend::explain(const rdm_backend_request& request, CudaStatus status, char* why,
+                         size_t size) const {
   CudaAttempt attempt;
   attempt.step = CudaAttempt::Step::kRegister;
   attempt.status = status;
@@ -113,19 +110,63 @@ int CudaBackend::register_memory(const rdm_backend_request& request, rdm_backend
   return explain_cuda_failure(home_.library(), attempt, why, size);
 }
 
+int CudaBackend::register_region(const rdm_backend_request& request, rdm_backend_key* out,
+                                 char* why, size_t size) {
+  using Claim = CudaRegions::Claim;
+  const bool reads_only = (flags_of(request) & kCudaRegisterReadOnly) != 0;
+  const Claim claim = regions.claim(request.base, reads_only);
+  if (claim == Claim::kBusy) return RDM_BACKEND_LATER;
+  if (claim == Claim::kNoMemory) return fail(RDM_SYSTEM, "no memory for bookkeeping", why, size);
+  if (claim == Claim::kRefused) {
+    return explain(request, kCudaHostMemoryAlreadyRegistered, why, size);
+  }
+  const CudaStatus status = call(request, claim == Claim::kShared, out);
+  if (claim == Claim::kOurs) {
+    regions.settle(request.base, status == kCudaSuccess);
+  } else if (status != kCudaSuccess &&
+             regions.release(request.base) == CudaRegions::Release::kOurs) {
+    regions.forget(request.base);
+  }
+  if (status != kCudaSuccess) return explain(request, status, why, size);
+  // Children need their heap, whatever a driver makes of pinned pages.
+  (void)os::inherit_on_fork(request.base, request.length);
+  return RDM_OK;
+}
+
+int CudaBackend::register_memory(const rdm_backend_request& request, rdm_backend_key* out,
+                                 char* why, size_t size) {
+  if (home_.is_in_child()) {
+    return fail(RDM_SYSTEM, "this is a child of fork, where the parent's CUDA cannot be used", why,
+                size);
+  }
+  int result = RDM_OK;
+  if (request.foreign == 0) {
+    result = register_region(request, out, why, size);
+  } else if (const CudaStatus status = call(request, false, out); status != kCudaSuccess) {
+    result = explain(request, status, why, size);
+  }
+  if (result == RDM_OK) count_.fetch_add(1);
+  return result;
+}
+
 // What went with its context, or with the driver at the end of the process, is deregistered. In a
 // context that is there and broken the driver keeps what it has.
+bool CudaBackend::unregister(void* base) const {
+  const CudaCurrent current(home_.library(), home_.context());
+  CudaStatus status = current.status();
+  if (status == kCudaSuccess) status = home_.library().host_unregister(base);
+  return status == kCudaSuccess || status == kCudaHostMemoryNotRegistered || is_cuda_gone(status);
+}
+
 int CudaBackend::deregister_memory(const rdm_backend_key& key) {
   if (home_.is_in_child()) return RDM_OK;
-  CudaStatus status = kCudaSuccess;
-  {
-    const CudaCurrent current(home_.library(), home_.context());
-    status = current.status();
-    if (status == kCudaSuccess) status = home_.library().host_unregister(base_of(key));
+  void* const base = base_of(key);
+  const CudaRegions::Release released = regions.release(base);
+  if (released != CudaRegions::Release::kShared) {
+    const bool is_done = unregister(base);
+    if (released == CudaRegions::Release::kOurs) regions.forget(base);
+    if (!is_done) return RDM_SYSTEM;
   }
-  const bool is_done =
-      status == kCudaSuccess || status == kCudaHostMemoryNotRegistered || is_cuda_gone(status);
-  if (!is_done) return RDM_SYSTEM;
   count_.fetch_sub(1);
   return RDM_OK;
 }

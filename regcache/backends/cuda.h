@@ -3,7 +3,7 @@
 // The driver allocates and takes locks, so nothing here is ever called inside malloc. It pins pages
 // by itself and charges them to nobody: neither VmPin nor RLIMIT_MEMLOCK knows of them (its kernel
 // module, which is public, calls get_user_pages() and no account). It registers memory once in a
-// process, for all contexts.
+// process, for all contexts: domains share the heap's regions (cuda_regions.h).
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,12 @@ class CudaBackend {
  private:
   int query(char* why, size_t why_size);
   unsigned flags_of(const rdm_backend_request& request) const;
-  CudaStatus call(const rdm_backend_request& request, rdm_backend_key* out) const;
+  CudaStatus call(const rdm_backend_request& request, bool shared, rdm_backend_key* out) const;
+  int explain(const rdm_backend_request& request, CudaStatus status, char* why,
+              size_t why_size) const;
+  int register_region(const rdm_backend_request& request, rdm_backend_key* out, char* why,
+                      size_t why_size);
+  bool unregister(void* base) const;
 
   CudaHome home_;
   bool registers_read_only_ = false;  // the device may be told that it only reads

@@ -50,11 +50,12 @@ int explain_overlap(const CudaAttempt& attempt, char* why, size_t size) {
                why, size);
     return RDM_BACKEND_OVERLAPS;
   }
-  return fail(RDM_BUSY,
-              "the heap is registered with CUDA already, and CUDA registers memory once in a "
-              "process: use the domain that is open, which serves all contexts and devices, or "
-              "close it first",
-              why, size);
+  return fail(
+      RDM_BUSY,
+      "part of the heap is registered with CUDA already, by the program or, for reading "
+      "only, by another domain, and CUDA registers memory once: leave cudaHostRegister() of "
+      "malloc'd memory away, or open the domain with RDM_DOMAIN_PARTIAL",
+      why, size);
 }
 
 int explain_invalid_value(const CudaAttempt& attempt, char* why, size_t size) {
@@ -166,7 +167,14 @@ int explain_cuda_failure(const CudaLibrary& library, const CudaAttempt& attempt,
       return explain_by_name(library, attempt, ": ask for the right, or run as root", RDM_SYSTEM,
                              why, size);
     default:
-      return explain_by_name(library, attempt, "", RDM_SYSTEM, why, size);
+      if (attempt.step != Step::kStart) {
+        return explain_by_name(library, attempt, "", RDM_SYSTEM, why, size);
+      }
+      return explain_by_name(
+          library, attempt,
+          ": look whether nvidia-smi works, and whether this libcuda.so.1 is that "
+          "of the kernel's module and no stub",
+          RDM_UNSUPPORTED, why, size);
   }
 }
 

@@ -17,13 +17,11 @@
 #pragma once
 
 #include <atomic>
-#include <boost/intrusive/set.hpp>
 #include <cstddef>
 #include <cstdint>
 
-#include "allocator/mutex.h"
+#include "regcache/cache/cache_core.h"
 #include "regcache/cache/page_memo.h"
-#include "regcache/cache/policy.h"
 #include "regcache/monitor/changes.h"
 #include "regcache/monitor/monitor.h"
 
@@ -40,6 +38,9 @@ class ForeignDevice {
 
   // Inside malloc, after a change: something is left to deregister_idle().
   virtual void put_off() = 0;
+
+  // Other caches with the same budget gave up something.
+  virtual bool reclaim(size_t bytes) = 0;
 
   virtual size_t alignment() const = 0;   // bytes; a power of two, at least a page
   virtual size_t max_length() const = 0;  // bytes of one registration
@@ -61,16 +62,15 @@ struct ForeignSettings {
   MonitorWish wish = MonitorWish::kAuto;
 };
 
-class ForeignCache {
+class ForeignCache final : private CacheCore {
  public:
-  ForeignCache() = default;
-  ForeignCache(const ForeignCache&) = delete;
-  ForeignCache& operator=(const ForeignCache&) = delete;
+  ForeignCache() : CacheCore(kWords) {}
 
   // `device` until it is closed. Takes no memory and registers nothing yet.
   void open(const ForeignSettings& settings, ForeignDevice* device, ForeignCounters* counters);
 
-  // Deregisters everything. RDM_BUSY, and nothing is changed: `*users` registrations are in use.
+  // Deregisters everything. RDM_BUSY, and it stays open: `*users` registrations are in use, and
+  // only what was idle is gone.
   // RDM_SYSTEM: one could not be deregistered.
   int close(uint32_t* users);
 
@@ -79,6 +79,7 @@ class ForeignCache {
   // PageMemo::kNone) that the first one touched. On failure the sentence is last_error().
   bool get_hit(const void* address, size_t length, rdm_mr* out, uint32_t* touched);
   int get_slowly(const void* address, size_t length, rdm_mr* out, uint32_t touched);
+  void release_touched(uint32_t touched);
   bool put_hit(const rdm_mr& mr, uint32_t* touched);
   int put_slowly(const rdm_mr& mr, uint32_t touched);
 
@@ -88,29 +89,19 @@ class ForeignCache {
 
   // Gives up idle registrations, least recently used first, until so many bytes are free or none is
   // left; true if any was. For who needs the budget more.
-  bool give_up(size_t bytes);
+  bool give_up(size_t wanted);
 
   // What on_change() had to leave.
   void deregister_idle();
 
   void note_fork_child();
 
-  uint32_t count() const { return policy_.count(); }
-  uint64_t bytes() const { return policy_.bytes(); }
+  using CacheCore::bytes;
+  using CacheCore::count;
   bool validate();
 
  private:
-  struct ByBase {
-    bool operator()(const CacheEntry& a, const CacheEntry& b) const {
-      return a.begin() < b.begin();
-    }
-    bool operator()(uintptr_t a, const CacheEntry& b) const { return a < b.begin(); }
-    bool operator()(const CacheEntry& a, uintptr_t b) const { return a.begin() < b; }
-  };
-  template <template <class, class...> class Container>
-  using EntriesByBase =
-      Container<CacheEntry, boost::intrusive::compare<ByBase>,
-                boost::intrusive::member_hook<CacheEntry, CacheEntry::Hook, &CacheEntry::in_index>>;
+  static const CacheWords kWords;
   // Whole units of the device's alignment that a get asks for, or that it makes of them.
   struct Range {
     uintptr_t base, end;
@@ -129,40 +120,22 @@ class ForeignCache {
   CacheEntry* find(uintptr_t at, uintptr_t end);
   CacheEntry* first_overlapping(const Range& range);
   bool is_being_built(const Range& range) const;
+  Range united(Range range);
   Range widened(const Asked& asked);
   int build(Asked* asked, const Range& range, CacheEntry* entry, rdm_mr* out);
-  int register_range(Asked* asked, const Range& range, rdm_backend_key* key);
   void publish(const Range& range, CacheEntry* entry, bool is_watched);
-  bool make_room(const Asked& asked);
+
+  int make(CacheEntry& entry, char* why, size_t why_size) override;
+  int end(CacheEntry& entry, bool may_wait) override;
+  bool reclaim(const CacheEntry& entry) override {
+    return device_->reclaim(entry.end() - entry.begin());
+  }
+  void note_unindexed(CacheEntry& entry) override;
+  bool evict_overlapping(const CacheEntry& entry) override;
+  bool overlaps_what_is_used(const CacheEntry& entry) override;
   bool evict_overlapping(const Range& range);
-  bool wait_for_others(const Asked& asked);
 
-  CacheEntry* find_in_use(const rdm_mr& mr);
-  int settle(CacheEntry* entry);
-
-  void doom(CacheEntry* entry);
-  void unindex(CacheEntry* entry);
-  void deregister_unlocked(CacheEntry* entry, bool may_wait);
-  void deregister_all_idle(bool may_wait);
-  void tell_waiters();
-  void wait_for_news(uint64_t ns);
-
-  // What a hit reads.
-  PageMemo memo_;
-  CachePolicy policy_;
-
-  Mutex mutex_{Rank::kForeign};
-  std::atomic<uint32_t> news_{0};  // something was built or ended: who waits looks again
-
-  // Guarded by mutex_.
-  bool open_ = false;
-  EntriesByBase<boost::intrusive::set> index_;          // kLive, kTransient; they do not overlap
-  EntriesByBase<boost::intrusive::multiset> building_;  // nor do these with each other
-  EntriesByBase<boost::intrusive::multiset> doomed_;    // in use, and not to be used again
-  CacheEntry* idle_ = nullptr;                          // kRemoving, to be deregistered
-  uint32_t deregistering_ = 0;                          // kRemoving, by threads without the lock
-  uint32_t waiting_ = 0;                                // threads that wait for news_
-
+  PageMemo memo_;  // what a hit reads
   ForeignSettings settings_;
   ForeignDevice* device_ = nullptr;
   ForeignCounters* counters_ = nullptr;
@@ -187,15 +160,12 @@ inline void ForeignCache::fill_key(const CacheEntry& entry, rdm_mr* out) {
   ForeignHitCounter::Place* const place = ForeignHitCounter::place();
   if (!memo_.is_open() || place == nullptr || changes.is_held_up()) [[unlikely]]
     return false;
-  const uint32_t index = memo_.find(at, [&](uint32_t guess) {
-    const CacheEntry& entry = policy_.entry(guess);
-    return at - entry.begin() < entry.length.load(std::memory_order_relaxed);
-  });
+  const uint32_t index = memo_.find(at);
   if (index == PageMemo::kNone) [[unlikely]]
     return false;
-  const bool is_live = policy_.reference(ForeignHitCounter::index_of(place), index);
   CacheEntry& entry = policy_.entry(index);
-  // Before it had a reference, the entry could become another.
+  // Only now the entry cannot become another.
+  const bool is_live = policy_.reference(ForeignHitCounter::index_of(place), entry, index);
   const uintptr_t base = entry.begin();
   const size_t registered = entry.length.load(std::memory_order_relaxed);
   const size_t into = at - base;
@@ -209,6 +179,7 @@ inline void ForeignCache::fill_key(const CacheEntry& entry, rdm_mr* out) {
   fill_key(entry, out);
   policy_.touch(entry);
   ForeignHitCounter::add_one(place);
+  ForeignHitCounter::hint(place).store(index, std::memory_order_relaxed);
   return true;
 }
 
@@ -226,13 +197,18 @@ inline bool ForeignCache::is_of(const CacheEntry& entry, const rdm_mr& mr) {
   ForeignHitCounter::Place* const place = ForeignHitCounter::place();
   if (!memo_.is_open() || place == nullptr || mr.length == 0) [[unlikely]]
     return false;
-  const uint32_t index = memo_.find(reinterpret_cast<uintptr_t>(mr.base), [&](uint32_t guess) {
-    const CacheEntry& entry = policy_.entry(guess);
-    return entry.state.load(std::memory_order_relaxed) == EntryState::kLive && is_of(entry, mr);
-  });
-  if (index == PageMemo::kNone) [[unlikely]]
+  // Mostly what this thread got last, in whatever domain; then the memo's line is not needed.
+  uint32_t index = ForeignHitCounter::hint(place).load(std::memory_order_relaxed);
+  if (policy_.entry(index).begin() != reinterpret_cast<uintptr_t>(mr.base)) {
+    index = memo_.find(reinterpret_cast<uintptr_t>(mr.base));
+    if (index == PageMemo::kNone) [[unlikely]]
+      return false;
+  }
+  const CacheEntry& entry = policy_.entry(index);
+  if (entry.state.load(std::memory_order_relaxed) != EntryState::kLive || !is_of(entry, mr))
+      [[unlikely]]
     return false;
-  if (policy_.release(ForeignHitCounter::index_of(place), index)) [[likely]]
+  if (policy_.release(ForeignHitCounter::index_of(place), entry, index)) [[likely]]
     return true;
   *touched = index;
   return false;

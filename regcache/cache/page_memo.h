@@ -29,33 +29,34 @@ class PageMemo {
   // What was written before open() can be read when this says so.
   bool is_open() const { return sets_.load(std::memory_order_acquire) != nullptr; }
 
-  // The first guess for the page of `address` that `is_right` accepts; kNone. Open.
-  template <class Check>
-  uint32_t find(uintptr_t address, Check is_right) const {
+  // The first guess for the page of `address`; kNone. Wrong now and then: entries change, and a tag
+  // is not all of the address. Open.
+  uint32_t find(uintptr_t address) const {
     const uint64_t hash = hash_of(address);
-    const Set& set = sets()[hash >> kSetShift];
+    const Set& set = set_of(address, hash);
     const uint32_t tag = tag_of(hash);
     for (const std::atomic<uint32_t>& way : set.ways) {
-      const uint32_t guess = way.load(std::memory_order_relaxed) ^ tag;
       // Entries are counted from one, so that an empty way is no guess.
-      if (guess - 1 < kMostEntries && is_right(guess - 1)) return guess - 1;
+      const uint32_t guess = (way.load(std::memory_order_relaxed) ^ tag) - 1;
+      if (guess < kMostEntries) [[likely]]
+        return guess;
     }
     return kNone;
   }
 
+  // In place of the guess that find() would make, so that it is right the next time.
   void note(uintptr_t address, uint32_t entry) {
     const uint64_t hash = hash_of(address);
-    Set& set = sets()[hash >> kSetShift];
+    Set& set = set_of(address, hash);
     const uint32_t tag = tag_of(hash);
-    size_t chosen = entry % kWays;
+    size_t chosen = kWays;
+    size_t empty = entry % kWays;
     for (size_t i = kWays; i-- > 0;) {
       const uint32_t way = set.ways[i].load(std::memory_order_relaxed);
-      if (way == 0) chosen = i;
+      if (way == 0) empty = i;
+      if ((way ^ tag) - 1 < kMostEntries) chosen = i;
     }
-    for (size_t i = 0; i < kWays; ++i) {
-      const uint32_t guess = set.ways[i].load(std::memory_order_relaxed) ^ tag;
-      if (guess - 1 < kMostEntries) chosen = i;
-    }
+    if (chosen == kWays) chosen = empty;
     set.ways[chosen].store(tag ^ (entry + 1), std::memory_order_relaxed);
   }
 
@@ -69,8 +70,16 @@ class PageMemo {
     std::atomic<uint32_t> ways[kWays];
   };
 
+  // Pages that follow each other share a cache line, a set for each.
+  static constexpr size_t kPagesOfLine = 4;
+  static constexpr int kLineShift = 14;
+
   static uint64_t hash_of(uintptr_t address) {
-    return (uint64_t{address} >> kPageShift) * 0x9e3779b97f4a7c15u;
+    return (uint64_t{address} >> kLineShift) * 0x9e3779b97f4a7c15u;
+  }
+  Set& set_of(uintptr_t address, uint64_t hash) const {
+    return sets()[(hash >> kSetShift & ~(kPagesOfLine - 1)) |
+                  (address >> kPageShift & (kPagesOfLine - 1))];
   }
   // In the upper half of a way.
   static uint32_t tag_of(uint64_t hash) { return static_cast<uint32_t>(hash >> 16) & 0xffff0000u; }

@@ -10,11 +10,11 @@ namespace rdmalloc {
 
 bool CachePolicy::open(const CacheLimits& limits) {
   if (entries_ == nullptr) {
-    void* const entries = os::map_metadata(kCapacity * sizeof(CacheEntry));
-    void* const counts = os::map_metadata(References::bytes());
-    if (entries == nullptr || counts == nullptr) return false;
-    references_.open(counts);
-    entries_ = static_cast<CacheEntry*>(entries);
+    constexpr size_t kEntriesBytes = kCapacity * sizeof(CacheEntry);
+    void* const memory = os::map_metadata(kEntriesBytes + References::bytes());
+    if (memory == nullptr) return false;
+    references_.open(static_cast<char*>(memory) + kEntriesBytes);
+    entries_ = static_cast<CacheEntry*>(memory);
   }
   limits_ = limits;
   if (limits_.count == 0 || limits_.count > kCapacity) limits_.count = kCapacity;

@@ -81,17 +81,18 @@ class CachePolicy {
 
   // Takes a reference; true while it is live, and then what the entry holds does not change before
   // it is released. False: it must be released all the same.
-  bool reference(uint32_t place, uint32_t index) {
+  bool reference(uint32_t place, const CacheEntry& entry, uint32_t index) {
     references_.take(place, index);
-    return entries_[index].state.load(std::memory_order_seq_cst) == EntryState::kLive;
+    return entry.state.load(std::memory_order_seq_cst) == EntryState::kLive;
   }
 
   // False: perhaps that was its last user, or it was given back more often than taken: restore()
   // it, and then claim() it.
-  bool release(uint32_t place, uint32_t index) {
+  bool release(uint32_t place, const CacheEntry& entry, uint32_t index) {
     const bool taken_here = references_.give(place, index);
-    return entries_[index].state.load(std::memory_order_seq_cst) == EntryState::kLive && taken_here;
+    return entry.state.load(std::memory_order_seq_cst) == EntryState::kLive && taken_here;
   }
+  bool release(uint32_t place, uint32_t index) { return release(place, entries_[index], index); }
   // True: it was given back more often than taken, which is undone.
   bool restore(CacheEntry& entry) {
     if (users(entry) >= 0) return false;

@@ -1,19 +1,12 @@
 #include "regcache/monitor/changes.h"
 
-#include <pthread.h>
-
 #include "allocator/os/futex.h"
 #include "allocator/os/keep_errno.h"
+#include "allocator/os/thread.h"
 
 namespace rdmalloc {
 
 constinit Changes changes;
-
-namespace {
-
-constexpr uintptr_t kTaken = 1;
-
-}  // namespace
 
 void Changes::count_in(uintptr_t base, uintptr_t end) {
   const uintptr_t first = base >> kGranuleShift;
@@ -54,18 +47,19 @@ bool Changes::may_be_cached(uintptr_t base, uintptr_t end) const {
 }
 
 Changes::Announcement* Changes::announce(uintptr_t base, uintptr_t end) {
+  const uint64_t first = base >> kPageShift;
+  const uint64_t count = ((end - 1) >> kPageShift) + 1 - first;
+  if (count > kMostPages || first >> (64 - kLengthBits) != 0) return nullptr;
   // Threads start looking at different places: by their stacks.
   const size_t start = (reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) >> 21);
   for (size_t i = 0; i < kAnnouncements; ++i) {
     Announcement& place = announcements_[(start + i) % kAnnouncements];
-    uintptr_t free = 0;
-    if (place.end.load(std::memory_order_relaxed) != 0 ||
-        !place.end.compare_exchange_strong(free, kTaken, std::memory_order_acquire)) {
-      continue;
+    uint64_t free = 0;
+    if (place.pages.load(std::memory_order_relaxed) == 0 &&
+        place.pages.compare_exchange_strong(free, first << kLengthBits | count,
+                                            std::memory_order_seq_cst)) {
+      return &place;
     }
-    place.base.store(base, std::memory_order_relaxed);
-    place.end.store(end, std::memory_order_seq_cst);
-    return &place;
   }
   return nullptr;
 }
@@ -73,21 +67,30 @@ Changes::Announcement* Changes::announce(uintptr_t base, uintptr_t end) {
 bool Changes::is_announced(uintptr_t base, uintptr_t end) const {
   if (unannounced_.load(std::memory_order_seq_cst) != 0) return true;
   for (const Announcement& place : announcements_) {
-    const uintptr_t its_end = place.end.load(std::memory_order_seq_cst);
-    // One that is taken but not announced yet will look at what is counted in after it announces.
-    if (its_end > base && place.base.load(std::memory_order_relaxed) < end) return true;
+    const uint64_t pages = place.pages.load(std::memory_order_seq_cst);
+    if (pages == 0) continue;
+    const uint64_t first = pages >> kLengthBits;
+    const uint64_t after = first + (pages & kMostPages);
+    if (first << kPageShift < end && base < after << kPageShift) return true;
   }
   return false;
 }
 
 void Changes::tell(uintptr_t base, uintptr_t end) {
   if (base >= end || !may_be_cached(base, end)) return;
-  if (ChangeSink* const told = sink()) told->on_change(base, end);
+  ChangeSink* const told = sink();
+  if (told == nullptr) return;
+  os::NoCancel no_cancel;
+  told->on_change(base, end);
 }
 
 void Changes::settle(uintptr_t base, uintptr_t end) const {
-  void (*const settler)() = settler_.load(std::memory_order_acquire);
-  if (settler != nullptr && base < end && may_be_cached(base, end)) settler();
+  LateMonitor* const monitor = late();
+  if (monitor == nullptr || base >= end || !may_be_cached(base, end)) return;
+  const os::KeepErrno keep;
+  if (ChangeSink* const asked = sink(); asked != nullptr && asked->is_cached(base, end)) {
+    monitor->settle();
+  }
 }
 
 void Changes::go_on() {
@@ -108,8 +111,8 @@ void Changes::note_fork_child() {
   counted_in_ = 0;
   long_ranges_ = 0;
   unannounced_ = 0;
-  settler_ = nullptr;
-  for (Announcement& place : announcements_) place.end = 0;
+  late_ = nullptr;
+  for (Announcement& place : announcements_) place.pages = 0;
   for (std::atomic<uint16_t>& count : counts_) {
     if (count.load(std::memory_order_relaxed) != 0) count = 0;
   }
@@ -121,7 +124,6 @@ void Change::begin(const void* base, size_t length, Kind kind) {
   if (from >= end) return;
   const os::KeepErrno keep;
   made_ = true;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
   announcement_ = changes.announce(from, end);
   if (announcement_ == nullptr) changes.unannounced_.fetch_add(1, std::memory_order_seq_cst);
   if (kind == kTold) changes.tell(from, end);
@@ -129,11 +131,10 @@ void Change::begin(const void* base, size_t length, Kind kind) {
 
 void Change::end() {
   if (announcement_ != nullptr) {
-    announcement_->end.store(0, std::memory_order_release);
+    announcement_->pages.store(0, std::memory_order_release);
   } else {
     changes.unannounced_.fetch_sub(1, std::memory_order_release);
   }
-  pthread_setcancelstate(cancel_state_, nullptr);
 }
 
 }  // namespace rdmalloc

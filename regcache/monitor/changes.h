@@ -32,6 +32,24 @@ class ChangeSink {
   ~ChangeSink() = default;
 };
 
+// A monitor that learns of changes after they were made, or about to be. Called from anywhere.
+class LateMonitor {
+ public:
+  // After a call that drops pages, while it is announced still: waits until it was told, so that
+  // the monitor finds it announced and need not guess when it is over.
+  virtual void wait_until_told() noexcept = 0;
+
+  // Waits until all changes are told that were made before the call.
+  virtual void settle() noexcept = 0;
+
+  // Ceases to watch all of [base, base + length). What is watched is a mapping of its own to the
+  // kernel, which refuses some calls for several of them.
+  virtual void let_go(uintptr_t base, size_t length) noexcept = 0;
+
+ protected:
+  ~LateMonitor() = default;
+};
+
 class Changes {
  public:
   constexpr Changes() = default;
@@ -58,10 +76,10 @@ class Changes {
   // For a change that was made already.
   void tell(uintptr_t base, uintptr_t end);
 
-  // Memory was mapped at [base, end): when this returns, it was told that what lay there is gone. A
-  // monitor that learns of changes late attaches a way to wait until it has learnt of them all.
+  void attach_late(LateMonitor* monitor) { late_.store(monitor, std::memory_order_release); }
+  LateMonitor* late() const { return late_.load(std::memory_order_acquire); }
+  // Memory was mapped at [base, end): when this returns, it was told that what lay there is gone.
   void settle(uintptr_t base, uintptr_t end) const;
-  void attach_settler(void (*settler)()) { settler_.store(settler, std::memory_order_release); }
 
   // False: nothing of the range is counted in. True: perhaps.
   bool may_be_cached(uintptr_t base, uintptr_t end) const;
@@ -76,10 +94,14 @@ class Changes {
   static constexpr size_t kMostGranules = 4096;
   static constexpr size_t kAnnouncements = 64;
 
+  // A range in one word, so that one step takes the place and announces it: the number of its first
+  // page, and in the low bits how many pages it has. 0: free.
   struct alignas(64) Announcement {
-    std::atomic<uintptr_t> base{0};
-    std::atomic<uintptr_t> end{0};  // 0: free; 1: taken, not yet announced
+    std::atomic<uint64_t> pages{0};
   };
+  static constexpr int kPageShift = 12;
+  static constexpr int kLengthBits = 28;
+  static constexpr uint64_t kMostPages = (uint64_t{1} << kLengthBits) - 1;
 
   static size_t place_of(uintptr_t granule) {
     return static_cast<size_t>((granule * 0x9e3779b97f4a7c15u) >> 48) % kCounts;
@@ -87,11 +109,11 @@ class Changes {
   Announcement* announce(uintptr_t base, uintptr_t end);
 
   std::atomic<ChangeSink*> sink_{nullptr};
-  std::atomic<void (*)()> settler_{nullptr};
+  std::atomic<LateMonitor*> late_{nullptr};
   std::atomic<uint32_t> held_up_{0};
   std::atomic<uint32_t> counted_in_{0};   // ranges
   std::atomic<uint32_t> long_ranges_{0};  // of these, such as have too many granules to count
-  std::atomic<uint32_t> unannounced_{0};  // changes for which there was no announcement left
+  std::atomic<uint32_t> unannounced_{0};  // changes that no announcement was left, or fit, for
   Announcement announcements_[kAnnouncements];
   std::atomic<uint16_t> counts_[kCounts] = {};
 };
@@ -99,9 +121,10 @@ class Changes {
 // The process's.
 extern constinit Changes changes;
 
-// A change of [base, base + length), made while this lives: by one thread, which cannot be
-// cancelled meanwhile. Leaves errno alone. Does nothing where nothing is registered, and for no
-// bytes.
+// A change of [base, base + length), made while this lives, by one thread. Leaves errno alone. Does
+// nothing where nothing is registered, and for no bytes. A thread that is cancelled asynchronously
+// in it leaves the range announced for ever, in which then nothing is kept: no system call that
+// changes memory may be cancelled so, says POSIX, and preventing it costs more than all the rest.
 class [[nodiscard]] Change {
  public:
   // kAnnounced: the caller tells what of the range changes.
@@ -122,7 +145,6 @@ class [[nodiscard]] Change {
 
   Changes::Announcement* announcement_ = nullptr;
   bool made_ = false;
-  int cancel_state_ = 0;
 };
 
 }  // namespace rdmalloc

@@ -53,12 +53,13 @@ class InterposedMonitor final : public Monitor {
  private:
   enum State : uint32_t { kUnknown, kComplete, kWritable, kLost };
 
-  static const Entry* entry(size_t index);
   bool is_code_as_seen() const;
   bool is_unheard(uintptr_t base, uintptr_t end) const;
   bool is_reached(const Entry& entry, size_t index);
   void lose(const Entry& entry, const void* found);
 
+  // Null past the last one. All of this as when the library was loaded.
+  const Entry* entries_[kMostEntries + 1] = {};
   uintptr_t code_base_ = 0;
   uintptr_t code_end_ = 0;
   uintptr_t program_end_ = 0;  // the heap is above
@@ -72,16 +73,13 @@ class InterposedMonitor final : public Monitor {
 
 constinit InterposedMonitor monitor;
 
-const Entry* InterposedMonitor::entry(size_t index) {
-  size_t calls = 0;
-  while (call_entry(calls) != nullptr) ++calls;
-  return index < calls ? call_entry(index) : thread_entry(index - calls);
-}
-
 void InterposedMonitor::remember() {
+  size_t count = 0;
+  for (size_t i = 0; const Entry* const one = call_entry(i); ++i) entries_[count++] = one;
+  for (size_t i = 0; const Entry* const one = thread_entry(i); ++i) entries_[count++] = one;
   const auto look = [](dl_phdr_info* object, size_t, void* raw) {
     auto* const self = static_cast<InterposedMonitor*>(raw);
-    const auto inside = reinterpret_cast<uintptr_t>(entry(0)->ours);
+    const auto inside = reinterpret_cast<uintptr_t>(self->entries_[0]->ours);
     uintptr_t last = 0;
     for (int i = 0; i < object->dlpi_phnum; ++i) {
       const ElfW(Phdr)& part = object->dlpi_phdr[i];
@@ -97,12 +95,12 @@ void InterposedMonitor::remember() {
     return 0;
   };
   dl_iterate_phdr(look, this);
-  for (size_t i = 0; entry(i) != nullptr; ++i) memcpy(code_[i], entry(i)->ours, kSeenCode);
+  for (size_t i = 0; i < count; ++i) memcpy(code_[i], entries_[i]->ours, kSeenCode);
 }
 
 bool InterposedMonitor::is_code_as_seen() const {
-  for (size_t i = 0; const Entry* one = entry(i); ++i) {
-    if (memcmp(code_[i], one->ours, kSeenCode) != 0) return false;
+  for (size_t i = 0; entries_[i] != nullptr; ++i) {
+    if (memcmp(code_[i], entries_[i]->ours, kSeenCode) != 0) return false;
   }
   return true;
 }
@@ -165,9 +163,9 @@ bool InterposedMonitor::look() {
   bool complete = before == kUnknown || before == kComplete;
   if (before == kWritable) why_ = "another library has made our code writable and may change it";
   if (before == kComplete && !is_code_as_seen()) changes.tell(0, UINTPTR_MAX);
-  for (size_t i = 0; complete && entry(i) != nullptr; ++i) {
-    complete = is_reached(*entry(i), i);
-    memcpy(code_[i], entry(i)->ours, kSeenCode);
+  for (size_t i = 0; complete && entries_[i] != nullptr; ++i) {
+    complete = is_reached(*entries_[i], i);
+    memcpy(code_[i], entries_[i]->ours, kSeenCode);
   }
   if (before == kUnknown || before == kComplete) {
     complete = state_.compare_exchange_strong(before, complete ? kComplete : kLost) && complete;

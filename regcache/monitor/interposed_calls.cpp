@@ -1,7 +1,9 @@
 // The calls that unmap, move or drop memory, under libc's names. Plain symbols: whoever calls them
 // through the dynamic linker comes here first. Not seen: system calls that a program makes with an
 // instruction of its own, calls inside libc (but for those of interposed_threads.cpp), libraries
-// loaded with RTLD_DEEPBIND or into another namespace, and files that are truncated or punched.
+// loaded with RTLD_DEEPBIND or into another namespace, callers whose tables of bound symbols
+// somebody has rewritten past us (UCX_MEM_MMAP_HOOK_MODE=reloc), and files that are truncated or
+// punched.
 #include <errno.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
@@ -180,6 +182,22 @@ Result settled(Result mapped, size_t length) {
   return mapped;
 }
 
+// mremap() takes one mapping, and there may be several because of us. Not to be tried first: where
+// it fails it may have unmapped the target already, which others then have.
+void make_one_mapping(const void* address, size_t length) {
+  if (LateMonitor* const late = changes.late()) {
+    const os::KeepErrno keep;
+    late->let_go(address_of(address), in_pages(length));
+  }
+}
+
+template <typename Result>
+Result told(Result result, bool is_drop) {
+  LateMonitor* const late = is_drop ? changes.late() : nullptr;
+  if (late != nullptr) late->wait_until_told();
+  return result;
+}
+
 bool changes_memory(long number) {
   switch (number) {
     case SYS_munmap:
@@ -241,11 +259,12 @@ long change_by_number(long number, long a, long b, long c, long d, long e, long 
     note_protection(base, static_cast<size_t>(b), (c & PROT_WRITE) != 0);
   }
   const Announced announced(of_number(number, a, b, c, d, e));
+  if (number == SYS_mremap) make_one_mapping(base, static_cast<size_t>(b));
   const long result = call_by_number(number, a, b, c, d, e, f);
   if (number == SYS_mmap || number == SYS_mremap) {
     return settled(result, static_cast<size_t>(number == SYS_mmap ? b : c));
   }
-  return result;
+  return told(result, number == SYS_madvise && is_dropping(static_cast<int>(c)));
 }
 
 }  // namespace
@@ -288,6 +307,7 @@ void* rdm_interposed_mremap(void* address, size_t length, size_t new_length, int
                             void* target) {
   probe.note(address);
   const Announced announced(of_mremap(address, length, new_length, flags, target));
+  make_one_mapping(address, length);
   auto* const call = next.mremap.get();
   void* const result = call != nullptr ? call(address, length, new_length, flags, target)
                                        : reinterpret_cast<void*>(libc_answer(system_call(
@@ -298,10 +318,12 @@ void* rdm_interposed_mremap(void* address, size_t length, size_t new_length, int
 
 RDM_INTERPOSED int madvise(void* address, size_t length, int advice) noexcept {
   probe.note(address);
-  const Change change(address, is_dropping(advice) ? in_pages(length) : 0);
-  if (auto* const call = next.madvise.get()) return call(address, length, advice);
-  return static_cast<int>(
-      libc_answer(system_call(SYS_madvise, word(address), static_cast<long>(length), advice)));
+  const bool is_drop = is_dropping(advice);
+  const Change change(address, is_drop ? in_pages(length) : 0);
+  if (auto* const call = next.madvise.get()) return told(call(address, length, advice), is_drop);
+  return told(static_cast<int>(libc_answer(
+                  system_call(SYS_madvise, word(address), static_cast<long>(length), advice))),
+              is_drop);
 }
 
 // The ranges lie where the caller's pointer says, if it is right: the kernel alone can look safely.
@@ -312,7 +334,7 @@ ssize_t rdm_interposed_process_madvise(int process, const iovec* ranges, size_t 
                                        unsigned flags) {
   const Change change(nullptr, is_dropping(advice) ? SIZE_MAX : 0);
   if (auto* const call = next.process_madvise.find()) {
-    return call(process, ranges, count, advice, flags);
+    return told(call(process, ranges, count, advice, flags), is_dropping(advice));
   }
   errno = ENOSYS;
   return -1;

@@ -1,5 +1,6 @@
 #include "regcache/monitor/userfaultfd.h"
 
+#include <errno.h>
 #include <linux/close_range.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -20,28 +21,33 @@ constinit UserfaultfdMonitor monitor;
 
 // Each watched range may split a mapping in three, and the kernel limits mappings (65530).
 constexpr int kMostWatched = 16384;
-constexpr int kLookMs = 1000;
+constexpr unsigned kGranuleShift = 16;
+constexpr uint64_t kLookNs = 1'000'000'000;
 // Longer than a thread that was told to go on is likely to wait for its turn.
-constexpr int kDropMs = 100;
+constexpr uint64_t kDropNs = 100'000'000;
+
+constexpr const char* kNoThread = "no thread can be started that reads what the kernel tells";
 
 thread_local constinit bool is_thread_of_ours = false;
 
 }  // namespace
 
-const char* UserfaultfdMonitor::why() const noexcept {
-  return "the kernel tells of every change (userfaultfd)";
+const char* UserfaultfdMonitor::why() const noexcept { return kernel_.what(); }
+
+template <void (UserfaultfdMonitor::*run)()>
+int UserfaultfdMonitor::start_thread(pthread_t* thread, const char* thread_name) {
+  const auto begin = [](void* self) -> void* {
+    (static_cast<UserfaultfdMonitor*>(self)->*run)();
+    return nullptr;
+  };
+  return os::start_thread(thread, thread_name, 0, begin, this);
 }
 
 const char* UserfaultfdMonitor::start(Monitor* fallback) {
   fallback_ = fallback;
   started_.is_there.store(0, std::memory_order_relaxed);
-  const auto run = [](void* self) -> void* {
-    static_cast<UserfaultfdMonitor*>(self)->keep();
-    return nullptr;
-  };
-  if (os::start_thread(&keeper_, "rdmalloc-uffd", 0, run, this) != 0) {
-    return "no thread can be started that reads what the kernel tells";
-  }
+  refusal_ = kNoThread;
+  if (start_thread<&UserfaultfdMonitor::keep>(&keeper_, "rdmalloc-uffd") != 0) return refusal_;
   while (started_.is_there.load(std::memory_order_acquire) == 0) {
     os::wait_while(started_.is_there, 0);
   }
@@ -49,26 +55,48 @@ const char* UserfaultfdMonitor::start(Monitor* fallback) {
     pthread_join(keeper_, nullptr);
     return refusal_;
   }
-  changes.attach_settler([] { monitor.settle(); });
+  // Nothing is watched yet, so nothing is missed without it; the other two wait for work for ever.
+  if (start_thread<&UserfaultfdMonitor::tell_events>(&teller_, "rdmalloc-tell") != 0) {
+    return kNoThread;
+  }
+  changes.attach_late(this);
   return nullptr;
 }
 
 bool UserfaultfdMonitor::watch(uintptr_t base, size_t length) noexcept {
-  Answer answer;
-  Request request{base, length, &answer};
-  bool is_watched = watched_.load(std::memory_order_relaxed) < kMostWatched && put(request);
-  if (is_watched) {
-    while (answer.is_there.load(std::memory_order_acquire) == 0) {
-      os::wait_while(answer.is_there, 0);
-    }
-    is_watched = answer.error == 0;
-  }
-  return is_watched || (fallback_ != nullptr && fallback_->watch(base, length));
+  note_watched(base, length);
+  const bool has_room = watched_.load(std::memory_order_relaxed) < kMostWatched;
+  if (has_room && ask(Request::kWatch, base, length) == 0) return true;
+  return fallback_ != nullptr && fallback_->watch(base, length);
 }
 
 // What finds no room stays watched, and costs whoever unmaps it an event.
 void UserfaultfdMonitor::unwatch(uintptr_t base, size_t length) noexcept {
-  (void)put({base, length, nullptr});
+  (void)put({Request::kUnwatch, base, length, nullptr});
+}
+
+void UserfaultfdMonitor::note_watched(uintptr_t base, size_t length) {
+  const uintptr_t last = (base + length - 1) >> kGranuleShift;
+  for (uintptr_t granule = base >> kGranuleShift; granule <= last; ++granule) {
+    const size_t place = granule % kEverBits;
+    ever_watched_[place / 64].fetch_or(uint64_t{1} << place % 64, std::memory_order_seq_cst);
+  }
+}
+
+bool UserfaultfdMonitor::was_watched(uintptr_t base, size_t length) const {
+  const uintptr_t first = base >> kGranuleShift;
+  const uintptr_t last = (base + length - 1) >> kGranuleShift;
+  if (length == 0 || last < first || last - first >= kEverBits) return length != 0;
+  for (uintptr_t granule = first; granule <= last; ++granule) {
+    const size_t place = granule % kEverBits;
+    const uint64_t bits = ever_watched_[place / 64].load(std::memory_order_seq_cst);
+    if ((bits >> place % 64 & 1) != 0) return true;
+  }
+  return false;
+}
+
+void UserfaultfdMonitor::let_go(uintptr_t base, size_t length) noexcept {
+  if (!is_thread_of_ours && was_watched(base, length)) (void)ask(Request::kLetGo, base, length);
 }
 
 // The threads are gone, and their descriptor with them.
@@ -86,12 +114,26 @@ bool UserfaultfdMonitor::put(const Request& request) {
   return has_room;
 }
 
+// What the keeper answers: 0, or an errno.
+int UserfaultfdMonitor::ask(Request::Kind kind, uintptr_t base, size_t length) {
+  Answer answer;
+  if (!put({kind, base, length, &answer})) return EAGAIN;
+  while (answer.is_there.load(std::memory_order_acquire) == 0) {
+    os::wait_while(answer.is_there, 0);
+  }
+  return answer.error;
+}
+
 void UserfaultfdMonitor::wake_keeper() {
   work_.fetch_add(1, std::memory_order_seq_cst);
   os::wake_all(work_);
 }
 
-void UserfaultfdMonitor::settle() {
+void UserfaultfdMonitor::wait_until_told() noexcept {
+  if (!is_thread_of_ours) changes.wait_until_told();
+}
+
+void UserfaultfdMonitor::settle() noexcept {
   if (is_thread_of_ours) return;
   const uint32_t asked = settles_asked_.fetch_add(1, std::memory_order_seq_cst) + 1;
   wake_keeper();
@@ -111,13 +153,9 @@ bool UserfaultfdMonitor::begin() {
   }
   refusal_ = kernel_.open();
   if (refusal_ != nullptr) return false;
-  const auto run = [](void* self) -> void* {
-    static_cast<UserfaultfdMonitor*>(self)->read_events();
-    return nullptr;
-  };
   // It shares the keeper's descriptors.
-  if (os::start_thread(&reader_, "rdmalloc-event", 0, run, this) == 0) return true;
-  refusal_ = "no thread can be started that reads what the kernel tells";
+  if (start_thread<&UserfaultfdMonitor::read_events>(&reader_, "rdmalloc-event") == 0) return true;
+  refusal_ = kNoThread;
   kernel_.close();
   return false;
 }
@@ -171,36 +209,57 @@ int UserfaultfdMonitor::watch_now(uintptr_t base, size_t length) {
 // One after the other: what is watched anew after an unwatch was asked for is cached again by then,
 // and the unwatch is dropped, or comes before.
 void UserfaultfdMonitor::serve(const Request& request) {
-  if (request.answer != nullptr) {
-    request.answer->error = watch_now(request.base, request.length);
-    if (request.answer->error == 0) watched_.fetch_add(1, std::memory_order_relaxed);
-    request.answer->is_there.store(1, std::memory_order_release);
-    os::wake_all(request.answer->is_there);
-    return;
-  }
-  ChangeSink* const sink = changes.sink();
   const uintptr_t from = os::page_floor(request.base);
   const uintptr_t to = os::page_ceil(request.base + request.length);
-  if (sink != nullptr && sink->is_cached(from, to)) return;
-  if (kernel_.unwatch(from, to - from) == 0) watched_.fetch_sub(1, std::memory_order_relaxed);
+  int error = 0;
+  if (request.kind == Request::kWatch) {
+    // Not what is about to be changed, and was let go of for that: it is not kept anyway.
+    error = changes.is_announced(from, to) ? EBUSY : watch_now(request.base, request.length);
+    if (error == 0) watched_.fetch_add(1, std::memory_order_relaxed);
+  } else if (request.kind == Request::kLetGo || changes.sink() == nullptr ||
+             !changes.sink()->is_cached(from, to)) {
+    error = kernel_.unwatch(from, to - from);
+    if (error == 0) watched_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  if (request.answer == nullptr) return;
+  request.answer->error = error;
+  request.answer->is_there.store(1, std::memory_order_release);
+  os::wake_all(request.answer->is_there);
 }
 
 void UserfaultfdMonitor::read_events() {
   is_thread_of_ours = true;
-  const pid_t process = getpid();
-  while (getpid() == process) {
-    const bool is_news = kernel_.wait(drops_ != 0 ? kDropMs : kLookMs);
+  for (;;) {
+    if (!kernel_.wait(-1)) continue;
+    changes.hold_up();
+    const size_t count = kernel_.read(batch_, kMostEvents);
+    if (count == 0) {
+      changes.go_on();
+      continue;
+    }
+    events_.fetch_add(static_cast<uint32_t>(count), std::memory_order_relaxed);
+    batch_count_.store(static_cast<uint32_t>(count), std::memory_order_release);
+    os::wake_all(batch_count_);
+    while (const uint32_t left = batch_count_.load(std::memory_order_acquire)) {
+      os::wait_while(batch_count_, left);
+    }
+  }
+}
+
+void UserfaultfdMonitor::tell_events() {
+  is_thread_of_ours = true;
+  for (;;) {
+    os::wait_while_for(batch_count_, 0, drops_ != 0 ? kDropNs : kLookNs);
     end_drops();
-    if (!is_news) {
+    const uint32_t count = batch_count_.load(std::memory_order_acquire);
+    if (count == 0) {
       if (drops_ == 0 && os::is_only_ours_left()) exit(0);
       continue;
     }
-    KernelEvent events[16];
-    changes.hold_up();
-    const size_t count = kernel_.read(events, sizeof events / sizeof *events);
-    for (size_t i = 0; i < count; ++i) tell(events[i]);
+    for (size_t i = 0; i < count; ++i) tell(batch_[i]);
     changes.go_on();
-    events_.fetch_add(static_cast<uint32_t>(count), std::memory_order_relaxed);
+    batch_count_.store(0, std::memory_order_release);
+    os::wake_all(batch_count_);
   }
 }
 
@@ -244,7 +303,7 @@ void UserfaultfdMonitor::expect_drop(const KernelEvent& event) {
   new (place->storage) Change(reinterpret_cast<void*>(base), end - base);
   place->base = base;
   place->end = end;
-  place->until = os::now_ns() + uint64_t{kDropMs} * 1'000'000;
+  place->until = os::now_ns() + kDropNs;
 }
 
 void UserfaultfdMonitor::end_drops() {

@@ -1,10 +1,12 @@
 // The userfaultfd monitor: the kernel tells of changes, whoever makes them and however, and holds
 // whoever unmaps up until the event is read.
 //
-// Two threads of ours share a table of descriptors of their own, which the program cannot close and
-// no child inherits: the keeper makes the calls about ranges, one after the other, and the reader
-// reads events. It holds up `changes` before it reads, which lets the makers of the changes go on,
-// and until it has told of them; so a hit finds the registration given up or looks again.
+// The descriptor lives in a table of descriptors of its own, which the program cannot close and no
+// child inherits. Two threads of ours have that table: the keeper makes the calls about ranges, one
+// after the other, and the reader reads events. A third one, the teller, tells `changes` of them:
+// with the program's descriptors, because devices are among these. `changes` is held up from before
+// the reading, which lets the makers of the changes go on, until all is told; so a hit finds the
+// registration given up, or looks again.
 //
 // The kernel frees the addresses before it tells. Another thread may map there at once, and must
 // not find the old registration: the interposed calls that map wait (Changes::settle) until the
@@ -18,7 +20,7 @@
 // nothing of it is kept. Not told at all: shmdt(), remap_file_pages() and guard pages, which the
 // interposed functions see; files truncated or punched, which nothing sees.
 //
-// The reader must never unmap what is watched: it would wait for itself.
+// These threads must never unmap what is watched: they would wait for themselves.
 #pragma once
 
 #include <pthread.h>
@@ -32,7 +34,7 @@
 
 namespace rdmalloc {
 
-class UserfaultfdMonitor final : public Monitor {
+class UserfaultfdMonitor final : public Monitor, public LateMonitor {
  public:
   // Null, or a sentence that says why not. `fallback` judges what cannot be watched; may be null.
   const char* start(Monitor* fallback);
@@ -43,9 +45,9 @@ class UserfaultfdMonitor final : public Monitor {
   void unwatch(uintptr_t base, size_t length) noexcept override;
   void note_fork_child() noexcept override;
 
-  // Waits until all changes are told that were made before the call. Anywhere, in a signal handler
-  // too.
-  void settle();
+  void wait_until_told() noexcept override;
+  void settle() noexcept override;
+  void let_go(uintptr_t base, size_t length) noexcept override;
 
   // For tests: events read since the start.
   uint32_t events() const { return events_.load(std::memory_order_relaxed); }
@@ -56,9 +58,11 @@ class UserfaultfdMonitor final : public Monitor {
     int error = 0;
   };
   struct Request {
+    enum Kind : uint8_t { kWatch, kUnwatch, kLetGo };
+    Kind kind = kWatch;
     uintptr_t base = 0;
     size_t length = 0;
-    Answer* answer = nullptr;  // watch; null: unwatch, which nobody waits for
+    Answer* answer = nullptr;  // null: nobody waits for it
   };
   // A drop of pages that was told and is not known to have been made.
   struct Dropping {
@@ -70,7 +74,12 @@ class UserfaultfdMonitor final : public Monitor {
     Change* change() { return std::launder(reinterpret_cast<Change*>(storage)); }
   };
   static constexpr size_t kMostRequests = 256;
+  static constexpr size_t kEverBits = 1 << 16;
   static constexpr size_t kMostDroppings = 16;
+  static constexpr size_t kMostEvents = 16;
+
+  template <void (UserfaultfdMonitor::*run)()>
+  int start_thread(pthread_t* thread, const char* thread_name);
 
   // The keeper.
   void keep();
@@ -82,17 +91,24 @@ class UserfaultfdMonitor final : public Monitor {
 
   // The reader.
   void read_events();
+
+  // The teller.
+  void tell_events();
   void tell(const KernelEvent& event);
   void expect_drop(const KernelEvent& event);
   void end_drops();
 
+  void note_watched(uintptr_t base, size_t length);
+  bool was_watched(uintptr_t base, size_t length) const;
   bool put(const Request& request);
+  int ask(Request::Kind kind, uintptr_t base, size_t length);
   void wake_keeper();
 
   KernelUserfaultfd kernel_;  // the threads'
   Monitor* fallback_ = nullptr;
   pthread_t keeper_{};
   pthread_t reader_{};
+  pthread_t teller_{};
   const char* refusal_ = nullptr;
   Answer started_;
 
@@ -101,13 +117,19 @@ class UserfaultfdMonitor final : public Monitor {
   std::atomic<uint32_t> settles_done_{0};
   std::atomic<uint32_t> events_{0};
   std::atomic<int> watched_{0};  // ranges, about
+  // Where anything was watched ever, by pages of 64 KiB.
+  std::atomic<uint64_t> ever_watched_[kEverBits / 64] = {};
 
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards what follows
   Request requests_[kMostRequests];
   size_t first_ = 0;
   size_t count_ = 0;
 
-  // The reader's.
+  // What is read and not told yet: the reader's while there are none, else the teller's.
+  KernelEvent batch_[kMostEvents];
+  std::atomic<uint32_t> batch_count_{0};
+
+  // The teller's.
   Dropping droppings_[kMostDroppings] = {};
   size_t drops_ = 0;
 };

@@ -22,24 +22,6 @@ constexpr uint64_t kSilentWriteProtection = 1U << 15;      // Linux 6.7: files
 constexpr uint64_t kNeeded = UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMAP |
                              UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_PAGEFAULT_FLAG_WP;
 
-// Without the right to faults of the kernel's, which are nothing to us: so that no privilege is
-// needed. Linux before 5.11 does not know the flag and asks for the privilege.
-int open_descriptor() {
-  constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;
-  int fd = static_cast<int>(syscall(SYS_userfaultfd, kFlags | kUserModeOnly));
-  if (fd < 0 && errno == EINVAL) fd = static_cast<int>(syscall(SYS_userfaultfd, kFlags));
-  if (fd >= 0) return fd;
-  const int refusal = errno;
-  const auto device =
-      static_cast<int>(syscall(SYS_openat, AT_FDCWD, "/dev/userfaultfd", O_RDWR | O_CLOEXEC));
-  if (device >= 0) {
-    fd = ioctl(device, kNewDescriptor, kFlags);
-    os::close_file(device);
-  }
-  if (fd < 0) errno = refusal;
-  return fd;
-}
-
 const char* refusal(int error) {
   switch (error) {
     case EPERM:
@@ -82,6 +64,44 @@ KernelEvent event_of(const uffd_msg& message) {
 
 }  // namespace
 
+// Without the right to faults of the kernel's, which are nothing to us: so that no privilege is
+// needed. Linux before 5.11 does not know the flag and asks for the privilege.
+int KernelUserfaultfd::open_descriptor() {
+  constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;
+  right_ = kAnyProcess;
+  int fd = static_cast<int>(syscall(SYS_userfaultfd, kFlags | kUserModeOnly));
+  if (fd < 0 && errno == EINVAL) {
+    right_ = kPrivilege;
+    fd = static_cast<int>(syscall(SYS_userfaultfd, kFlags));
+  }
+  if (fd >= 0) return fd;
+  const int refusal = errno;
+  const auto device =
+      static_cast<int>(syscall(SYS_openat, AT_FDCWD, "/dev/userfaultfd", O_RDWR | O_CLOEXEC));
+  if (device >= 0) {
+    right_ = kDevice;
+    fd = ioctl(device, kNewDescriptor, kFlags);
+    os::close_file(device);
+  }
+  if (fd < 0) errno = refusal;
+  return fd;
+}
+
+const char* KernelUserfaultfd::what() const {
+  static constexpr const char* kSentences[][2] = {
+      {"the kernel tells of every change, but not of files before Linux 6.7 (userfaultfd, which "
+       "needs no privilege)",
+       "the kernel tells of every change (userfaultfd, which needs no privilege)"},
+      {"the kernel tells of every change, but not of files before Linux 6.7 (userfaultfd, by "
+       "privilege or vm.unprivileged_userfaultfd)",
+       "the kernel tells of every change (userfaultfd, by privilege or "
+       "vm.unprivileged_userfaultfd)"},
+      {"the kernel tells of every change, but not of files before Linux 6.7 (userfaultfd, by "
+       "/dev/userfaultfd)",
+       "the kernel tells of every change (userfaultfd, by /dev/userfaultfd)"}};
+  return kSentences[right_][has_files_ ? 1 : 0];
+}
+
 const char* KernelUserfaultfd::open() {
   // A descriptor agrees once: what there is has to be asked of another.
   const int asked = open_descriptor();
@@ -96,7 +116,10 @@ const char* KernelUserfaultfd::open() {
   fd_ = open_descriptor();
   if (fd_ < 0) return refusal(errno);
   const uint64_t wanted = kNeeded | (available & (kSharedWriteProtection | kSilentWriteProtection));
-  if (agree(fd_, wanted, nullptr) || agree(fd_, kNeeded, nullptr)) return nullptr;
+  has_files_ = (wanted & kSilentWriteProtection) != 0;
+  if (agree(fd_, wanted, nullptr)) return nullptr;
+  has_files_ = false;
+  if (agree(fd_, kNeeded, nullptr)) return nullptr;
   close();
   return "the kernel's userfaultfd grants less than it says it has";
 }

@@ -24,6 +24,9 @@ class KernelUserfaultfd {
   const char* open();
   void close();
 
+  // A sentence, once open: what is told of, by which right.
+  const char* what() const;
+
   // All or nothing of it. 0, or an errno: EINVAL where some of it cannot be watched, as files
   // before Linux 6.7.
   int watch(uintptr_t base, size_t length);
@@ -39,7 +42,13 @@ class KernelUserfaultfd {
   size_t read(KernelEvent* events, size_t most);
 
  private:
+  enum Right : uint8_t { kAnyProcess, kPrivilege, kDevice };
+
+  int open_descriptor();
+
   int fd_ = -1;
+  Right right_ = kAnyProcess;
+  bool has_files_ = false;
 };
 
 }  // namespace rdmalloc

@@ -1,33 +1,17 @@
 // A process with a domain of the CUDA backend, on the made-up driver, which says of every copy
 // whether it was direct.
 //
-//   cuda_domain
-//   heap|foreign|wider|larger|limits|leave_nothing|fork|lost|exit|open_at_exit|second|absent
+//   cuda_domain heap|fork|lost|exit|open_at_exit|second|own|absent
 //
-// Without the library `heap` and `larger` are controls: stock malloc's copies are staged, and a
-// cache that gives nothing up for a larger buffer at the same address is refused by the driver.
+// Without the library `heap` is the control: stock malloc's copies are staged.
 #include <sys/wait.h>
 #include <time.h>
 
-#include <map>
-#include <thread>
-#include <vector>
-
-#include "tests/integration/cuda_probe.h"
+#include "tests/integration/cuda_checks.h"
 
 namespace {
 
 using namespace probe;
-using rdmalloc::CudaStatus;
-
-constexpr size_t kSmall = size_t{32} << 10;
-constexpr size_t kLarge = size_t{64} << 10;
-constexpr size_t kMiB = size_t{1} << 20;
-
-Verdict verdict;
-char why[512];
-
-bool contains(const char* text, const char* words) { return strstr(text, words) != nullptr; }
 
 // What a thread of the library's does soon.
 template <typename Condition>
@@ -38,27 +22,6 @@ bool comes(Condition condition) {
     nanosleep(&step, nullptr);
   }
   return false;
-}
-
-// A copy of this memory is direct, both ways, and its bytes arrive.
-void expect_direct(void* memory, size_t length, uint64_t seed, const char* what) {
-  const uint64_t direct = fake()->direct_copies;
-  copy_there_and_back(memory, length, seed, what, verdict);
-  if (fake()->direct_copies != direct + 2) verdict.broken("%s: copies were staged", what);
-}
-
-void expect_status(int expected, int status, const char* words, const char* sentence) {
-  if (status != expected)
-    verdict.broken("status %d, promised was %d: %s", status, expected, sentence);
-  if (!contains(sentence, words)) verdict.broken("\"%s\" does not say \"%s\"", sentence, words);
-}
-
-void expect_nothing_left() {
-  if (fake()->registered != 0) {
-    verdict.broken("%lu registrations are left", fake()->registered.load());
-  }
-  if (of_fake<decltype(fake_cuda_depth)>("fake_cuda_depth")() > 1)
-    verdict.broken("a context is left current");
 }
 
 void check_heap() {
@@ -84,135 +47,6 @@ void check_heap() {
   rdm_mr mr{};
   if (domains().lookup(domain, fresh, 200 * kMiB, &mr) != RDM_OK || !covers(fresh, 200 * kMiB)) {
     verdict.broken("a lookup leaves a fresh buffer unregistered");
-  }
-  close_domain(domain, verdict);
-  expect_nothing_left();
-}
-
-void check_foreign() {
-  rdm_domain* domain = open_domain(verdict);
-  char* memory = map_pages(kMiB);
-  uint64_t before = fake()->registrations;
-  for (int i = 0; i < 100; ++i) {
-    rdm_mr mr{};
-    if (domains().get(domain, memory + i * 64, kLarge, &mr) != RDM_OK) {
-      verdict.broken("rdm_get: %s", domains().last_error());
-      break;
-    }
-    if (mr.handle != mr.base) verdict.broken("the handle is not where the device sees it");
-    expect_direct(memory + i * 64, kLarge, static_cast<uint64_t>(i), "foreign memory");
-    if (domains().put(domain, &mr) != RDM_OK) verdict.broken("rdm_put failed");
-  }
-  before = fake()->registrations - before;
-  if (before > 4) verdict.broken("%lu registrations for the same memory", before);
-  munmap(memory, kMiB);
-  // What is unmapped is let go of, and an address that nothing is mapped at is refused.
-  rdm_mr mr{};
-  expect_status(RDM_SYSTEM, domains().get(domain, memory, kLarge, &mr), "not mapped",
-                domains().last_error());
-  close_domain(domain, verdict);
-  expect_nothing_left();
-}
-
-// The control's: it finds what it registered by address and size, and gives nothing up.
-struct NaiveCache {
-  std::map<std::pair<char*, size_t>, bool> registered;
-  int get(char* memory, size_t length) {
-    if (registered.count({memory, length}) != 0) return kCudaSuccess;
-    const CudaStatus status = cuda().host_register(memory, length, 1);
-    if (status == kCudaSuccess) registered[{memory, length}] = true;
-    return status;
-  }
-};
-
-// One get and put, through the library or, without it, the naive cache.
-void use(rdm_domain* domain, char* memory, size_t length, uint64_t seed, const char* what) {
-  static NaiveCache naive;
-  rdm_mr mr{};
-  if (domain == nullptr) {
-    const int status = naive.get(memory, length);
-    if (status != kCudaSuccess) verdict.broken("%s: CUDA error %d", what, status);
-    return;
-  }
-  if (domains().get(domain, memory, length, &mr) != RDM_OK) {
-    verdict.broken("%s: %s", what, domains().last_error());
-    return;
-  }
-  expect_direct(memory, length, seed, what);
-  if (domains().put(domain, &mr) != RDM_OK) verdict.broken("%s: rdm_put failed", what);
-}
-
-// The case of the seed: a buffer is freed, and a larger one is at the same address.
-void check_larger() {
-  rdm_domain* domain = domains().open != nullptr ? open_domain(verdict) : nullptr;
-  char* place = map_pages(kLarge);
-  munmap(place, kLarge);
-  for (uint64_t i = 0; i < 200; ++i) {
-    use(domain, map_pages(kSmall, place), kSmall, i, "32 KiB");
-    munmap(place, kSmall);
-    use(domain, map_pages(kLarge, place), kLarge, i + 7, "64 KiB at the same address");
-    munmap(place, kLarge);
-  }
-  close_domain(domain, verdict);
-  if (domain != nullptr) expect_nothing_left();
-}
-
-// The same without an unmapping that somebody could notice, and while the smaller one is in use.
-void check_wider() {
-  rdm_domain* domain = open_domain(verdict);
-  char* memory = map_pages(kLarge);
-  use(domain, memory, kSmall, 1, "32 KiB");
-  use(domain, memory, kLarge, 2, "64 KiB at the same address");
-  if (fake()->registered_bytes < kLarge) verdict.broken("not all is registered");
-  char* other = map_pages(kLarge);
-  rdm_mr held{};
-  rdm_mr wide{};
-  if (domains().get(domain, other, kSmall, &held) != RDM_OK) verdict.broken("rdm_get failed");
-  const int status = domains().get(domain, other, kLarge, &wide);
-  if (status == RDM_OK) verdict.broken("memory in use was given up");
-  if (domains().last_error()[0] == '\0') verdict.broken("nothing is said of memory in use");
-  if (!covers(other, kSmall)) verdict.broken("memory in use is not registered any more");
-  if (domains().put(domain, &held) != RDM_OK) verdict.broken("rdm_put failed");
-  use(domain, other, kLarge, 3, "64 KiB when the smaller part is idle");
-  close_domain(domain, verdict);
-  expect_nothing_left();
-}
-
-void check_limits() {
-  void* large = malloc(16 * kMiB);
-  rdm_domain* domain = nullptr;
-  fake()->most_bytes = kMiB;
-  expect_status(RDM_OUT_OF_BUDGET, open_domain({}, &domain, why, sizeof why), "CUDA driver", why);
-  expect_nothing_left();
-  fake()->most_bytes = UINT64_MAX;
-  domain = open_domain(verdict, {.foreign_bytes = 4 * kLarge, .foreign_count = 4});
-  std::vector<char*> buffers;
-  for (int i = 0; i < 64; ++i) buffers.push_back(map_pages(2 * kLarge));
-  for (uint64_t round = 0; round < 4; ++round) {
-    for (char* buffer : buffers) {
-      use(domain, buffer, kLarge, round, "a buffer of many");
-      size_t registered = 0;
-      for (const char* each : buffers) registered += covers(each, 1) ? 1 : 0;
-      if (registered == 0 || registered > 4) verdict.broken("%zu are registered", registered);
-    }
-  }
-  // The driver's own limit: idle registrations make room there too, or the caller is told.
-  fake()->most_registrations = fake()->registered.load();
-  rdm_mr mr{};
-  const int status = domains().get(domain, large, 16 * kMiB, &mr);
-  if (status != RDM_OK) verdict.broken("memory of the heap: status %d", status);
-  close_domain(domain, verdict);
-  fake()->most_registrations = 0;
-  expect_status(RDM_OUT_OF_BUDGET, open_domain({}, &domain, why, sizeof why), "CUDA driver", why);
-  expect_nothing_left();
-}
-
-void check_leave_nothing() {
-  rdm_domain* domain = open_domain(verdict, {.flags = RDM_DOMAIN_LEAVE_NOTHING_PINNED});
-  char* memory = map_pages(kLarge);
-  for (uint64_t i = 0; i < 10; ++i) {
-    use(domain, memory, kLarge, i, "foreign memory");
-    if (covers(memory, 1)) verdict.broken("foreign memory stays registered");
   }
   close_domain(domain, verdict);
   expect_nothing_left();
@@ -303,14 +137,41 @@ void close_at_exit() {
   _exit(verdict.status());
 }
 
+// One for each device, say.
 void check_second() {
   rdm_domain* first = open_domain(verdict);
-  rdm_domain* second = nullptr;
-  expect_status(RDM_BUSY, open_domain({}, &second, why, sizeof why), "serves all contexts", why);
+  rdm_domain* second = open_domain(verdict);
   void* buffer = malloc(kMiB);
   rdm_mr mr{};
-  if (domains().lookup(first, buffer, kMiB, &mr) != RDM_OK) verdict.broken("the first domain lost");
+  for (rdm_domain* domain : {first, second}) {
+    if (domains().lookup(domain, buffer, kMiB, &mr) != RDM_OK) verdict.broken("no key");
+  }
   close_domain(first, verdict);
+  expect_direct(buffer, kMiB, 1, "the heap when one of two domains is closed");
+  void* fresh = malloc(64 * kMiB);
+  if (domains().lookup(second, fresh, 64 * kMiB, &mr) != RDM_OK) verdict.broken("no key");
+  close_domain(second, verdict);
+  expect_nothing_left();
+}
+
+// The program registers some of its heap itself.
+void check_own() {
+  char* memory = static_cast<char*>(malloc(8 * kMiB));
+  if (cuda().host_register(memory, kMiB, 0) != kCudaSuccess) skip("cannot register");
+  rdm_domain* domain = nullptr;
+  expect_status(RDM_BUSY, open_domain({}, &domain, why, sizeof why), "RDM_DOMAIN_PARTIAL", why);
+  domain = open_domain(verdict, {.flags = RDM_DOMAIN_PARTIAL});
+  void* fresh = malloc(256 * kMiB);
+  rdm_mr mr{};
+  if (domains().lookup(domain, fresh, 256 * kMiB, &mr) != RDM_OK) verdict.broken("no key");
+  if (cuda().host_unregister(memory) != kCudaSuccess) verdict.broken("the program's own is gone");
+  char* foreign = map_pages(kLarge);
+  if (cuda().host_register(foreign, kLarge, 0) != kCudaSuccess) skip("cannot register");
+  expect_status(RDM_BUSY, domains().get(domain, foreign, kLarge, &mr), "by the program",
+                domains().last_error());
+  if (cuda().host_unregister(foreign) != kCudaSuccess) verdict.broken("the program's own is gone");
+  use(domain, foreign, kLarge, 1, "foreign memory that the program has let go of");
+  close_domain(domain, verdict);
   expect_nothing_left();
 }
 
@@ -337,14 +198,10 @@ int main(int argc, char** argv) {
   (void)use_device();
   if (fake() == nullptr) skip("the driver is not the made-up one");
   if (is("heap")) check_heap();
-  if (is("foreign")) check_foreign();
-  if (is("larger")) check_larger();
-  if (is("wider")) check_wider();
-  if (is("limits")) check_limits();
-  if (is("leave_nothing")) check_leave_nothing();
   if (is("fork")) check_fork();
   if (is("lost")) check_lost();
   if (is("second")) check_second();
+  if (is("own")) check_own();
   if (is("exit") || is("open_at_exit")) closed_at_exit = open_domain(verdict);
   return verdict.status();
 }

@@ -31,6 +31,8 @@ struct CudaDomains {
       symbol<decltype(rdm_remote_cache_close)>("rdm_remote_cache_close");
   decltype(rdm_remote_get)* remote_get = symbol<decltype(rdm_remote_get)>("rdm_remote_get");
   decltype(rdm_remote_put)* remote_put = symbol<decltype(rdm_remote_put)>("rdm_remote_put");
+  decltype(rdm_remote_forget)* remote_forget =
+      symbol<decltype(rdm_remote_forget)>("rdm_remote_forget");
   decltype(rdm_remote_counts_get)* remote_counts =
       symbol<decltype(rdm_remote_counts_get)>("rdm_remote_counts_get");
 };

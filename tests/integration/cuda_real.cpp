@@ -2,7 +2,10 @@
 // memory arrive byte by byte, and device memory is opened by another process. Runs on a real
 // device, and in the same way on the made-up driver.
 //
-//   cuda_real heap|foreign|ipc
+//   cuda_real heap|foreign|ipc|ipc_told
+//
+// `ipc_told`: the importing process is told before the exporting one frees memory, as CUDA demands.
+// In `ipc` it learns of it as MPI libraries do, from a new handle for the same address.
 //
 // Without the library `heap` and `foreign` are controls: the driver knows nothing of stock malloc's
 // memory, and a cache that nobody tells of unmapped memory sends what was there before.
@@ -19,6 +22,7 @@ namespace {
 using namespace probe;
 
 constexpr size_t kMiB = size_t{1} << 20;
+constexpr uint64_t kPeer = 1;  // what the importing process calls the exporting one
 
 Verdict verdict;
 
@@ -133,7 +137,7 @@ bool receive_all(int from, void* data, size_t size) {
 
 void import(rdm_remote_cache* cache, Message& message, uint64_t times) {
   rdm_remote_memory memory = message.memory;
-  memory.peer = 1;
+  memory.peer = kPeer;
   memory.handle = message.handle;
   for (uint64_t i = 0; i < times; ++i) {
     rdm_remote_mapping mapping{};
@@ -152,7 +156,7 @@ void import(rdm_remote_cache* cache, Message& message, uint64_t times) {
   }
 }
 
-void be_importer(int to, int from, size_t messages) {
+void be_importer(int to, int from, size_t messages, bool is_told) {
   (void)use_device();
   rdm_remote_cache* cache = nullptr;
   const int status = domains().remote_open(nullptr, nullptr, &cache);
@@ -165,20 +169,20 @@ void be_importer(int to, int from, size_t messages) {
     Message message{};
     if (!receive_all(from, &message, sizeof message)) break;
     import(cache, message, kTimes);
-    // What was freed in between is closed before the peer frees it: else that is undefined.
     rdm_remote_counts counts{};
     if (domains().remote_counts(cache, &counts) != RDM_OK || counts.misses != i + 1 ||
         counts.hits != (i + 1) * (kTimes - 1)) {
       verdict.broken("%lu hits and %lu misses after %zu handles", counts.hits, counts.misses,
                      i + 1);
     }
+    if (is_told) domains().remote_forget(cache, kPeer, message.memory.base, message.memory.length);
     const char done = 1;
     if (!send_all(to, &done, 1)) break;
   }
   if (domains().remote_close(cache) != RDM_OK) verdict.broken("the cache does not close");
 }
 
-void check_ipc() {
+void check_ipc(bool is_told) {
   if (domains().remote_open == nullptr) skip("needs the library");
   signal(SIGPIPE, SIG_IGN);
   int orders[2];
@@ -194,7 +198,7 @@ void check_ipc() {
   }
   close(orders[0]);
   close(answers[1]);
-  be_importer(orders[1], answers[0], sizes.size());
+  be_importer(orders[1], answers[0], sizes.size(), is_told);
   close(orders[1]);
   close(answers[0]);
   int status = 0;
@@ -207,9 +211,10 @@ void check_ipc() {
 
 int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "";
-  if (strcmp(what, "ipc") == 0) {
+  const bool is_told = strcmp(what, "ipc_told") == 0;
+  if (is_told || strcmp(what, "ipc") == 0) {
     if (!cuda().is_there()) skip("there is no CUDA driver: libcuda.so.1 cannot be loaded");
-    check_ipc();
+    check_ipc(is_told);
     return verdict.status();
   }
   (void)use_device();

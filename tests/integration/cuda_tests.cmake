@@ -1,36 +1,40 @@
-# The CUDA backend in whole processes: on the made-up driver, found by the name of the real one, and on
-# a real one where there is a device (label gpu).
-foreach(program domain real)
+# The CUDA backend in whole processes: on the made-up driver, found by the name of the real one, and
+# on a real one where there is a device (label gpu).
+foreach(program domain foreign real)
   rdm_program(cuda_${program})
   add_dependencies(integration_cuda_${program} fake_libcuda)
 endforeach()
 set(fake LD_LIBRARY_PATH=${RDMALLOC_FAKE_CUDA_FOLDER})
 
-# cuda_case(MODE "sentence" [CONTROL "sentence"] [OPTIONS ...]): one mode of cuda_domain.
-function(cuda_case mode sentence)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "CONTROL" "OPTIONS")
+# cuda_case(PROGRAM MODE "sentence" [CONTROL "sentence"] [OPTIONS ...]): one mode of cuda_PROGRAM.
+function(cuda_case program mode sentence)
+  cmake_parse_arguments(PARSE_ARGV 3 arg "" "CONTROL" "OPTIONS")
   set(control)
   if(arg_CONTROL)
     set(control CONTROL "cuda: ${arg_CONTROL}" CONTROL_LIMITS ${fake} --expect 1)
   endif()
-  rdm_case("cuda: ${sentence}" PROGRAM cuda_domain ARGUMENTS ${mode} LIMITS ${fake} ${arg_OPTIONS}
-    ${control})
+  rdm_case("cuda: ${sentence}" PROGRAM cuda_${program} ARGUMENTS ${mode}
+    LIMITS ${fake} ${arg_OPTIONS} ${control})
 endfunction()
 
-cuda_case(heap "copies of a growing heap are direct" CONTROL "stock malloc's copies are staged")
-cuda_case(foreign "foreign memory is registered once, and let go of when it is unmapped")
-cuda_case(larger "a larger buffer at a freed one's address is registered, and nobody notices"
+cuda_case(domain heap "copies of a growing heap are direct"
+  CONTROL "stock malloc's copies are staged")
+cuda_case(foreign kept "foreign memory is registered once, and let go of when it is unmapped")
+cuda_case(foreign larger "a larger buffer at a freed address is registered, and nobody notices"
   CONTROL "a cache that gives nothing up is refused the larger buffer")
-cuda_case(larger "a larger buffer at a freed one's address is registered when nobody watches"
-  OPTIONS RDMALLOC_MONITOR=none)
-cuda_case(wider "what overlaps is given up when it is idle, and only then")
-cuda_case(limits "limits, ours and the driver's, are kept and told")
-cuda_case(leave_nothing "foreign memory stays registered for its users alone, on demand")
-cuda_case(fork "a child of fork works, and never calls the driver")
-cuda_case(lost "a context that is lost costs a status, and malloc goes on")
-cuda_case(exit "a domain may be closed when the driver has shut down already")
-cuda_case(open_at_exit "a domain may stay open at the end of the process")
-cuda_case(second "a second domain is refused with the way out")
+foreach(monitor interposed userfaultfd none)
+  cuda_case(foreign larger "a larger buffer at a freed address is registered, monitor ${monitor}"
+    OPTIONS RDMALLOC_MONITOR=${monitor})
+endforeach()
+cuda_case(foreign wider "what overlaps is given up when it is idle, and only then")
+cuda_case(foreign limits "limits, ours and the driver's, are kept and told")
+cuda_case(foreign leave_nothing "foreign memory stays registered for its users alone, on demand")
+cuda_case(domain fork "a child of fork works, and never calls the driver")
+cuda_case(domain lost "a context that is lost costs a status, and malloc goes on")
+cuda_case(domain exit "a domain may be closed when the driver has shut down already")
+cuda_case(domain open_at_exit "a domain may stay open at the end of the process")
+cuda_case(domain second "domains share the heap's registrations")
+cuda_case(domain own "what the program registered of its heap is told, and may be left out")
 rdm_case("cuda: where there is no driver, the sentence says what to install"
   PROGRAM cuda_domain ARGUMENTS absent)
 
@@ -44,3 +48,7 @@ rdm_case("cuda: copies of a growing heap arrive" PROGRAM cuda_real ARGUMENTS hea
   CONTROL "cuda: the driver knows nothing of stock malloc's memory"
   CONTROL_LIMITS ${fake} --expect 1)
 rdm_case("cuda: copies of foreign memory arrive" PROGRAM cuda_real ARGUMENTS foreign LIMITS ${fake})
+rdm_case("cuda: a peer's device memory is opened once, and replaced when it is freed"
+  PROGRAM cuda_real ARGUMENTS ipc LIMITS ${fake})
+rdm_case("cuda: a peer's device memory is opened once on a device"
+  PROGRAM cuda_real ARGUMENTS ipc_told LABELS gpu)

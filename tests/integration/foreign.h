@@ -63,7 +63,7 @@ inline void need_monitor(const char* wanted) {
   const char* why = "";
   const char* found = foreign().monitor(&why);
   printf("monitor %s: %s\n", found, why);
-  if (*wanted != '\0' && strcmp(found, wanted) != 0) skip(why);
+  if (strcmp(wanted, "any") != 0 && strcmp(found, wanted) != 0) skip(why);
 }
 
 inline uint64_t now_ns() {
@@ -110,7 +110,8 @@ class Content {
 
 enum class Outcome {
   kRight,
-  kStale,  // the device and the program see different bytes
+  kStale,  // the device sent other bytes than the program has
+  kLost,   // the program has other bytes than the device wrote
   kNoKey,  // rdm_get said no; `status` and rdm_last_error() tell
   kNotSent
 };
@@ -158,7 +159,7 @@ class ForeignDevice {
     const std::lock_guard hold(mutex_);
     content.fill(device_.peer(), length);
     if (device_.receive(mr.lkey, address, length) != 0) return Outcome::kNotSent;
-    return content.mismatch(address, length) == length ? Outcome::kRight : Outcome::kStale;
+    return content.mismatch(address, length) == length ? Outcome::kRight : Outcome::kLost;
   }
 
   // The same with a get before and a put after.
@@ -189,10 +190,11 @@ class Staleness {
   // True: all is right. `what`: the change that came before.
   bool check(Outcome outcome, const char* what, const void* address, size_t length, uint64_t seed) {
     if (outcome == Outcome::kRight) return true;
-    if (outcome == Outcome::kStale) {
+    if (outcome == Outcome::kStale || outcome == Outcome::kLost) {
       __atomic_fetch_add(&stale_, 1, __ATOMIC_RELAXED);
-      verdict_.broken("seed %lu: after %s: stale bytes in %zu bytes at %p", seed, what, length,
-                      address);
+      verdict_.broken("seed %lu: after %s: %s in %zu bytes at %p", seed, what,
+                      outcome == Outcome::kStale ? "stale bytes" : "received bytes are lost",
+                      length, address);
     } else {
       verdict_.broken("seed %lu: after %s: %zu bytes at %p: %s", seed, what, length, address,
                       outcome == Outcome::kNoKey ? foreign().last_error() : "nothing was sent");

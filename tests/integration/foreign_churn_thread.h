@@ -51,6 +51,7 @@ class Churn {
   void check_known(const Changed& changed);
   void use(const char* what, char* memory, size_t length);
   Changed change(Range& range);
+  Changed any_change(Range& range);
   void change_while_held(Range& range);
   void be_rare();
   void fork_and_write();
@@ -94,7 +95,7 @@ inline void Churn::use(const char* what, char* memory, size_t length) {
   }
 }
 
-inline Changed Churn::change(Range& range) {
+inline Changed Churn::any_change(Range& range) {
   if (range.base == nullptr) return ranges_.map(range);
   switch (random_.below(9)) {
     case 0:
@@ -116,6 +117,12 @@ inline Changed Churn::change(Range& range) {
   }
 }
 
+inline Changed Churn::change(Range& range) {
+  const Changed changed = any_change(range);
+  range.last_change = changed.name;
+  return changed;
+}
+
 // Whoever still transfers through the old registration must not lend it to the next.
 inline void Churn::change_while_held(Range& range) {
   if (range.base == nullptr) ranges_.map(range);
@@ -126,7 +133,7 @@ inline void Churn::change_while_held(Range& range) {
                                               range.length, foreign().last_error());
   }
   check_known(change(range));
-  if (range.base != nullptr) use("a change while it was held", range.base, range.length);
+  if (range.base != nullptr) use(range.last_change, range.base, range.length);
   if (device.put(held) != RDM_OK) {
     shared_.staleness.verdict().broken("seed %lu: put after a change: %s", shared_.seed,
                                        foreign().last_error());
@@ -162,7 +169,8 @@ inline void Churn::hand_over(Range& range) {
   if (got != range.base) skip("out of memory");
   range.backing = Backing::kPrivate;
   range.whole = true;
-  check("mapping over another thread's memory", range.base, range.length, Content::zero());
+  range.last_change = "mapping over another thread's memory";
+  check(range.last_change, range.base, range.length, Content::zero());
 }
 
 inline void Churn::fork_and_write() {
@@ -256,7 +264,7 @@ inline void Churn::run(uint64_t rounds, uint64_t end_ns) {
     if (range.base != nullptr) {
       shared_.published[thread_][index].length = range.length;
       shared_.published[thread_][index].base = range.base;
-      use("whatever came before", range.base, range.length);
+      use(range.last_change, range.base, range.length);
       if (way % 2 == 0) use("nothing", range.base, range.length);
     }
     if (way % 4 == 0) poach();
@@ -267,8 +275,8 @@ inline void Churn::run(uint64_t rounds, uint64_t end_ns) {
   }
   if (ranges_.refusals() != 0) {
     shared_.staleness.verdict().broken(
-        "seed %lu: %lu calls were refused that would not be without us: %s", shared_.seed,
-        ranges_.refusals(), ranges_.last_refusal());
+        "seed %lu: %lu calls were refused that would not be without us: %s: %s", shared_.seed,
+        ranges_.refusals(), ranges_.last_refusal(), strerrordesc_np(ranges_.last_error()));
   }
 }
 

@@ -36,7 +36,7 @@ void use_all(probe::ForeignDevice& device, const char* after) {
   for (char* buffer : buffers) use(device, buffer, after);
 }
 
-bool raw = false;
+unsigned raw = probe::MemoryCalls::kNone;
 
 void renew(char*& buffer) {
   probe::MemoryCalls(raw).unmap(buffer, kLength);
@@ -187,7 +187,7 @@ int main(int argc, char** argv) {
   (void)probe::foreign();
   const uint64_t before = probe::pinned_by_kernel();
   for (char*& buffer : buffers) buffer = probe::map_pages(kLength);
-  raw = argc > 3 && strcmp(argv[3], "raw") == 0;
+  if (argc > 3 && strcmp(argv[3], "raw") == 0) raw = probe::MemoryCalls::kAll;
   if (argc > 1 && strcmp(argv[1], "storm") == 0) {
     storm(probe::argument(argc, argv, 2, 5));
   } else {

@@ -125,7 +125,7 @@ int main(int argc, char** argv) {
   (void)probe::foreign();
   const uint64_t before = probe::pinned_by_kernel();
   Walk walk(buffers, limit, probe::argument(argc, argv, 3, limit));
-  probe::need_monitor(argc > 4 ? argv[4] : "");
+  probe::need_monitor(argc > 4 ? argv[4] : "any");
   walk.run();
   walk.report();
   walk.close();

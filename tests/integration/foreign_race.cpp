@@ -2,7 +2,9 @@
 // address, another is at that address as soon as the kernel lets it, often before the first has
 // come back from its call. What it writes there must be what its device sends.
 //
-//   foreign_race libc|raw MONITOR ROUNDS     raw: system calls that no function comes between
+//   foreign_race libc|raw|raw_taker MONITOR ROUNDS
+//
+// raw: the first thread makes system calls that no function comes between; raw_taker: both do.
 #include <sched.h>
 
 #include <atomic>
@@ -19,6 +21,7 @@ constexpr uint64_t kMostNs = 3'000'000'000;  // for each way
 probe::Staleness staleness;
 probe::ForeignDevice* device = nullptr;
 const probe::MemoryCalls* calls = nullptr;
+const probe::MemoryCalls* takers_calls = nullptr;
 std::atomic<uint64_t> seeds{1};
 std::atomic<uint64_t> tried{0};
 
@@ -59,7 +62,7 @@ struct Meeting {
 void take_unmapped(char* memory) {
   const uint64_t give_up = probe::now_ns() + 20'000'000;
   constexpr int kThere = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
-  while (calls->map(memory, kLength, kThere) == MAP_FAILED) {
+  while (takers_calls->map(memory, kLength, kThere) == MAP_FAILED) {
     if (probe::now_ns() > give_up) return;
     pause_for(500);  // else the other thread waits long for the kernel's lock
   }
@@ -169,9 +172,13 @@ void run(const Way& way, uint64_t rounds) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const probe::MemoryCalls made(argc > 1 && strcmp(argv[1], "raw") == 0);
+  const char* const how = argc > 1 ? argv[1] : "";
+  using probe::MemoryCalls;
+  const MemoryCalls made(strncmp(how, "raw", 3) == 0 ? MemoryCalls::kAll : MemoryCalls::kNone);
+  const MemoryCalls taken(strcmp(how, "raw_taker") == 0 ? MemoryCalls::kAll : MemoryCalls::kNone);
   calls = &made;
-  const char* monitor = argc > 2 ? argv[2] : "";
+  takers_calls = &taken;
+  const char* monitor = argc > 2 ? argv[2] : "any";
   const uint64_t rounds = probe::argument(argc, argv, 3, 3000);
   const uint64_t before = probe::pinned_by_kernel();
   {

@@ -13,6 +13,7 @@ struct Range {
   char* base = nullptr;
   size_t length = 0;
   Backing backing = Backing::kPrivate;
+  const char* last_change = "nothing";
   bool whole = true;  // one mapping, as far as the program can tell
   char* end() const { return base + length; }
 };
@@ -127,12 +128,14 @@ class Ranges {
   Changed move_away(Range& range, uint64_t seed) {
     const Content content(seed);
     content.fill(range.base, range.length);
-    void* place = calls_.map(nullptr, range.length, MAP_PRIVATE | MAP_ANONYMOUS);
+    const size_t content_length = range.length;
+    void* place = calls_.map(nullptr, content_length, MAP_PRIVATE | MAP_ANONYMOUS);
     void* got =
         calls_.remap(range.base, range.length, range.length, MREMAP_MAYMOVE | MREMAP_FIXED, place);
     if (got == MAP_FAILED) {
-      calls_.unmap(place, range.length);
-      return refused(range, "mremap to another place");
+      const Changed changed = refused(range, "mremap to another place");
+      calls_.unmap(place, content_length);
+      return changed;
     }
     range.base = static_cast<char*>(got);
     return {"mremap to another place", range.base, range.length, content};
@@ -155,6 +158,7 @@ class Ranges {
   // Calls that the kernel refused though the program had done nothing to make it.
   uint64_t refusals() const { return refusals_; }
   const char* last_refusal() const { return last_refusal_; }
+  int last_error() const { return last_error_; }
 
  private:
   // Several mappings, which a replaced part makes of one, do not move or grow.
@@ -162,6 +166,7 @@ class Ranges {
     if (range.whole) {
       ++refusals_;
       last_refusal_ = name;
+      last_error_ = errno;
     }
     return renew(range);
   }
@@ -181,6 +186,7 @@ class Ranges {
   int file_;
   uint64_t refusals_ = 0;
   const char* last_refusal_ = "";
+  int last_error_ = 0;
 };
 
 }  // namespace probe

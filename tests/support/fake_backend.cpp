@@ -43,15 +43,23 @@ int Backend::register_memory(const rdm_backend_request* request, rdm_backend_key
     violate("not aligned");
   }
   if (request->length == 0) violate("empty");
-  if (!request->pinned && (limits.abilities & RDM_BACKEND_ON_DEMAND) == 0) violate("not pinned");
+  if (!request->pinned && !request->foreign && (limits.abilities & RDM_BACKEND_ON_DEMAND) == 0) {
+    violate("not pinned");
+  }
   for (const auto& [key, other] : by_key_) {
-    if (base < other.base + other.length && other.base < base + request->length) {
+    const bool overlaps = base < other.base + other.length && other.base < base + request->length;
+    // Foreign memory may be, while one registration takes another's place.
+    if (overlaps && !(other.foreign && request->foreign)) {
       violate("registered twice");
     }
   }
   const uint32_t key = next_key_++;
-  by_key_[key] = {base, request->length, request->access, request->pinned != 0,
-                  request->exposed != 0};
+  by_key_[key] = {base,
+                  request->length,
+                  request->access,
+                  request->pinned != 0,
+                  request->exposed != 0,
+                  request->foreign != 0};
   *out = {key, key + 1'000'000, reinterpret_cast<void*>(base)};
   return RDM_OK;
 }

@@ -42,6 +42,7 @@ class Backend {
     unsigned access = 0;
     bool pinned = false;
     bool exposed = false;
+    bool foreign = false;
   };
   std::vector<Registered> registered() const;  // now, by address
   size_t registered_bytes() const;

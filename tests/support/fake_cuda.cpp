@@ -91,6 +91,9 @@ CudaStatus cuInit(unsigned) {
   if (it.fake.shut_down) return kCudaDeinitialized;
   if (it.process != 0 && it.process != getpid()) return kCudaNotInitialized;
   if (it.fake.devices == 0) return kCudaNoDevice;
+  if (it.fake.start_status != kCudaSuccess) {
+    return static_cast<CudaStatus>(it.fake.start_status.load());
+  }
   const std::lock_guard<std::mutex> hold(it.mutex);
   static std::once_flag once;
   std::call_once(once, [] { atexit(mark_shut_down); });

@@ -18,6 +18,7 @@ namespace rdmalloc::test {
 struct FakeCuda {
   // What it shall do; may be changed at any time.
   std::atomic<int> devices{1};
+  std::atomic<int> start_status{kCudaSuccess};  // of cuInit
   std::atomic<bool> registers_host_memory{true};
   std::atomic<bool> registers_read_only{true};
   std::atomic<bool> same_addresses{true};  // the device sees registered memory where the host does

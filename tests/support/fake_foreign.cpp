@@ -41,7 +41,8 @@ void Gate::wait_until_held(int threads) {
 }
 
 void ForeignDevice::check(uintptr_t base, size_t length) {
-  if (length == 0 || base + length < base) violations_.push_back("an empty range, or a wrapped one");
+  if (length == 0 || base + length < base)
+    violations_.push_back("an empty range, or a wrapped one");
   if ((base | length) % unit != 0) violations_.push_back("not aligned");
   if (length > longest) violations_.push_back("too long");
   if (now_.size() + 1 > promised_count) violations_.push_back("more than foreign_count");
@@ -100,6 +101,7 @@ int ForeignDevice::deregister_foreign(size_t length, const rdm_backend_key& key)
   auto& one = *static_cast<Registration*>(key.handle);
   if (keep != 0) {
     --keep;
+    if (kept) kept(one);
     return RDM_SYSTEM;
   }
   {

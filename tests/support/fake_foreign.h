@@ -93,15 +93,19 @@ class ForeignDevice final : public rdmalloc::ForeignDevice {
   Gate registered;     // ... after that
   Gate deregistering;  // passed before anything is done
 
-  // Called without locks, before memory is looked at and after that, and when one is gone.
+  // Called without locks, before memory is looked at and after that, and when one is gone, or was
+  // not let go.
   std::function<void(uintptr_t base, size_t length)> before;
   std::function<void(Registration&)> after;
   std::function<void(Registration&)> gone;
+  std::function<void(Registration&)> kept;
+  // Other caches of the same budget.
+  std::function<bool(size_t bytes)> reclaimer;
 
   std::vector<Registration*> now() const;  // by number
   size_t count() const;
   size_t bytes() const;
-  uint64_t calls() const { return calls_; }     // of register_foreign
+  uint64_t calls() const { return calls_; }  // of register_foreign
   uint64_t put_off_count() const { return put_offs_; }
   std::vector<std::string> violations() const;
   void forget_all();  // what was registered is another process's
@@ -110,6 +114,7 @@ class ForeignDevice final : public rdmalloc::ForeignDevice {
                        size_t why_size) override;
   int deregister_foreign(size_t length, const rdm_backend_key& key) override;
   void put_off() override { ++put_offs_; }
+  bool reclaim(size_t bytes) override { return reclaimer && reclaimer(bytes); }
   size_t alignment() const override { return unit; }
   size_t max_length() const override { return longest; }
   bool may_run_in_malloc() const override { return runs_in_malloc; }

@@ -35,14 +35,16 @@ struct ForeignFixture {
 
   // As rdm_get and rdm_put call it.
   int get(const void* address, size_t length, rdm_mr* mr) {
-    return cache->get_hit(address, length, mr) ? int{RDM_OK}
-                                               : cache->get_slowly(address, length, mr);
+    uint32_t touched = PageMemo::kNone;
+    if (cache->get_hit(address, length, mr, &touched)) return RDM_OK;
+    return cache->get_slowly(address, length, mr, touched);
   }
-  int get(size_t page, size_t pages, rdm_mr* mr) {
-    return get(Pages::at(page), pages * Pages::kSize, mr);
+  int get_pages(size_t page, size_t count, rdm_mr* mr) {
+    return get(Pages::at(page), count * Pages::kSize, mr);
   }
   int put(const rdm_mr& mr) {
-    return cache->put_hit(mr) ? int{RDM_OK} : cache->put_slowly(mr);
+    uint32_t touched = PageMemo::kNone;
+    return cache->put_hit(mr, &touched) ? int{RDM_OK} : cache->put_slowly(mr, touched);
   }
   bool is_registered(const rdm_mr& mr) const { return Registration::of(mr).is_registered; }
 

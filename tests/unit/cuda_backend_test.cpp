@@ -7,8 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "allocator/os/memory.h"
@@ -40,8 +43,14 @@ struct Device {
     REQUIRE(test::cuda().init(0) == kCudaSuccess);
     REQUIRE(test::cuda().create_context(&context, 0, 0) == kCudaSuccess);
   }
+  // As a domain does, whatever the test has made of the driver.
   ~Device() {
-    if (backend != nullptr) CudaBackend::kOperations.closed(backend, 0);
+    if (backend == nullptr) return;
+    fake_cuda_reset();
+    for (const rdm_backend_key& each : added) {
+      (void)CudaBackend::kOperations.deregister_memory(backend, &each);
+    }
+    CudaBackend::kOperations.closed(backend, 0);
   }
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
@@ -66,17 +75,27 @@ struct Device {
     CHECK((status == RDM_OK) == (why[0] == '\0'));
     CHECK(strlen(why) < sizeof why - 1);
     CHECK(fake_cuda_depth() == depth);
+    if (status == RDM_OK) added.push_back(key);
     return status;
   }
   int add(const Pages& pages) { return add(pages.base, pages.bytes); }
   int add_foreign(const Pages& pages) { return add(pages.base, pages.bytes, true); }
-  int remove() { return CudaBackend::kOperations.deregister_memory(backend, &key); }
+  int remove() { return remove(key); }
+  int remove(const rdm_backend_key& of) {
+    const auto is_it = [&](const rdm_backend_key& each) {
+      return each.lkey == of.lkey && each.rkey == of.rkey;
+    };
+    const auto at = std::find_if(added.begin(), added.end(), is_it);
+    if (at != added.end()) added.erase(at);
+    return CudaBackend::kOperations.deregister_memory(backend, &of);
+  }
   bool said(const char* words) const { return std::string(why).find(words) != std::string::npos; }
 
   test::FakeCuda& fake = *fake_cuda();
   CudaContext context = nullptr;
   CudaBackend* backend = nullptr;
-  rdm_backend_key key{};
+  rdm_backend_key key{};  // of the last one
+  std::vector<rdm_backend_key> added;
   size_t depth = 1;  // of contexts, that the program made
   char why[320] = {};
 };
@@ -207,6 +226,11 @@ TEST_CASE("no device, and one that registers no host memory, are told apart") {
   device.fake.devices = 0;
   CHECK(device.open() == RDM_UNSUPPORTED);
   CHECK(device.said("CUDA_VISIBLE_DEVICES"));
+  device.fake.devices = 1;
+  device.fake.start_status = 804;
+  CHECK(device.open() == RDM_UNSUPPORTED);
+  CHECK(device.said("(804)"));
+  CHECK(device.said("nvidia-smi"));
 }
 
 TEST_CASE("memory that is registered already is an overlap to be given up, or a domain too many") {
@@ -217,9 +241,100 @@ TEST_CASE("memory that is registered already is an overlap to be given up, or a 
   CHECK(device.add_foreign(pages) == RDM_BACKEND_OVERLAPS);
   CHECK(device.said("registered with CUDA already"));
   CHECK(device.remove() == RDM_OK);
-  REQUIRE(device.add_foreign(pages) == RDM_OK);
+  REQUIRE(library().host_register(pages.base, 4096, 0) == kCudaSuccess);
   CHECK(device.add(pages) == RDM_BUSY);
-  CHECK(device.said("serves all contexts"));
+  CHECK(device.said("RDM_DOMAIN_PARTIAL"));
+  CHECK(device.add(pages) == RDM_BUSY);
+}
+
+TEST_CASE("domains share the heap's regions, and the last one deregisters them") {
+  Device device;
+  const Pages pages;
+  REQUIRE(device.open() == RDM_OK);
+  CudaBackend* other = nullptr;
+  REQUIRE(CudaBackend::create(library(), device.context, &other, device.why, sizeof device.why) ==
+          RDM_OK);
+  REQUIRE(device.add(pages) == RDM_OK);
+  const rdm_backend_key first = device.key;
+  std::swap(device.backend, other);
+  REQUIRE(device.add(pages) == RDM_OK);
+  CHECK(device.key.handle == first.handle);
+  CHECK(device.fake.registered == 1);
+  CHECK(CudaBackend::kOperations.deregister_memory(other, &first) == RDM_OK);
+  CHECK(device.fake.registered == 1);
+  CHECK(device.remove() == RDM_OK);
+  CHECK(device.fake.registered == 0);
+  CudaBackend::kOperations.closed(other, 0);
+}
+
+TEST_CASE("a region that went with another domain's context is registered anew, not believed in") {
+  Device device;
+  const Pages pages;
+  CudaContext context = nullptr;
+  REQUIRE(test::cuda().create_context(&context, 0, 0) == kCudaSuccess);
+  CudaBackend* other = nullptr;
+  REQUIRE(CudaBackend::create(library(), context, &other, device.why, sizeof device.why) == RDM_OK);
+  REQUIRE(device.open(device.context) == RDM_OK);
+  std::swap(device.backend, other);
+  device.depth = 2;
+  REQUIRE(device.add(pages) == RDM_OK);
+  const rdm_backend_key first = device.key;
+  REQUIRE(test::cuda().destroy_context(context) == kCudaSuccess);
+  device.depth = 1;
+  std::swap(device.backend, other);
+  REQUIRE(device.add(pages) == RDM_OK);
+  CHECK(fake_cuda_covers(pages.base, pages.bytes));
+  CHECK(CudaBackend::kOperations.deregister_memory(other, &first) == RDM_OK);
+  CHECK(fake_cuda_covers(pages.base, pages.bytes));
+  CHECK(device.remove() == RDM_OK);
+  CHECK(device.fake.registered == 0);
+  CudaBackend::kOperations.closed(other, 0);
+}
+
+TEST_CASE("a region that is registered for reading only is not shared with one that writes") {
+  Device device;
+  const Pages pages;
+  REQUIRE(device.open() == RDM_OK);
+  REQUIRE(device.add(pages.base, kBytes, false, 0) == RDM_OK);
+  const rdm_backend_key first = device.key;
+  CHECK(device.add(pages) == RDM_BUSY);
+  REQUIRE(device.add(pages.base, kBytes, false, 0) == RDM_OK);
+  CHECK(device.remove() == RDM_OK);
+  device.key = first;
+  CHECK(device.remove() == RDM_OK);
+  CHECK(device.add(pages) == RDM_OK);
+  CHECK(device.remove() == RDM_OK);
+}
+
+TEST_CASE("threads of several domains share one region, or are told to come later") {
+  Device device;
+  const Pages pages;
+  REQUIRE(device.open() == RDM_OK);
+  rdm_backend_request request{};
+  request.base = pages.base;
+  request.length = kBytes;
+  request.access = RDM_LOCAL_WRITE;
+  request.pinned = 1;
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      char why[320];
+      for (int i = 0; i < 500; ++i) {
+        rdm_backend_key key{};
+        const int status = CudaBackend::kOperations.register_memory(device.backend, &request, &key,
+                                                                    why, sizeof why);
+        if (status == RDM_BACKEND_LATER) continue;
+        if (status != RDM_OK || !fake_cuda_covers(pages.base, kBytes) ||
+            CudaBackend::kOperations.deregister_memory(device.backend, &key) != RDM_OK) {
+          ++wrong;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  CHECK(device.fake.registered == 0);
 }
 
 TEST_CASE("same base, larger size: unmapped memory stays registered, and the address overlaps") {
@@ -267,7 +382,7 @@ TEST_CASE("the k-th registration that fails leaves the others, for every k") {
     }
     CHECK(device.fake.registered == 3);
     for (const rdm_backend_key& key : keys) {
-      CHECK(CudaBackend::kOperations.deregister_memory(device.backend, &key) == RDM_OK);
+      CHECK(device.remove(key) == RDM_OK);
     }
     CHECK(device.fake.registered == 0);
   }

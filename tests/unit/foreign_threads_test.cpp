@@ -22,7 +22,7 @@ class Getter {
  public:
   Getter(Fixture& f, size_t page, size_t pages)
       : thread_([this, &f, page, pages] {
-          status_ = f.get(page, pages, &mr_);
+          status_ = f.get_pages(page, pages, &mr_);
           done_ = true;
         }) {}
   Getter(const Getter&) = delete;
@@ -133,7 +133,7 @@ TEST_CASE("with foreign_wait_ms a get waits for a put of any kind, and not longe
   SECTION("of what does not") { f.settings.limits.leave_pinned = false; }
   f.open();
   rdm_mr held{};
-  REQUIRE(f.get(0, 1, &held) == RDM_OK);
+  REQUIRE(f.get_pages(0, 1, &held) == RDM_OK);
   const auto start = Clock::now();
   Getter waiting(f, 4, 1);
   CHECK(waiting.waits());
@@ -150,10 +150,10 @@ TEST_CASE("who waits for room in vain is told after foreign_wait_ms") {
   f.settings.wait_ms = 50;
   f.open();
   rdm_mr held{};
-  REQUIRE(f.get(0, 1, &held) == RDM_OK);
+  REQUIRE(f.get_pages(0, 1, &held) == RDM_OK);
   const auto start = Clock::now();
   rdm_mr mr{};
-  CHECK(f.get(4, 1, &mr) == RDM_OUT_OF_BUDGET);
+  CHECK(f.get_pages(4, 1, &mr) == RDM_OUT_OF_BUDGET);
   CHECK(ms_since(start) >= 50);
   CHECK(ms_since(start) < 5'000);
 }
@@ -164,15 +164,15 @@ TEST_CASE("nobody waits for a union when what is asked for has room alone") {
   f.open();
   rdm_mr held{};
   rdm_mr mr{};
-  REQUIRE(f.get(0, 4, &held) == RDM_OK);
+  REQUIRE(f.get_pages(0, 4, &held) == RDM_OK);
   SECTION("for the device's budget") { f.device.room_bytes = 9 * kPage; }
   SECTION("for the device's count") {
     f.device.room_bytes = 8 * kPage;
     REQUIRE(f.put(held) == RDM_OK);
-    REQUIRE(f.get(0, 4, &held) == RDM_OK);
+    REQUIRE(f.get_pages(0, 4, &held) == RDM_OK);
   }
   const auto start = Clock::now();
-  REQUIRE(f.get(2, 4, &mr) == RDM_OK);
+  REQUIRE(f.get_pages(2, 4, &mr) == RDM_OK);
   CHECK(ms_since(start) < 1'000);
 }
 
@@ -181,11 +181,11 @@ TEST_CASE("a union that the device has no room for ends no other idle registrati
   f.device.room_bytes = 10 * kPage;
   rdm_mr held{};
   rdm_mr mr{};
-  REQUIRE(f.get(0, 4, &held) == RDM_OK);
-  REQUIRE(f.get(20, 2, &mr) == RDM_OK);
+  REQUIRE(f.get_pages(0, 4, &held) == RDM_OK);
+  REQUIRE(f.get_pages(20, 2, &mr) == RDM_OK);
   REQUIRE(f.put(mr) == RDM_OK);
   rdm_mr alone{};
-  REQUIRE(f.get(2, 4, &alone) == RDM_OK);
+  REQUIRE(f.get_pages(2, 4, &alone) == RDM_OK);
   CHECK(f.is_registered(mr));
 }
 
@@ -195,7 +195,7 @@ TEST_CASE("who needs room that another thread is just making waits for that") {
   f.device.runs_in_malloc = false;
   f.open();
   rdm_mr mr{};
-  REQUIRE(f.get(0, 1, &mr) == RDM_OK);
+  REQUIRE(f.get_pages(0, 1, &mr) == RDM_OK);
   REQUIRE(f.put(mr) == RDM_OK);
   f.pages.change(0, 1);
   f.device.deregistering.shut();
@@ -215,7 +215,7 @@ TEST_CASE("what a device registers once only is waited for while it is being der
   f.device.refuses_overlaps = true;
   f.device.runs_in_malloc = false;
   rdm_mr mr{};
-  REQUIRE(f.get(0, 4, &mr) == RDM_OK);
+  REQUIRE(f.get_pages(0, 4, &mr) == RDM_OK);
   REQUIRE(f.put(mr) == RDM_OK);
   f.pages.change(0, 1);
   f.device.deregistering.shut();
@@ -232,8 +232,8 @@ TEST_CASE("a put on another thread counts, and the last one ends what is doomed"
   Fixture f;
   rdm_mr first{};
   rdm_mr second{};
-  REQUIRE(f.get(0, 4, &first) == RDM_OK);
-  REQUIRE(f.get(0, 4, &second) == RDM_OK);
+  REQUIRE(f.get_pages(0, 4, &first) == RDM_OK);
+  REQUIRE(f.get_pages(0, 4, &second) == RDM_OK);
   f.pages.change(0, 1);
   int status = -1;
   std::thread([&] { status = f.put(first); }).join();
@@ -264,7 +264,7 @@ TEST_CASE("closing waits for who is still deregistering") {
   Fixture f;
   f.device.runs_in_malloc = false;
   rdm_mr mr{};
-  REQUIRE(f.get(0, 4, &mr) == RDM_OK);
+  REQUIRE(f.get_pages(0, 4, &mr) == RDM_OK);
   REQUIRE(f.put(mr) == RDM_OK);
   f.pages.change(0, 1);
   f.device.deregistering.shut();
@@ -291,15 +291,15 @@ TEST_CASE("who waits for room when the cache is closed is told that it is") {
   f.settings.wait_ms = 10'000;
   f.open();
   rdm_mr mr{};
-  REQUIRE(f.get(0, 1, &mr) == RDM_OK);
+  REQUIRE(f.get_pages(0, 1, &mr) == RDM_OK);
   Getter waiting(f, 4, 1);
   CHECK(waiting.waits());
   // Put and close at once: whoever comes first, nobody hangs.
   CHECK(f.put(mr) == RDM_OK);
   const int closed = f.close();
   const int status = waiting.status();
-  CHECK(((closed == RDM_OK && status == RDM_INVALID) ||
-         (closed == RDM_OK && status == RDM_OK) || (closed == RDM_BUSY && status == RDM_OK)));
+  CHECK(((closed == RDM_OK && status == RDM_INVALID) || (closed == RDM_OK && status == RDM_OK) ||
+         (closed == RDM_BUSY && status == RDM_OK)));
 }
 
 }  // namespace rdmalloc

@@ -95,6 +95,19 @@ doctor_json() {
     'all(c["meaning"] and c["to_change"] for c in report["checks"] if c["status"] != "ok")'
 }
 
+monitors() {
+  try "$rdmalloc" doctor --all
+  grep -qE "^(ok|note) +monitor +(userfaultfd|interposed|none): " "$work/out" ||
+    fail "doctor does not name the monitor in force"
+  promise_printed "vm.unprivileged_userfaultfd=1"
+  try env RDMALLOC_MONITOR=interposed "$rdmalloc" doctor
+  grep -qE "^note +monitor +interposed: calls come through our functions" "$work/out" ||
+    fail "doctor does not obey RDMALLOC_MONITOR, or interposed is not in force"
+  promise_printed "unset RDMALLOC_MONITOR   (it is interposed)"
+  try env RDMALLOC_MONITOR=none "$rdmalloc" doctor
+  grep -qE "^note +monitor +none: .*RDMALLOC_MONITOR is none" "$work/out" ||
+    fail "doctor does not say why there is no monitor"
+}
 verbs() {
   try "$rdmalloc" doctor --all
   grep -qE "^(ok|note) +rdma devices +" "$work/out" || fail "doctor does not name devices"

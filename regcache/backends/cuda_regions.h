@@ -1,0 +1,50 @@
+// The heap's regions that are registered with CUDA, shared by the domains of the process: the
+// driver registers memory once, for all contexts, and a program opens a domain for each of its
+// devices.
+//
+// Regions only, which never change. Foreign memory is not shared: one domain may still have the
+// pages that were at an address when another asks for those that are there now.
+//
+// A region is known by its base: all domains register it in the same length. Any thread; it takes a
+// lock of its own, never while the driver is called. Not in a child of fork.
+#pragma once
+
+#include <pthread.h>
+
+#include <cstddef>
+
+namespace rdmalloc {
+
+class CudaRegions {
+ public:
+  constexpr CudaRegions() = default;
+  CudaRegions(const CudaRegions&) = delete;
+  CudaRegions& operator=(const CudaRegions&) = delete;
+
+  // kOurs: the caller registers it now, and says settle(). kShared: it is registered, and has one
+  // user more. kBusy: another thread is at it, come later. kRefused: it is registered for reading
+  // only.
+  enum class Claim { kOurs, kShared, kBusy, kRefused, kNoMemory };
+  Claim claim(const void* base, bool reads_only);
+  void settle(const void* base, bool registered);
+
+  // kOurs: it has no user left; the caller deregisters it now, and then forgets it, whatever came
+  // of that. kShared: it has others. kUnknown: it is no region.
+  enum class Release { kOurs, kShared, kUnknown };
+  Release release(const void* base);
+  void forget(const void* base);
+
+ private:
+  struct Region {
+    const void* base;
+    bool reads_only;
+    size_t users;  // 0: being registered, or deregistered
+    Region* next;
+  };
+  Region** find(const void* base);
+
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  Region* first_ = nullptr;
+};
+
+}  // namespace rdmalloc

@@ -1,0 +1,106 @@
+// Opened handles of other processes' memory: shared by who asks for the same at the same time, kept
+// for the next one as long as the policy allows. Found by peer and address there; what is known of
+// a peer does not overlap, because a peer that exports memory again has freed what lay there.
+//
+// Hits take the lock: beside what opening costs that is nothing. Handles are opened and closed
+// without it (cache_core.h). By any thread, never inside malloc. In the child of a fork a cache may
+// only be closed. Never destroyed, only opened again.
+#pragma once
+
+#include <atomic>
+#include <boost/intrusive/set.hpp>
+#include <cstddef>
+#include <cstdint>
+
+#include "include/rdmalloc/remote.h"
+#include "regcache/cache/cache_core.h"
+
+namespace rdmalloc {
+
+struct RemoteSettings {
+  CacheLimits limits;
+  uint32_t wait_ms = 0;  // milliseconds to wait when all that is open is in use
+};
+
+class RemoteCache final : private CacheCore {
+ public:
+  RemoteCache() : CacheCore(kWords) {}
+
+  // One that is free. False when there is no memory. `context` until it is closed.
+  bool open(const rdm_remote_operations& operations, void* context, const RemoteSettings& settings);
+
+  // As in remote.h; on failure the sentence is last_error().
+  int close();
+  int get(const rdm_remote_memory& memory, rdm_remote_mapping* out);
+  int put(const rdm_remote_mapping& mapping);
+  void forget(uint64_t peer, uint64_t base, uint64_t length);
+  int counts(rdm_remote_counts* out);
+
+  // From open() to the end of close().
+  bool is_in_use() const { return phase_.load(std::memory_order_acquire) != Phase::kFree; }
+
+  void note_fork_child();
+  bool validate();
+
+ private:
+  static const CacheWords kWords;
+  enum class Phase : uint8_t { kFree, kOpen, kForked };
+
+  // Where an entry's memory is at its peer; beside the entry, whose base is where it is here.
+  struct Origin {
+    uint64_t peer = 0;
+    uint64_t base = 0;
+    uint64_t length = 0;  // bytes
+    CacheEntry::Hook by_peer;
+    size_t handle_size = 0;
+    unsigned char handle[RDM_REMOTE_MAX_HANDLE] = {};
+
+    uint64_t end() const { return base + length; }
+    // Is it part of what this is, by the same handle?
+    bool is_of(const rdm_remote_memory& memory) const;
+    bool overlaps(const Origin& other) const;
+  };
+  struct ByPeer {
+    bool operator()(const Origin& a, const Origin& b) const {
+      return a.peer != b.peer ? a.peer < b.peer : a.base < b.base;
+    }
+  };
+  using Origins = boost::intrusive::set<
+      Origin, boost::intrusive::compare<ByPeer>,
+      boost::intrusive::member_hook<Origin, CacheEntry::Hook, &Origin::by_peer>>;
+
+  static Origin origin_of(const rdm_remote_memory& memory);
+  static void fill(const CacheEntry& entry, rdm_remote_mapping* out);
+  static int check(const rdm_remote_memory& memory);
+
+  Origin& origin(const CacheEntry& entry) const { return origins_[policy_.index_of(entry)]; }
+  CacheEntry& entry(const Origin& origin) {
+    return policy_.entry(static_cast<uint32_t>(&origin - origins_));
+  }
+
+  int refuse_forked() const;
+  int find_or_open(const rdm_remote_memory& memory, rdm_remote_mapping* out);
+  Origin* first_overlapping(const Origin& range);
+  bool is_being_built(const Origin& range) const;
+  bool doom_overlapping(const Origin& range);
+  int build(const Origin& range, Attempt* attempt, CacheEntry* entry);
+
+  int make(CacheEntry& entry, char* why, size_t why_size) override;
+  int end(CacheEntry& entry, bool may_wait) override;
+  void note_unindexed(CacheEntry& entry) override;
+  bool evict_overlapping(const CacheEntry& entry) override;
+  bool overlaps_what_is_used(const CacheEntry& entry) override;
+
+  std::atomic<Phase> phase_{Phase::kFree};
+  rdm_remote_operations operations_{};
+  void* context_ = nullptr;
+
+  // Guarded by the lock.
+  Origin* origins_ = nullptr;  // as many as entries
+  Origins by_peer_;            // of what is in the core's index
+  uint64_t hits_ = 0;
+  uint64_t misses_ = 0;
+  std::atomic<uint64_t> evictions_{0};
+};
+
+}  // namespace rdmalloc

@@ -1,0 +1,2 @@
+/* Memory that dlclose() unmaps. */
+char room[1 << 17];

@@ -1,0 +1,101 @@
+// A cache of foreign memory under random operations, and a naive model of what it promised: which
+// registrations there are, who uses them, when they were used, and what may be found again. What is
+// random is the caller's, so that a generator or a fuzzer drives it. One thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/support/foreign_fixture.h"
+
+namespace rdmalloc::fake {
+
+class ForeignModel {
+ public:
+  // A number below the given one, which is not zero.
+  using Choose = std::function<uint32_t(uint32_t below)>;
+
+  explicit ForeignModel(Choose choose);
+  ForeignModel(const ForeignModel&) = delete;
+  ForeignModel& operator=(const ForeignModel&) = delete;
+
+  // One operation, and everything checked after it.
+  void step();
+  // Gives everything back and closes: nothing may be left.
+  void finish();
+
+  // Empty, or the first promise that was broken.
+  const std::string& broken() const { return broken_; }
+
+  // How often it came to what a run is made for.
+  struct Seen {
+    uint64_t hits = 0, built = 0, refused = 0, unions = 0, evicted = 0, changed = 0, shared = 0;
+  };
+  const Seen& seen() const { return seen_; }
+
+ private:
+  // Of a registration that the device has.
+  struct Known {
+    uint32_t users = 1;  // that it was made for
+    bool can_be_found = false;
+    bool is_stuck = false;                // the device did not let it go
+    uint64_t used_from = 0, used_to = 0;  // last use: clock_, as exactly as can be told
+  };
+  // Bytes asked for, and the whole units of them.
+  struct Asked {
+    uintptr_t at, end;
+    uintptr_t base, top;
+  };
+
+  void break_promise(const char* what);
+  void open_anew();
+  Asked choose_range();
+  void get();
+  void put();
+  void put_again();
+  void change();
+  void close();
+  void fork();
+  void change_pages(size_t first, size_t count, const std::function<void()>& meanwhile);
+  void note_before(uintptr_t base, size_t length);
+  void note_made(Registration& made);
+  void note_gone(Registration& one);
+  void note_changed(uintptr_t base, uintptr_t end);
+  void note_looked_at();
+  void check_order(const Registration& victim, const Known& its);
+  void check_got(const Asked& asked, const rdm_mr& mr, Registration* expected, uint64_t calls);
+  void check_refused(const Asked& asked, int status);
+  void check_books();
+  Registration* find(const Asked& asked);
+  std::pair<uintptr_t, uintptr_t> united(const Asked& asked);
+  bool is_unlimited() const;
+
+  Choose choose_;
+  ForeignFixture f_;
+  std::map<Registration*, Known> known_;
+  std::vector<rdm_mr> held_;
+  std::vector<rdm_mr> past_;
+  uint64_t clock_ = 1;  // gets that came to the device
+
+  // The get that is going on.
+  Asked asked_{};
+  bool has_ticked_ = false;
+  uint64_t made_from_ = 0;  // the number of the first registration it may make
+  std::array<uint32_t, Pages::kCount> versions_{};
+  uintptr_t building_ = 0, building_end_ = 0;
+  bool build_changed_ = false;
+  bool was_faulted_ = false;
+
+  // Faults to come, and a change that is announced.
+  bool change_before_ = false, change_after_ = false;
+  uintptr_t announced_ = 0, announced_end_ = 0;
+
+  std::string broken_;
+  Seen seen_;
+};
+
+}  // namespace rdmalloc::fake
