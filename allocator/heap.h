@@ -159,7 +159,7 @@ class Heap {
   Mutex growth_{Rank::kGrowth};  // one thread at a time acquires; guards budget, window, observers
   RegionObserver* observers_[kMaxObservers] = {};
   std::atomic<size_t> observer_count_{0};  // read without the lock, too: observers stay
-  size_t exposed_held_ = 0;  // bytes in exposed regions
+  size_t exposed_held_ = 0;                // bytes in exposed regions
 
   Mutex pool_{Rank::kPool};  // guards the pools, the sums below and Region::fresh_from
   ExtentPool pinned_[os::kMaxNodes];

@@ -31,8 +31,8 @@ class RegionObserver {
   // growth lock and perhaps under locks of jemalloc: must not allocate and must not call a driver.
   virtual void on_acquire(const Region& region) noexcept = 0;
 
-  // Pages of a region that is not pinned are about to be dropped. Called inside malloc, under no lock
-  // of the heap, by any thread.
+  // Pages of a region that is not pinned are about to be dropped. Called inside malloc, under no
+  // lock of the heap, by any thread.
   virtual void on_discard(const void* address, size_t size) noexcept {
     (void)address;
     (void)size;

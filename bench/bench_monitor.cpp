@@ -92,7 +92,7 @@ void add(Case& what, const std::string& timed) {
                                  }
                                })
       ->UseManualTime()
-      ->Iterations(rounds(7))
+      ->Iterations(rounds(5))
       ->Unit(benchmark::kNanosecond);
 }
 

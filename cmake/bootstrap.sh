@@ -17,7 +17,8 @@ END
 build_packages="cmake ninja-build g++ pkg-config libjemalloc-dev libhwloc-dev libcli11-dev
   nlohmann-json3-dev catch2 libbenchmark-dev libucx-dev liburing-dev libibverbs-dev libboost-dev"
 # The tests: what looks at the sources and at processes, ...
-test_packages="clang-format clang libclang-rt-14-dev strace libcap2-bin util-linux binutils procps man-db python3 bash"
+test_packages="clang-format clang libclang-rt-14-dev strace libcap2-bin util-linux binutils procps
+  man-db python3 bash"
 # ... unmodified programs to run (redis-tools has the server's binary, without its service), ...
 test_packages="$test_packages python3.11 libpython3.11-testsuite redis-tools sqlite3 git perl gzip
   diffutils"

@@ -95,6 +95,7 @@ class Domain {
   friend struct InlineLayout;  // domain.cpp
   enum class Phase : uint8_t { kFree, kOpen, kClosing, kForked };
   static constexpr size_t kLongestWhy = 320;
+  static constexpr unsigned kRemoteRights = RDM_REMOTE_WRITE | RDM_REMOTE_READ | RDM_REMOTE_ATOMIC;
 
   KeyEntry& entry_of(const Region& region) const { return entries_[region.index + size_t{1}]; }
   bool takes(const Region& region) const;
@@ -112,11 +113,15 @@ class Domain {
   int register_range(const Region& region, size_t offset, size_t length, rdm_backend_key* key);
   int register_memory(const rdm_backend_request& request, int charges, rdm_backend_key* key,
                       char* why, size_t why_size);
-  int deregister_memory(size_t length, int charges, const rdm_backend_key& key);
+  int deregister_memory(size_t length, int charges, const rdm_backend_key& key,
+                        bool may_ask_again = false);
   int deregister(const Region& region);
   int close_foreign();
+  size_t most_for(const rdm_backend_request& request) const;
+  bool makes_room(int status, size_t length);
+  bool is_crowded() const;
   bool make_room_for_pieces(KeyEntry& entry, size_t count);
-  int refuse(KeyEntry& entry, int status);
+  int refuse(KeyEntry& entry, int status, bool is_to_be_retried);
   static int lookup_slowly(Domain* domain, const void* address, size_t length, rdm_mr* out);
   int find_or_register(const void* address, size_t length, rdm_mr* out);
   int lookup_entered(const void* address, size_t length, rdm_mr* out);

@@ -80,14 +80,16 @@ int Domain::register_foreign(uintptr_t base, size_t length, rdm_backend_key* key
   request.base = reinterpret_cast<void*>(base);
   request.length = length;
   request.page_size = os::kPageSize;
-  request.access = access_;
+  // What the window holds unpinned lies among other objects of malloc's.
+  const bool is_ours = is_in_window(request.base) && !share_heap_;
+  request.access = is_ours ? access_ & ~kRemoteRights : access_;
   request.node = -1;
   request.foreign = 1;
   return register_memory(request, limits_.charges, key, why, why_size);
 }
 
 int Domain::deregister_foreign(size_t length, const rdm_backend_key& key) {
-  return deregister_memory(length, limits_.charges, key);
+  return deregister_memory(length, limits_.charges, key, true);
 }
 
 int Domain::close_foreign() {

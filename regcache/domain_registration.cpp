@@ -13,8 +13,6 @@
 namespace rdmalloc {
 namespace {
 
-constexpr unsigned kRemote = RDM_REMOTE_WRITE | RDM_REMOTE_READ | RDM_REMOTE_ATOMIC;
-
 // A region that was refused is tried again by a lookup, but not by every one: the refusal of a
 // limit lasts, and costs a system call each time.
 constexpr uint64_t kRetryNs = 100'000'000;
@@ -35,7 +33,7 @@ bool Domain::takes(const Region& region) const {
 }
 
 unsigned Domain::access_for(const Region& region) const {
-  return region.exposed || share_heap_ ? access_ : access_ & ~kRemote;
+  return region.exposed || share_heap_ ? access_ : access_ & ~kRemoteRights;
 }
 
 int Domain::register_region(const Region& region, Caller caller) {
@@ -98,17 +96,25 @@ int Domain::register_claimed(const Region& region, KeyEntry& entry, Caller calle
   do {
     status = length <= limits_.max_length ? register_whole(region, entry, length)
                                           : register_pieces(region, entry, length);
-    // The heap comes before what is only kept for a next time.
-  } while (status == RDM_OUT_OF_BUDGET && caller != Caller::kMalloc && account_->reclaim(length));
+  } while (caller != Caller::kMalloc && makes_room(status, length));
   counters_->registration_ns.fetch_add(os::now_ns() - started, std::memory_order_relaxed);
-  if (status != RDM_OK) return refuse(entry, status);
+  // Refused inside malloc, the first lookup may make room.
+  if (status != RDM_OK) return refuse(entry, status, caller == Caller::kMalloc && is_crowded());
   entry.state.store(kRegistered, std::memory_order_release);
   return RDM_OK;
 }
 
-int Domain::refuse(KeyEntry& entry, int status) {
+// The heap comes before what is only kept for a next time.
+bool Domain::makes_room(int status, size_t length) {
+  if (status == RDM_OUT_OF_BUDGET) return account_->reclaim(length);
+  return status == RDM_NOT_REGISTERED && is_crowded() && foreign_->give_up(1);
+}
+
+bool Domain::is_crowded() const { return foreign_ != nullptr && foreign_->count() != 0; }
+
+int Domain::refuse(KeyEntry& entry, int status, bool is_to_be_retried) {
   entry.refusal = status;
-  entry.refused_at = os::now_ns();
+  entry.refused_at = os::now_ns() - (is_to_be_retried ? kRetryNs : 0);
   entry.state.store(status == RDM_BACKEND_LATER ? kUnregistered : kRefused,
                     std::memory_order_release);
   return status;
@@ -118,8 +124,9 @@ int Domain::register_whole(const Region& region, KeyEntry& entry, size_t length)
   if (length == 0) return RDM_OK;  // below the device's alignment
   rdm_backend_key key{};
   const int status = register_range(region, 0, length, &key);
-  // What the device has no MR for stays unregistered; that is a limit, not a failure.
-  if (status == RDM_NOT_REGISTERED) return RDM_OK;
+  // What the device has no MR for stays unregistered; that is a limit, not a failure, unless
+  // foreign memory has them.
+  if (status == RDM_NOT_REGISTERED && !is_crowded()) return RDM_OK;
   if (status == RDM_OK) entry.publish(region.base, length, key);
   return status;
 }
@@ -138,7 +145,7 @@ int Domain::register_pieces(const Region& region, KeyEntry& entry, size_t length
     piece = {};
     const int status = register_range(region, offset, bytes, &piece.key);
     if (status == RDM_OK) piece.length = bytes;
-    if (status == RDM_OK || status == RDM_NOT_REGISTERED) continue;
+    if (status == RDM_OK || (status == RDM_NOT_REGISTERED && !is_crowded())) continue;
     while (i-- > 0) {
       if (entry.piece[i].length != 0)
         (void)deregister_memory(entry.piece[i].length, charges_for(region), entry.piece[i].key);
@@ -177,13 +184,18 @@ int Domain::register_range(const Region& region, size_t offset, size_t length,
   return status;
 }
 
+// A part is left to the heap, which cannot make room for itself inside malloc.
+size_t Domain::most_for(const rdm_backend_request& request) const {
+  return request.foreign != 0 ? limits_.max_count - limits_.max_count / 4 : limits_.max_count;
+}
+
 // The one door to the backend's register_memory(). RDM_NOT_REGISTERED: the device may have no more
 // MRs. `why` stays empty when there is nothing to say.
 int Domain::register_memory(const rdm_backend_request& request, int charges, rdm_backend_key* key,
                             char* why, size_t why_size) {
   assert_backend_may_run();
   why[0] = '\0';
-  if (count_.fetch_add(1, std::memory_order_relaxed) >= limits_.max_count) {
+  if (count_.fetch_add(1, std::memory_order_relaxed) >= most_for(request)) {
     count_.fetch_sub(1, std::memory_order_relaxed);
     return RDM_NOT_REGISTERED;
   }
@@ -216,9 +228,12 @@ int Domain::register_memory(const rdm_backend_request& request, int charges, rdm
 }
 
 // The one door to the backend's deregister_memory().
-int Domain::deregister_memory(size_t length, int charges, const rdm_backend_key& key) {
+// RDM_BACKEND_LATER: not by this thread; it stays counted where the caller may ask again.
+int Domain::deregister_memory(size_t length, int charges, const rdm_backend_key& key,
+                              bool may_ask_again) {
   assert_backend_may_run();
   const int status = backend_.deregister_memory(context_, &key);
+  if (status == RDM_BACKEND_LATER && may_ask_again) return status;
   count_.fetch_sub(1, std::memory_order_relaxed);
   counters_->registered_bytes.fetch_sub(length, std::memory_order_relaxed);
   // What the backend did not let go of stays pinned, and charged.

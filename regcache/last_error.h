@@ -7,10 +7,8 @@ namespace rdmalloc {
 
 constexpr size_t kLongestError = 320;
 
-inline char* last_error() {
-  [[gnu::tls_model("initial-exec")]] static constinit thread_local char sentence[kLongestError] = {};
-  return sentence;
-}
+// The calling thread's; kLongestError bytes.
+char* last_error();
 
 inline int fail(int status, const char* sentence) {
   return fail(status, sentence, last_error(), kLongestError);

@@ -69,7 +69,7 @@ void run_unmap(const Arguments& arguments, Meter& meter) {
     }
   };
   meter.start();
-  for (size_t round = 0; round < arguments.repeat(100); ++round) {
+  for (size_t round = 0; round < arguments.repeat(60); ++round) {
     for (size_t i = 0; i < kRegistered; ++i) pairs_of((i + round) % kRegistered);
   }
   // Without buffers nothing is ever to be registered.
@@ -118,7 +118,7 @@ void run_miss(const Arguments& arguments, Meter& meter) {
     });
   };
   meter.start();
-  for (size_t round = 0; round < arguments.repeat(100); ++round) {
+  for (size_t round = 0; round < arguments.repeat(30); ++round) {
     const std::vector<char*> first = map_buffers(kBatch, MAP_POPULATE);
     const std::vector<char*> second = map_buffers(kBatch, MAP_POPULATE);
     if (round % 2 == 0) {

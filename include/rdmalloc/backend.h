@@ -58,7 +58,8 @@ typedef struct {
 
 /* What register_memory may return besides. */
 enum {
-  RDM_BACKEND_LATER = 100,   /* not now, or not from this thread; a lookup tries again */
+  RDM_BACKEND_LATER = 100,   /* not now, or not from this thread; a lookup tries again. Also from
+                                deregister_memory of foreign memory: it is asked again, by others. */
   RDM_BACKEND_OVERLAPS = 101 /* some of it is registered already, and this device registers memory
                                 once only. Idle registrations of foreign memory that overlap it are
                                 given up, and it is asked again. */

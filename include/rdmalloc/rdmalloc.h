@@ -86,7 +86,8 @@ typedef struct {
   size_t length;   /* bytes */
   uint32_t lkey;   /* io_uring: the buffer's index in the ring */
   uint32_t rkey;
-  void *handle;    /* verbs: the struct ibv_mr; not to be deregistered */
+  void *handle;    /* verbs: the struct ibv_mr, not to be deregistered; CUDA: where the device sees
+                      `base` */
 } rdm_mr;
 
 /* Rights, with the values of verbs' IBV_ACCESS_*. Reading locally is always allowed. */
@@ -145,7 +146,9 @@ RDM_API int rdm_domain_open_verbs(struct ibv_pd *pd, int access, const rdm_domai
  * for the one that is current in this thread. Regions are host-registered (cuMemHostRegister), so
  * that copies between malloc'd buffers and the device are true DMA; a key means nothing there. Close
  * the domain before the context is destroyed; one that was destroyed, or lost to an error, is noticed
- * and costs a status. RDM_UNSUPPORTED where there is no driver or no device. */
+ * and costs a status. The driver registers memory once: CUDA domains share the heap's registrations,
+ * and a program's own cudaHostRegister of malloc'd memory is told that it is registered already.
+ * RDM_UNSUPPORTED where there is no driver or no device. */
 RDM_API int rdm_domain_open_cuda(void *context, const rdm_domain_options *options,
                                  rdm_domain **out);
 
@@ -182,7 +185,8 @@ RDM_API int rdm_lookup(const rdm_domain *domain, const void *address, size_t len
  * RDM_OUT_OF_BUDGET: a limit is reached and all that is registered is in use;
  * RDM_UNSUPPORTED: longer than the device's largest memory region (see rdm_pieces); RDM_SYSTEM: the
  * memory cannot be pinned, as when it is not mapped, or not writable for a domain that writes.
- * A hit takes no lock and some ten nanoseconds. Not inside malloc or a signal handler. */
+ * A hit takes no lock and some ten nanoseconds. Not inside malloc or a signal handler; and a handler
+ * that unmaps registered memory must not interrupt this call or rdm_put. */
 RDM_API int rdm_get(rdm_domain *domain, const void *address, size_t length, rdm_mr *out);
 
 /* Gives back what rdm_get returned, by its value, on any thread. Nothing for memory of the window.

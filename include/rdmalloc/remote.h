@@ -33,7 +33,8 @@ typedef struct {
 
 /* How handles are opened and closed. open may also return RDM_BACKEND_OVERLAPS of backend.h: memory
  * of the same base is open already; then what the cache has of that peer and overlaps it is closed,
- * if idle, and it is asked again. Both may be called from several threads at a time. */
+ * if idle, and it is asked again. Both may be called from several threads at a time; they must not
+ * open or close caches. */
 typedef struct {
   size_t size;      /* sizeof(rdm_remote_operations), so that it may grow */
   const char *name; /* a word, static */

@@ -169,7 +169,10 @@ int IoUringBackend::register_memory(const rdm_backend_request& request, rdm_back
 
 // A slot that could not be emptied is not used again.
 int IoUringBackend::deregister_memory(const rdm_backend_key& key) {
-  if (update(key.lkey, nullptr, 0) != 0) return RDM_SYSTEM;
+  const int error = -update(key.lkey, nullptr, 0);
+  // The ring is another thread's, a single issuer's.
+  if (error == EEXIST) return RDM_BACKEND_LATER;
+  if (error != 0) return RDM_SYSTEM;
   slots_.put_back(key.lkey - first_slot_);
   return RDM_OK;
 }

@@ -63,6 +63,14 @@ int explain_io_uring_failure(IoUringStep step, int error, size_t length, char* w
           "the ring was set up for a single issuer (IORING_SETUP_SINGLE_ISSUER): open the domain "
           "in the thread that submits to it",
           RDM_INVALID, why, size);
+    case EFAULT:
+      if (step != IoUringStep::kBuffer) break;
+      return say(
+          "some of the range is not mapped or not writable, or belongs to a file that the kernel "
+          "does "
+          "not pin: io_uring registers memory that it may write to, in RAM (anonymous, tmpfs, "
+          "hugetlbfs)",
+          RDM_SYSTEM, why, size);
     case EBUSY:
       return say(
           "the ring has a table of buffers already: name the slots of it that are the domain's, in "

@@ -148,7 +148,8 @@ void VerbsBackend::limits(rdm_backend_limits* out) const {
 // Rights as the core asks, of those that the program named; everything else as the program named.
 unsigned VerbsBackend::access_of(const rdm_backend_request& request) const {
   unsigned access = (request.access & access_ & kRights) | (access_ & ~kRights);
-  if (request.pinned == 0) access |= IBV_ACCESS_ON_DEMAND;
+  // Foreign memory is not pinned either, until it is registered.
+  if (request.pinned == 0 && request.foreign == 0) access |= IBV_ACCESS_ON_DEMAND;
   const bool huge = request.page_size == os::kHugePageSize;
   const bool on_demand = (access & IBV_ACCESS_ON_DEMAND) != 0;
   access &= ~unsigned{IBV_ACCESS_HUGETLB};
@@ -168,6 +169,12 @@ ibv_mr* VerbsBackend::call(const rdm_backend_request& request, unsigned access) 
                          static_cast<int>(access & ~IBV_ACCESS_OPTIONAL_RANGE));
 }
 
+// To children, after libibverbs hid it. Foreign memory that the program itself hides stays hidden.
+bool VerbsBackend::is_to_be_shown(const rdm_backend_request& request) const {
+  return request.foreign == 0 || library_.is_fork_initialized == nullptr ||
+         library_.is_fork_initialized() == IBV_FORK_ENABLED;
+}
+
 int VerbsBackend::register_memory(const rdm_backend_request& request, rdm_backend_key* out,
                                   char* why, size_t why_size) {
   if (!fork_gate.enter()) return RDM_BACKEND_LATER;
@@ -178,7 +185,9 @@ int VerbsBackend::register_memory(const rdm_backend_request& request, rdm_backen
     mr = call(request, access);
   }
   const int error = errno;
-  if (mr != nullptr) (void)os::inherit_on_fork(request.base, request.length);
+  if (mr != nullptr && is_to_be_shown(request)) {
+    (void)os::inherit_on_fork(request.base, request.length);
+  }
   fork_gate.leave();
   if (mr == nullptr) {
     const VerbsAttempt attempt{request.base, request.length, access,

@@ -54,6 +54,7 @@ class VerbsBackend {
   bool pages_on_demand() const { return (access_ & IBV_ACCESS_ON_DEMAND) != 0; }
   unsigned access_of(const rdm_backend_request& request) const;
   ibv_mr* call(const rdm_backend_request& request, unsigned access) const;
+  bool is_to_be_shown(const rdm_backend_request& request) const;
 
   const VerbsLibrary library_;
   ibv_pd* const pd_;

@@ -134,8 +134,8 @@ bool CacheCore::reclaim_unlocked(const Attempt& attempt, const CacheEntry& entry
   return reclaimed;
 }
 
-// The entry is kRemoving and this thread's.
-void CacheCore::end_unlocked(CacheEntry* entry, bool may_wait) {
+// The entry is kRemoving and this thread's. False: it is another thread's to end, and idle.
+bool CacheCore::end_unlocked(CacheEntry* entry, bool may_wait) {
   ++ending_;
   mutex_.unlock();
   const int status = end(*entry, may_wait);
@@ -144,24 +144,26 @@ void CacheCore::end_unlocked(CacheEntry* entry, bool may_wait) {
   if (status == RDM_OK) {
     policy_.remove(*entry);
     ++ended_;
-  } else if (!may_wait) {
-    // Not on this thread, perhaps.
+  } else if (status == RDM_BACKEND_LATER) {
     add_idle(entry);
   } else {
     entry->next = lost_;
     lost_ = entry;
   }
   tell_waiters();
+  return status != RDM_BACKEND_LATER;
 }
 
-void CacheCore::end_all_idle(bool may_wait) {
+bool CacheCore::end_all_idle(bool may_wait) {
   CacheEntry* chain = idle_;
   idle_ = nullptr;
+  bool ended = false;
   while (chain != nullptr) {
     CacheEntry* const entry = chain;
     chain = entry->next;
-    end_unlocked(entry, may_wait);
+    ended = end_unlocked(entry, may_wait) || ended;
   }
+  return ended;
 }
 
 bool CacheCore::evict_one() {
@@ -169,15 +171,13 @@ bool CacheCore::evict_one() {
   if (victim == nullptr) return false;
   unindex(victim);
   evictions_->fetch_add(1, std::memory_order_relaxed);
-  end_unlocked(victim, true);
-  return true;
+  return end_unlocked(victim, true);
 }
 
 bool CacheCore::make_room(const Attempt& attempt, const CacheEntry* entry) {
   if (CacheEntry* const idle = idle_) {
     idle_ = idle->next;
-    end_unlocked(idle, true);
-    return true;
+    if (end_unlocked(idle, true)) return true;
   }
   if (attempt.is_optional) return entry != nullptr && evict_overlapping(*entry);
   return evict_one() || wait_for_others(attempt);
@@ -222,7 +222,12 @@ int CacheCore::close_core(uint32_t* users) {
   while (ending_ != 0) {
     wait_for_news(kLongestWaitNs);
     // What could not be ended inside malloc.
-    end_all_idle(true);
+    (void)end_all_idle(true);
+  }
+  while (CacheEntry* const entry = idle_) {
+    idle_ = entry->next;
+    entry->next = lost_;
+    lost_ = entry;
   }
   const int status = lost_ != nullptr ? RDM_SYSTEM : RDM_OK;
   while (CacheEntry* const entry = lost_) {

@@ -101,8 +101,8 @@ class CacheCore {
 
   // Locked, unlock.
   int make_unlocked(Attempt* attempt, CacheEntry* entry);
-  void end_unlocked(CacheEntry* entry, bool may_wait);
-  void end_all_idle(bool may_wait);
+  bool end_unlocked(CacheEntry* entry, bool may_wait);
+  bool end_all_idle(bool may_wait);  // true: some
   bool evict_one();
   // True: something changed, look again. For `entry`, which is being built, if any.
   bool make_room(const Attempt& attempt, const CacheEntry* entry = nullptr);

@@ -81,8 +81,7 @@ bool ForeignCache::give_up(size_t wanted) {
   if (!open_) return false;
   const uint64_t before = bytes();
   const uint64_t goal = before > wanted ? before - wanted : 0;
-  bool gave = has_idle();
-  end_all_idle(true);
+  bool gave = end_all_idle(true);
   while (bytes() > goal && evict_one()) gave = true;
   return gave;
 }

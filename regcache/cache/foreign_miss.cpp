@@ -158,7 +158,7 @@ int ForeignCache::build(Asked* asked, const Range& range, CacheEntry* entry, rdm
     memo_.note(entry->begin(), policy_.index_of(*entry));
     tell_waiters();
     // What it replaces, if anything.
-    end_all_idle(true);
+    (void)end_all_idle(true);
     return status;
   }
   changes.count_out(range.base, range.end);
@@ -177,6 +177,12 @@ int ForeignCache::make(CacheEntry& entry, char* why, size_t why_size) {
   const int status =
       device_->register_foreign(entry.begin(), entry.end() - entry.begin(), &key, why, why_size);
   if (status == RDM_OK) entry.set_key(key);
+  if (status == RDM_BACKEND_LATER && device_->may_run_in_malloc()) {
+    return fail(RDM_UNSUPPORTED,
+                "the device takes no registrations from this thread (a ring set up for a single "
+                "issuer): call rdm_get in the thread that opened the domain",
+                why, why_size);
+  }
   return status;
 }
 
@@ -212,10 +218,7 @@ bool ForeignCache::evict_overlapping(const CacheEntry& built) {
 }
 
 bool ForeignCache::evict_overlapping(const Range& range) {
-  if (has_idle()) {
-    end_all_idle(true);
-    return true;
-  }
+  if (end_all_idle(true)) return true;
   CacheEntry* const first = first_overlapping(range);
   if (first == nullptr) return false;
   bool evicted = false;
@@ -225,7 +228,7 @@ bool ForeignCache::evict_overlapping(const Range& range) {
     counters_->evictions.fetch_add(1, std::memory_order_relaxed);
     evicted = true;
   }
-  end_all_idle(true);
+  (void)end_all_idle(true);
   return evicted;
 }
 

@@ -67,6 +67,8 @@ CacheEntry* CachePolicy::choose_victim() {
     unlist(oldest);
     if (used != oldest.listed_use) {
       list(oldest, used);
+      // It may stand behind those found in use, which come up again then.
+      in_use = 0;
       continue;
     }
     list(oldest, clock_.load(std::memory_order_relaxed));

@@ -234,11 +234,7 @@ void RemoteCache::note_unindexed(CacheEntry& entry) {
 }
 
 // What could be found was replaced before; what remains is idle, or in use.
-bool RemoteCache::evict_overlapping(const CacheEntry&) {
-  if (!has_idle()) return false;
-  end_all_idle(true);
-  return true;
-}
+bool RemoteCache::evict_overlapping(const CacheEntry&) { return end_all_idle(true); }
 
 bool RemoteCache::overlaps_what_is_used(const CacheEntry& built) {
   for (const CacheEntry& entry : doomed_) {

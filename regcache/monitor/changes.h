@@ -8,9 +8,11 @@
 //                         one is announced: then what it registers is not kept
 //
 // Both write first and look then, so one of them sees the other. Everything here may run inside
-// malloc, in a signal handler, and in any system call of the program's; it takes no lock but what
-// the sink takes, and costs a change of memory that nobody registered some nanoseconds. Constant-
-// initialised. In the child of a fork nothing is registered.
+// malloc and in any system call of the program's; it takes no lock but what the sink takes, and
+// costs a change of memory that nobody registered some nanoseconds. A signal handler that changes
+// registered memory must not interrupt rdm_get or rdm_put: it would wait for the lock of the thread
+// that it stopped (POSIX lists no such call as safe there). Constant-initialised. In the child of a
+// fork nothing is registered.
 #pragma once
 
 #include <atomic>

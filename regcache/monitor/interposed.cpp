@@ -8,9 +8,11 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
+#include "allocator/os/clock.h"
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/memory_calls.h"
+#include "regcache/monitor/interposed_bindings.h"
 #include "regcache/monitor/monitor.h"
 
 namespace rdmalloc {
@@ -23,6 +25,8 @@ namespace {
 // Enough for a jump to anywhere.
 constexpr size_t kSeenCode = 16;
 
+constexpr uint64_t kLookAgainNs = 1'000'000'000;
+
 // Where calls come through our functions, what changes is told before it does, by whoever makes the
 // change. So this monitor has nothing to do but to look whether they still come: somebody may stand
 // before us in the order of symbols, and libraries exist that overwrite the first instructions of
@@ -32,13 +36,18 @@ constexpr size_t kSeenCode = 16;
 //
 // Whoever overwrites code must make it writable, by mprotect(), which is interposed: from then on
 // nothing is kept until it was tried. watch() compares the code itself as well.
+//
+// The tables of bound symbols can be rewritten as well. Those of all objects are looked at now and
+// then, and when somebody makes the program's writable, as UCX does.
 class InterposedMonitor final : public Monitor {
  public:
   const char* name() const noexcept override { return "interposed"; }
   const char* why() const noexcept override { return why_.load(std::memory_order_acquire); }
   bool watch(uintptr_t base, size_t length) noexcept override {
     const bool complete =
-        (state_.load(std::memory_order_acquire) == kComplete && is_code_as_seen()) || look();
+        (state_.load(std::memory_order_acquire) == kComplete && is_code_as_seen() &&
+         os::now_ns() - looked_at_.load(std::memory_order_relaxed) < kLookAgainNs) ||
+        look();
     return complete && !is_unheard(base, base + length);
   }
   void unwatch(uintptr_t, size_t) noexcept override {}
@@ -55,20 +64,31 @@ class InterposedMonitor final : public Monitor {
 
   bool is_code_as_seen() const;
   bool is_unheard(uintptr_t base, uintptr_t end) const;
-  bool is_reached(const Entry& entry, size_t index);
+  bool is_reached(const Entry& entry, size_t index, const void* found);
+  bool are_bound_calls_reached();
+  bool collect(const char* name, const void* bound_to);
   void lose(const Entry& entry, const void* found);
 
   // Null past the last one. All of this as when the library was loaded.
   const Entry* entries_[kMostEntries + 1] = {};
   uintptr_t code_base_ = 0;
   uintptr_t code_end_ = 0;
+  uintptr_t program_base_ = 0;
   uintptr_t program_end_ = 0;  // the heap is above
   std::atomic<bool> lost_break_{false};
   std::atomic<State> state_{kUnknown};
+  std::atomic<uint64_t> looked_at_{0};  // os::now_ns()
   std::atomic<const char*> why_{"calls come through our functions"};
   pthread_mutex_t looking_ = PTHREAD_MUTEX_INITIALIZER;  // guards what follows
   unsigned char code_[kMostEntries][kSeenCode] = {};
   char text_[320] = {};
+  // Where calls are bound to that is not ours, each once.
+  static constexpr size_t kMostBound = 32;
+  struct Bound {
+    size_t index;
+    const void* to;
+  } bound_[kMostBound] = {};
+  size_t bound_count_ = 0;
 };
 
 constinit InterposedMonitor monitor;
@@ -91,7 +111,10 @@ void InterposedMonitor::remember() {
       self->code_base_ = base;
       self->code_end_ = end;
     }
-    if (self->program_end_ == 0) self->program_end_ = last;  // the program comes first
+    if (self->program_end_ == 0) {  // the program comes first
+      self->program_base_ = object->dlpi_addr;
+      self->program_end_ = last;
+    }
     return 0;
   };
   dl_iterate_phdr(look, this);
@@ -106,6 +129,10 @@ bool InterposedMonitor::is_code_as_seen() const {
 }
 
 void InterposedMonitor::note_protection(uintptr_t base, uintptr_t end, bool writable) {
+  if (base < program_end_ && end > program_base_ && writable) {
+    State known = kComplete;
+    if (state_.compare_exchange_strong(known, kUnknown)) changes.tell(0, UINTPTR_MAX);
+  }
   if (base >= code_end_ || end <= code_base_) return;
   State state = state_.load(std::memory_order_relaxed);
   while (state != kLost && !state_.compare_exchange_weak(state, writable ? kWritable : kUnknown)) {
@@ -118,8 +145,7 @@ bool InterposedMonitor::is_unheard(uintptr_t base, uintptr_t end) const {
   return base < static_cast<uintptr_t>(os::system_call(SYS_brk)) && end > program_end_;
 }
 
-bool InterposedMonitor::is_reached(const Entry& entry, size_t index) {
-  const void* const found = dlsym(RTLD_DEFAULT, entry.name);
+bool InterposedMonitor::is_reached(const Entry& entry, size_t index, const void* found) {
   if (found == entry.ours && memcmp(code_[index], entry.ours, kSeenCode) == 0) return true;
   if (found != nullptr && entry.call != nullptr) {
     void* const page =
@@ -138,6 +164,41 @@ bool InterposedMonitor::is_reached(const Entry& entry, size_t index) {
   return entry.is_of_break;
 }
 
+// False: there is no room.
+bool InterposedMonitor::collect(const char* name, const void* bound_to) {
+  for (size_t i = 0; entries_[i] != nullptr; ++i) {
+    if (strcmp(entries_[i]->name, name) != 0) continue;
+    if (bound_to == entries_[i]->ours) return true;
+    for (size_t k = 0; k < bound_count_; ++k) {
+      if (bound_[k].index == i && bound_[k].to == bound_to) return true;
+    }
+    if (bound_count_ == kMostBound) return false;
+    bound_[bound_count_++] = {i, bound_to};
+    return true;
+  }
+  return true;
+}
+
+// What is found is tried after the walk, without the dynamic linker's lock.
+bool InterposedMonitor::are_bound_calls_reached() {
+  bound_count_ = 0;
+  struct Walk {
+    InterposedMonitor* self;
+    bool is_all = true;
+  } walk{this};
+  for_each_bound_call(
+      [](void* raw, const char* name, const void* bound_to) {
+        auto* const its = static_cast<Walk*>(raw);
+        its->is_all = its->self->collect(name, bound_to);
+        return its->is_all;
+      },
+      &walk);
+  for (size_t i = 0; i < bound_count_; ++i) {
+    if (!is_reached(*entries_[bound_[i].index], bound_[i].index, bound_[i].to)) return false;
+  }
+  return walk.is_all;
+}
+
 void InterposedMonitor::lose(const Entry& entry, const void* found) {
   Dl_info where{};
   if (found == nullptr || dladdr(found, &where) == 0) where.dli_fname = nullptr;
@@ -145,13 +206,13 @@ void InterposedMonitor::lose(const Entry& entry, const void* found) {
     snprintf(
         text_, sizeof text_,
         "another library has overwritten the code of our %s, and calls of it do not arrive any "
-        "more: switch its memory hooks off",
-        entry.name);
+        "more%s: switch its memory hooks off",
+        entry.name, entry.is_of_break ? ", so memory below the program break is not kept" : "");
   } else {
     snprintf(
         text_, sizeof text_,
         "calls of %s go to %s and not through our function: preload the library, before others "
-        "(rdmalloc run)",
+        "(rdmalloc run), and switch memory hooks off that rewrite bound symbols",
         entry.name, where.dli_fname != nullptr ? where.dli_fname : "another library");
   }
   why_.store(text_, std::memory_order_release);
@@ -164,9 +225,12 @@ bool InterposedMonitor::look() {
   if (before == kWritable) why_ = "another library has made our code writable and may change it";
   if (before == kComplete && !is_code_as_seen()) changes.tell(0, UINTPTR_MAX);
   for (size_t i = 0; complete && entries_[i] != nullptr; ++i) {
-    complete = is_reached(*entries_[i], i);
+    complete = is_reached(*entries_[i], i, dlsym(RTLD_DEFAULT, entries_[i]->name));
     memcpy(code_[i], entries_[i]->ours, kSeenCode);
   }
+  complete = complete && are_bound_calls_reached();
+  if (!complete) changes.tell(0, UINTPTR_MAX);
+  looked_at_.store(os::now_ns(), std::memory_order_relaxed);
   if (before == kUnknown || before == kComplete) {
     complete = state_.compare_exchange_strong(before, complete ? kComplete : kLost) && complete;
   }

@@ -1,9 +1,8 @@
 // The calls that unmap, move or drop memory, under libc's names. Plain symbols: whoever calls them
 // through the dynamic linker comes here first. Not seen: system calls that a program makes with an
 // instruction of its own, calls inside libc (but for those of interposed_threads.cpp), libraries
-// loaded with RTLD_DEEPBIND or into another namespace, callers whose tables of bound symbols
-// somebody has rewritten past us (UCX_MEM_MMAP_HOOK_MODE=reloc), and files that are truncated or
-// punched.
+// loaded into another namespace, and files that are truncated or punched. Callers that are bound
+// past us (RTLD_DEEPBIND, UCX_MEM_MMAP_HOOK_MODE=reloc) are found out: interposed_bindings.h.
 #include <errno.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
@@ -178,6 +177,8 @@ Result settled(Result mapped, size_t length) {
   if (reinterpret_cast<void*>(mapped) != MAP_FAILED) {
     const auto base = (uintptr_t)mapped;
     changes.settle(base, base + in_pages(length));
+    // What is being registered there just now began in what was a hole.
+    changes.tell(base, base + in_pages(length));
   }
   return mapped;
 }
@@ -254,7 +255,7 @@ Affected of_number(long number, long a, long b, long c, long d, long e) {
 
 long change_by_number(long number, long a, long b, long c, long d, long e, long f) {
   const void* const base = pointer_to(static_cast<uintptr_t>(a));
-  probe.note(base);
+  probe.note(number == SYS_shmat ? pointer_to(static_cast<uintptr_t>(b)) : base);
   if (number == SYS_mprotect) {
     note_protection(base, static_cast<size_t>(b), (c & PROT_WRITE) != 0);
   }

@@ -12,6 +12,7 @@
 #include "allocator/os/clock.h"
 #include "allocator/os/futex.h"
 #include "allocator/os/memory.h"
+#include "allocator/os/system_call.h"
 #include "allocator/os/thread.h"
 
 namespace rdmalloc {
@@ -25,6 +26,8 @@ constexpr unsigned kGranuleShift = 16;
 constexpr uint64_t kLookNs = 1'000'000'000;
 // Longer than a thread that was told to go on is likely to wait for its turn.
 constexpr uint64_t kDropNs = 100'000'000;
+
+constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14
 
 constexpr const char* kNoThread = "no thread can be started that reads what the kernel tells";
 
@@ -43,8 +46,7 @@ int UserfaultfdMonitor::start_thread(pthread_t* thread, const char* thread_name)
   return os::start_thread(thread, thread_name, 0, begin, this);
 }
 
-const char* UserfaultfdMonitor::start(Monitor* fallback) {
-  fallback_ = fallback;
+const char* UserfaultfdMonitor::start() {
   started_.is_there.store(0, std::memory_order_relaxed);
   refusal_ = kNoThread;
   if (start_thread<&UserfaultfdMonitor::keep>(&keeper_, "rdmalloc-uffd") != 0) return refusal_;
@@ -65,9 +67,11 @@ const char* UserfaultfdMonitor::start(Monitor* fallback) {
 
 bool UserfaultfdMonitor::watch(uintptr_t base, size_t length) noexcept {
   note_watched(base, length);
+  // Watching splits a mapping. Parts that are first touched when they are apart cannot become one
+  // again, and the kernel refuses to move several at a time (mremap): so one page is touched first.
+  (void)os::system_call(SYS_madvise, os::page_floor(base), os::kPageSize, kPopulateWrite);
   const bool has_room = watched_.load(std::memory_order_relaxed) < kMostWatched;
-  if (has_room && ask(Request::kWatch, base, length) == 0) return true;
-  return fallback_ != nullptr && fallback_->watch(base, length);
+  return has_room && ask(Request::kWatch, base, length) == 0;
 }
 
 // What finds no room stays watched, and costs whoever unmaps it an event.
@@ -100,10 +104,7 @@ void UserfaultfdMonitor::let_go(uintptr_t base, size_t length) noexcept {
 }
 
 // The threads are gone, and their descriptor with them.
-void UserfaultfdMonitor::note_fork_child() noexcept {
-  if (fallback_ != nullptr) fallback_->note_fork_child();
-  new (this) UserfaultfdMonitor;
-}
+void UserfaultfdMonitor::note_fork_child() noexcept { new (this) UserfaultfdMonitor; }
 
 bool UserfaultfdMonitor::put(const Request& request) {
   pthread_mutex_lock(&mutex_);
@@ -283,9 +284,18 @@ void UserfaultfdMonitor::tell(const KernelEvent& event) {
   changes.tell(event.base, event.end);
 }
 
-// Whoever came through the interposed functions has announced it, and knows better when it is over.
+// Whoever came through the interposed functions has announced it, and knows better when it is over;
+// what this monitor announced itself, for an earlier drop, it goes on announcing.
 void UserfaultfdMonitor::expect_drop(const KernelEvent& event) {
-  if (changes.is_announced(event.base, event.end)) return;
+  bool is_ours = false;
+  for (Dropping& one : droppings_) {
+    if (one.until == 0 || one.base >= event.end || event.base >= one.end) continue;
+    is_ours = true;
+    if (one.base > event.base || event.end > one.end) continue;
+    one.until = os::now_ns() + kDropNs;
+    return;
+  }
+  if (!is_ours && changes.is_announced(event.base, event.end)) return;
   Dropping* place = &droppings_[0];
   for (Dropping& one : droppings_) {
     if (one.until < place->until) place = &one;
@@ -318,8 +328,7 @@ void UserfaultfdMonitor::end_drops() {
 }
 
 Monitor* start_userfaultfd_monitor(const char** why) {
-  const char* unused = nullptr;
-  const char* const refusal = monitor.start(start_interposed_monitor(&unused));
+  const char* const refusal = monitor.start();
   *why = refusal != nullptr ? refusal : monitor.why();
   return refusal == nullptr ? &monitor : nullptr;
 }

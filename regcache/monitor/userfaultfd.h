@@ -11,14 +11,18 @@
 // The kernel frees the addresses before it tells. Another thread may map there at once, and must
 // not find the old registration: the interposed calls that map wait (Changes::settle) until the
 // kernel says that no change is under way, if what they mapped lies where something is registered.
-// So the one hole is a thread that maps by a system call past every interposed function, at an
-// address that another thread is being told is free by a call past them, too, and that gets it
-// before that call returns.
+// So the one hole is a thread that maps by a system call past every interposed function (as dlopen
+// does, inside libc), at an address that another thread is being told is free by a call past them,
+// too, and that gets it before that call returns.
 //
 // Dropping pages is told before it is made. Until it is made by a call past the interposed
 // functions, registering the range again would keep what is going to be dropped: for a while
 // nothing of it is kept. Not told at all: shmdt(), remap_file_pages() and guard pages, which the
 // interposed functions see; files truncated or punched, which nothing sees.
+//
+// What is watched of a mapping is a mapping of its own to the kernel, which refuses to move several
+// at a time: mremap fails with EFAULT where it cannot make them one again. The interposed mremap
+// lets go of the range first, after which that is rare (once in some ten thousand random calls).
 //
 // These threads must never unmap what is watched: they would wait for themselves.
 #pragma once
@@ -36,8 +40,8 @@ namespace rdmalloc {
 
 class UserfaultfdMonitor final : public Monitor, public LateMonitor {
  public:
-  // Null, or a sentence that says why not. `fallback` judges what cannot be watched; may be null.
-  const char* start(Monitor* fallback);
+  // Null, or a sentence that says why not.
+  const char* start();
 
   const char* name() const noexcept override { return "userfaultfd"; }
   const char* why() const noexcept override;
@@ -105,7 +109,6 @@ class UserfaultfdMonitor final : public Monitor, public LateMonitor {
   void wake_keeper();
 
   KernelUserfaultfd kernel_;  // the threads'
-  Monitor* fallback_ = nullptr;
   pthread_t keeper_{};
   pthread_t reader_{};
   pthread_t teller_{};

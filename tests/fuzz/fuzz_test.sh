@@ -16,9 +16,8 @@ cmake --preset fuzz > "$work/log" && cmake --build --preset fuzz > "$work/log" |
 mkdir "$work/found"
 # New inputs, and what breaks, go there; the latter is shown, so that it can be run again.
 if ! build/fuzz/bin/foreign_cache_fuzz -seed=1 -len_control=0 -max_total_time="$2" \
-    -max_len=1024 -timeout=10 \
-    -rss_limit_mb=2048 -artifact_prefix="$work/" "$work/found" tests/fuzz/corpus \
-    > "$work/log" 2>&1; then
+    -max_len=1024 -timeout=10 -rss_limit_mb=2048 -artifact_prefix="$work/" "$work/found" \
+    tests/fuzz/corpus > "$work/log" 2>&1; then
   tail -n 60 "$work/log"
   for input in "$work"/crash-* "$work"/timeout-* "$work"/leak-*; do
     [ ! -e "$input" ] || { echo "the input, for base64 -d:"; base64 "$input"; }

@@ -21,6 +21,8 @@ struct Domains {
       probe::symbol<decltype(rdm_domain_open_verbs)>("rdm_domain_open_verbs");
   decltype(rdm_domain_close)* close = probe::symbol<decltype(rdm_domain_close)>("rdm_domain_close");
   decltype(rdm_lookup)* lookup = probe::symbol<decltype(rdm_lookup)>("rdm_lookup");
+  decltype(rdm_get)* get = probe::symbol<decltype(rdm_get)>("rdm_get");
+  decltype(rdm_put)* put = probe::symbol<decltype(rdm_put)>("rdm_put");
   decltype(rdm_alloc)* alloc = probe::symbol<decltype(rdm_alloc)>("rdm_alloc");
   decltype(rdm_free)* free = probe::symbol<decltype(rdm_free)>("rdm_free");
 };
@@ -60,6 +62,13 @@ class Keys {
   Keys& operator=(const Keys&) = delete;
 
   rdm_domain* domain() const { return domain_; }
+
+  // The same for memory outside of malloc, with a reference that put() gives back.
+  bool get(const void* address, size_t length, rdm_mr* out) {
+    if (domain_ == nullptr) return find(address, length, out);
+    return domains().get(domain_, address, length, out) == RDM_OK;
+  }
+  bool put(const rdm_mr& mr) { return domain_ == nullptr || domains().put(domain_, &mr) == RDM_OK; }
 
   // False: there is no key.
   bool find(const void* address, size_t length, rdm_mr* out) {

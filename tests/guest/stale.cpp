@@ -3,6 +3,9 @@
 //
 //   stale classic        one buffer after the other at one address
 //   stale rounds N       N buffers of random sizes, each sent, read or written by the peer
+//   stale foreign N      the same with mappings instead of malloc, which are unmapped or dropped
+#include <sys/mman.h>
+
 #include <vector>
 
 #include "tests/guest/keys.h"
@@ -98,23 +101,49 @@ struct Object {
 
 class Rounds {
  public:
+  explicit Rounds(bool foreign) : foreign_(foreign) {}
+
   void run(uint64_t rounds) {
     std::vector<Object> live(kLive);
     for (uint64_t round = 1; round <= rounds; ++round) {
       Object& object = live[random_.below(kLive)];
-      free(object.bytes);
-      object.size = size();
-      object.bytes = static_cast<unsigned char*>(malloc(object.size));
+      renew(object);
       if (object.bytes == nullptr) probe::skip("out of memory");
       transfer(object, round);
     }
-    for (const Object& object : live) free(object.bytes);
+    for (const Object& object : live) give_back(object);
     printf("%lu rounds, %lu bytes verified, %lu wrong\n", rounds, bytes_, verdict.count());
   }
 
  private:
   // So many lie between a free and the next malloc of that size that pages come and go.
   static constexpr uint64_t kLive = 64;
+
+  void give_back(const Object& object) const {
+    if (!foreign_) return free(object.bytes);
+    if (object.bytes != nullptr) munmap(object.bytes, object.size);
+  }
+
+  void renew(Object& object) {
+    if (foreign_ && object.bytes != nullptr && random_.below(4) == 0) {
+      madvise(object.bytes, object.size, MADV_DONTNEED);
+      return;
+    }
+    give_back(object);
+    object.size = size();
+    if (!foreign_) {
+      object.bytes = static_cast<unsigned char*>(malloc(object.size));
+      return;
+    }
+    void* const mapped =
+        mmap(nullptr, object.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    object.bytes = mapped == MAP_FAILED ? nullptr : static_cast<unsigned char*>(mapped);
+  }
+
+  bool take_key(const Object& object, rdm_mr* mr) {
+    return foreign_ ? keys_.get(object.bytes, object.size, mr)
+                    : keys_.find(object.bytes, object.size, mr);
+  }
 
   // Mostly small, because what is emulated is slow. Large ones are of few sizes, as in programs.
   size_t size() {
@@ -125,7 +154,7 @@ class Rounds {
 
   void transfer(const Object& object, uint64_t round) {
     rdm_mr mr{};
-    if (!keys_.find(object.bytes, object.size, &mr)) {
+    if (!take_key(object, &mr)) {
       return verdict.broken("round %lu: no key for %zu bytes", round, object.size);
     }
     const size_t size = object.size;
@@ -140,6 +169,7 @@ class Rounds {
                                  : way == 2 ? pair_.read(peer_.local(size), exposed)
                                             : pair_.write(peer_.local(size), exposed);
     bytes_ += size;
+    if (foreign_ && !keys_.put(mr)) verdict.broken("round %lu: rdm_put refuses", round);
     if (status != IBV_WC_SUCCESS) {
       verdict.broken("round %lu: %s: %s", round, kWays[way], ibv_wc_status_str(status));
     } else if (memcmp(object.bytes, peer_.bytes(), size) != 0) {
@@ -149,6 +179,7 @@ class Rounds {
 
   static constexpr const char* kWays[] = {"RDMA WRITE", "SEND", "the peer's READ",
                                           "the peer's WRITE"};
+  const bool foreign_;
   probe::Random random_{1};
   guest::RcPair pair_;
   guest::PeerBuffer peer_{pair_, kLargest};
@@ -162,7 +193,8 @@ int main(int argc, char** argv) {
   if (argc > 1 && strcmp(argv[1], "classic") == 0) {
     classic();
   } else {
-    Rounds().run(probe::argument(argc, argv, 2, 1000));
+    const bool foreign = argc > 1 && strcmp(argv[1], "foreign") == 0;
+    Rounds(foreign).run(probe::argument(argc, argv, 2, 1000));
   }
   return verdict.status();
 }

@@ -39,8 +39,11 @@ void use_all(probe::ForeignDevice& device, const char* after) {
 unsigned raw = probe::MemoryCalls::kNone;
 
 void renew(char*& buffer) {
-  probe::MemoryCalls(raw).unmap(buffer, kLength);
-  buffer = probe::map_pages(kLength);
+  const probe::MemoryCalls calls(raw);
+  calls.unmap(buffer, kLength);
+  void* const mapped = calls.map(nullptr, kLength, MAP_PRIVATE | MAP_ANONYMOUS);
+  if (mapped == MAP_FAILED) probe::skip("out of memory");
+  buffer = static_cast<char*>(mapped);
 }
 
 void expect_disowned(const probe::ForeignDevice& inherited, const rdm_mr& mr) {

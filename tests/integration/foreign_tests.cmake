@@ -54,7 +54,7 @@ rdm_case("no byte is stale at an address taken early when only the kernel tells 
   PROGRAM foreign_race ARGUMENTS raw userfaultfd 2000 LABELS root
   LIMITS RDMALLOC_MONITOR=userfaultfd)
 rdm_case("control: addresses are taken before the kernel has told of their unmapping"
-  PROGRAM foreign_race ARGUMENTS raw_taker userfaultfd 2000 LABELS root
+  PROGRAM foreign_race ARGUMENTS raw_taker userfaultfd 1000 LABELS root
   LIMITS RDMALLOC_MONITOR=userfaultfd --expect 1)
 rdm_case("control: at an address taken early bytes are stale when nobody tells"
   PROGRAM foreign_race ARGUMENTS raw_taker interposed 300 LABELS root

@@ -6,6 +6,7 @@
 //   monitor_patched writable   they have made the code writable, and done nothing yet
 //   monitor_patched break      only brk is lost: what is below the program break is not kept
 //   monitor_patched sly        as lost, but written through /proc/self/mem
+//   monitor_patched bound      UCX rewrites what symbols are bound to, so that calls pass us by
 //   monitor_patched ucx [MONITOR]  UCX's memory hooks are in force: UCX and we both hear of a
 //   change
 #include <errno.h>
@@ -175,13 +176,14 @@ struct UcxLibrary {
   int (*set_handler)(int events, int priority, Callback, void*) = nullptr;
 };
 
-void check_ucx() {
+std::atomic<int> heard{0};
+
+void start_ucx() {
   dlopen("libucs.so.0", RTLD_NOW | RTLD_GLOBAL);
   UcxLibrary ucx;
   if (ucx.file == nullptr) probe::skip("no UCX here");
   ucx.set_handler =
       reinterpret_cast<decltype(ucx.set_handler)>(dlsym(ucx.file, "ucm_set_event_handler"));
-  static std::atomic<int> heard{0};
   constexpr int kUnmapped = 1 << 17;
   if (ucx.set_handler == nullptr ||
       ucx.set_handler(
@@ -189,8 +191,19 @@ void check_ucx() {
     probe::skip("UCX cannot watch memory here");
   }
   heard = 0;
+}
+
+void check_ucx() {
+  start_ucx();
   expect_heard();
   if (heard == 0) verdict.broken("UCX has not heard of it");
+}
+
+void check_bound() {
+  char* const kept = fresh();
+  if (!is_kept(kept)) verdict.broken("nothing is kept to begin with");
+  start_ucx();
+  expect_lost(kept, "libucm");
 }
 
 }  // namespace
@@ -206,5 +219,6 @@ int main(int argc, char** argv) {
   if (strcmp(what, "break") == 0) check_break();
   if (strcmp(what, "sly") == 0) check_sly();
   if (strcmp(what, "ucx") == 0) check_ucx();
+  if (strcmp(what, "bound") == 0) check_bound();
   return verdict.status();
 }

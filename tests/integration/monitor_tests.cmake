@@ -35,6 +35,8 @@ rdm_case("where brk alone is lost memory above the program break is kept"
   PROGRAM monitor_patched ARGUMENTS break ${interposed})
 rdm_case("UCX, which patches libc's code, and the interposed monitor both hear of a change"
   PROGRAM monitor_patched ARGUMENTS ucx ${interposed} UCX_MEM_MMAP_HOOK_MODE=bistro)
+rdm_case("where UCX changes what symbols are bound to nothing is kept any more"
+  PROGRAM monitor_patched ARGUMENTS bound ${interposed} UCX_MEM_MMAP_HOOK_MODE=reloc)
 # Then its calls do not come through our functions any more: the kernel alone tells.
 rdm_case("UCX, which changes what symbols are bound to, and userfaultfd both hear of a change"
   PROGRAM monitor_patched ARGUMENTS ucx userfaultfd LABELS root

@@ -66,6 +66,9 @@ int Backend::register_memory(const rdm_backend_request* request, rdm_backend_key
 
 int Backend::deregister_memory(const rdm_backend_key* key) {
   const std::lock_guard hold(mutex_);
+  if (deregister_status == RDM_BACKEND_LATER && by_key_.count(key->lkey) == 1) {
+    return RDM_BACKEND_LATER;
+  }
   if (by_key_.erase(key->lkey) != 1) violate("deregistered what is not registered");
   return deregister_status;
 }

@@ -170,6 +170,17 @@ TEST_CASE("an entry in use is no victim, and counts as used when it was looked a
   CHECK(f.policy.choose_victim() == nullptr);
 }
 
+TEST_CASE("an idle entry used a moment ago is found behind older ones in use") {
+  Fixture f;
+  CacheEntry* const held[] = {f.published(), f.published()};
+  CacheEntry* const idle = f.idle();
+  f.tick();
+  f.use(*idle);
+  CHECK(f.policy.choose_victim() == idle);
+  CHECK(held[0]->state == EntryState::kLive);
+  CHECK(f.policy.validate());
+}
+
 TEST_CASE("when all are in use there is no victim, and each was looked at once") {
   Fixture f;
   std::vector<CacheEntry*> held;

@@ -2,6 +2,7 @@
 // two have to do with each other. Over a fake backend and regions added by hand.
 #include <unistd.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -226,6 +227,64 @@ TEST_CASE("the limits of a domain's options are kept") {
   f.check_closes_clean();
 }
 
+TEST_CASE("foreign memory leaves a part of the device's memory regions to the heap") {
+  Fixture f;
+  f.backend.limits.max_count = 8;
+  f.opened();
+  for (size_t i = 0; i < 20; ++i) f.use(f.memory + 2 * i * kPage, kPage);
+  CHECK(f.backend.registered().size() == 6);
+  rdm_mr mr{};
+  for (int i = 0; i < 2; ++i) {
+    const Region& region = f.source.acquire(kMiB);
+    CHECK(f.domain->lookup(at(region), 1, &mr) == RDM_OK);
+  }
+  SECTION("and makes way for more of it") {
+    const rdm_mr held = f.got(f.memory, kPage);
+    for (int i = 0; i < 5; ++i) {
+      const Region& region = f.source.acquire(kMiB);
+      CHECK(f.domain->lookup(at(region), 1, &mr) == RDM_OK);
+    }
+    const Region& region = f.source.acquire(kMiB);
+    CHECK(f.domain->lookup(at(region), 1, &mr) == RDM_NOT_REGISTERED);
+    CHECK(f.put(held) == RDM_OK);
+    usleep(150'000);
+    CHECK(f.domain->lookup(at(region), 1, &mr) == RDM_OK);
+  }
+  f.check_closes_clean();
+}
+
+TEST_CASE("what a thread may not deregister stays counted until another one does") {
+  Fixture f;
+  f.backend.limits.max_count = 8;
+  f.opened();
+  for (size_t i = 0; i < 20; ++i) {
+    f.use(f.memory + 2 * i * kPage, kPage);
+    f.backend.deregister_status = RDM_BACKEND_LATER;
+    { const Change change(f.memory + 2 * i * kPage, kPage); }
+    CHECK(f.registry->validate());
+    CHECK(f.counters().registered_bytes == kPage);
+    f.backend.deregister_status = RDM_OK;
+    f.use(f.memory + 100 * kPage, kPage);
+    CHECK(f.counters().foreign_regions == 1);
+    { const Change change(f.memory + 100 * kPage, kPage); }
+  }
+  f.check_closes_clean();
+}
+
+TEST_CASE("a thread that may not register is told so at once") {
+  Fixture f;
+  f.opened();
+  f.backend.fail_status = RDM_BACKEND_LATER;
+  f.backend.fail_from = 1;
+  rdm_mr mr{};
+  const auto started = std::chrono::steady_clock::now();
+  CHECK(f.get(f.memory, kPage, &mr) == RDM_UNSUPPORTED);
+  CHECK(says("thread"));
+  CHECK(std::chrono::steady_clock::now() - started < std::chrono::seconds(1));
+  f.backend.fail_from = 0;
+  f.check_closes_clean();
+}
+
 TEST_CASE("a domain that leaves nothing pinned registers foreign memory for each use") {
   Fixture f;
   f.options.flags = RDM_DOMAIN_LEAVE_NOTHING_PINNED;
@@ -380,6 +439,20 @@ TEST_CASE("what the backend does not let go of is told, and the next domain star
     CHECK(f.registry->validate());
     REQUIRE(f.registry->close(f.domain) == RDM_OK);
   }
+}
+
+TEST_CASE("unpinned memory of the window gets remote rights only where the heap is shared") {
+  Fixture f;
+  const bool is_shared = GENERATE(false, true);
+  f.options.access = RDM_LOCAL_WRITE | RDM_REMOTE_WRITE | RDM_REMOTE_READ;
+  f.options.flags = is_shared ? unsigned{RDM_DOMAIN_SHARE_HEAP} : 0U;
+  const Region& region = f.source.acquire(kMiB, RegionKind::kOverflow);
+  f.opened();
+  f.use(at(region), kPage);
+  REQUIRE(f.backend.registered().size() == 1);
+  CHECK(f.backend.registered()[0].access ==
+        (is_shared ? f.options.access : unsigned{RDM_LOCAL_WRITE}));
+  f.check_closes_clean();
 }
 
 TEST_CASE("foreign memory gets all the rights of its domain") {

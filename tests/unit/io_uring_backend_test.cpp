@@ -313,7 +313,11 @@ TEST_CASE("failures of io_uring are told apart by cause") {
   CHECK(status == RDM_UNSUPPORTED);
   CHECK(explain(IoUringStep::kTable, EINVAL, &status).find("5.19") != std::string::npos);
   CHECK(status == RDM_UNSUPPORTED);
-  CHECK(explain(IoUringStep::kBuffer, EFAULT, &status).find("Bad address") != std::string::npos);
+  CHECK(explain(IoUringStep::kBuffer, EFAULT, &status).find("not mapped or not writable") !=
+        std::string::npos);
+  CHECK(status == RDM_SYSTEM);
+  CHECK(explain(IoUringStep::kBuffer, EIO, &status).find("Input/output error") !=
+        std::string::npos);
   CHECK(status == RDM_SYSTEM);
   CHECK(explain(IoUringStep::kBuffer, EEXIST, &status).empty());
   CHECK(status == RDM_BACKEND_LATER);

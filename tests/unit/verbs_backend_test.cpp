@@ -207,6 +207,19 @@ TEST_CASE("unasked, only memory that is not pinned is paged on demand") {
   CHECK(device.last().access == kLocal);
 }
 
+TEST_CASE(
+    "foreign memory is pinned by registering it, and paged on demand where that was asked for") {
+  Device device;
+  device.fake.odp = everything_on_demand();
+  const unsigned asked = GENERATE(0U, unsigned{IBV_ACCESS_ON_DEMAND});
+  REQUIRE(device.open(kLocal | asked) == RDM_OK);
+  rdm_backend_request request{};
+  request.access = kLocal;
+  request.foreign = 1;
+  REQUIRE(device.add(request) == RDM_OK);
+  CHECK(device.last().access == (kLocal | asked));
+}
+
 TEST_CASE("unasked, nothing is paged on demand by a device that cannot receive into such memory") {
   Device device;
   device.fake.odp = everything_on_demand();

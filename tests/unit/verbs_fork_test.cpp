@@ -85,6 +85,24 @@ TEST_CASE(
   VerbsBackend::destroy(backend);
 }
 
+TEST_CASE("foreign memory that the program keeps from its children stays hidden from them") {
+  FakeVerbs& fake = test::reset_fake_verbs();
+  const Heap memory;
+  REQUIRE(madvise(memory.base, kBytes, MADV_DONTFORK) == 0);
+  rdm_backend_request request{};
+  request.base = memory.base;
+  request.length = kBytes;
+  request.access = RDM_LOCAL_WRITE;
+  request.foreign = 1;
+  char why[320];
+  rdm_backend_key key{};
+  VerbsBackend* backend = open(fake);
+  REQUIRE(VerbsBackend::kOperations.register_memory(backend, &request, &key, why, sizeof why) ==
+          RDM_OK);
+  CHECK_FALSE(memory.reaches_child());
+  VerbsBackend::destroy(backend);
+}
+
 TEST_CASE("a fork waits for the registration under way, and so the heap reaches the child") {
   FakeVerbs& fake = test::reset_fake_verbs();
   fake.hides_from_children = true;

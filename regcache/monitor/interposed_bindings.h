@@ -1,0 +1,16 @@
+// What the tables of bound symbols of all loaded objects say: where a call that passes the dynamic
+// linker ends. Libraries exist that rewrite them (UCX_MEM_MMAP_HOOK_MODE=reloc), and objects that
+// were bound past us (RTLD_DEEPBIND).
+#pragma once
+
+namespace rdmalloc::interposed {
+
+// Called with each place that is bound to a function of that name, and lies in no object that the
+// function it is bound to belongs to: calls that are not bound yet and an object's own functions,
+// are left out. False ends the walk.
+using VisitBound = bool (*)(void* context, const char* name, const void* bound_to);
+
+// Not inside malloc: takes the dynamic linker's lock. Costs a look at each symbol bound.
+void for_each_bound_call(VisitBound visit, void* context);
+
+}  // namespace rdmalloc::interposed

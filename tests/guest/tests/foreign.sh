@@ -1,0 +1,9 @@
+# Foreign memory over RDMA: mappings that come, go and are dropped, registered through rdm_get.
+. "$GUEST_SOURCE/tests/guest/common.sh"
+
+control "with a cache keyed by address mappings are sent wrong" 60 \
+  "$programs/stale" foreign 3000
+promise "mappings that come and go, sent by key, arrive byte for byte" 180 \
+  $with "$programs/stale" foreign 5000
+promise "mappings arrive byte for byte with the interposed monitor" 180 \
+  env RDMALLOC_MONITOR=interposed $with "$programs/stale" foreign 5000
