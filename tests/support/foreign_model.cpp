@@ -325,7 +325,10 @@ void ForeignModel::note_gone(Registration& one) {
   if (found->second.users != 0) break_promise("deregistered in use");
   // What is in the way of a get goes first, whenever it was used.
   const bool in_the_way = asked_.top != 0 && one.overlaps(asked_.base, asked_.top);
-  if (found->second.can_be_found && f_.settings.limits.leave_pinned && !in_the_way) {
+  if (in_the_way) {
+    // Or because it was its turn.
+    note_looked_at();
+  } else if (found->second.can_be_found && f_.settings.limits.leave_pinned) {
     check_order(one, found->second);
   }
   known_.erase(found);
