@@ -245,8 +245,8 @@ bool judge_all() {
   return met;
 }
 
-// Next to nothing that was timed as a hit was a registration, and everything that was to be one was.
-// A few are: the interposed monitor looks once a second whether calls still come through its
+// Next to nothing that was timed as a hit was a registration, and everything that was to be one
+// was. A few are: the interposed monitor looks once a second whether calls still come through its
 // functions, and what is asked for just then may not be kept.
 bool were_hits(const rdm_stats& before, const Flood& flood) {
   rdm_stats after{};
