@@ -8,21 +8,27 @@
 
 namespace rdmalloc {
 
-// What an observer that registers regions has done, for the statistics; added up over observers.
+// What an observer that registers regions has done, for the statistics of the same names.
+#define RDMALLOC_REGISTRATION_COUNTERS(X) \
+  X(domains)                              \
+  X(registrations)                        \
+  X(registered_bytes)                     \
+  X(registered_pinned_bytes)              \
+  X(registration_ns)                      \
+  X(lookups)                              \
+  X(lookup_misses)                        \
+  X(foreign_hits)                         \
+  X(foreign_misses)                       \
+  X(foreign_evictions)                    \
+  X(foreign_invalidations)                \
+  X(foreign_regions)                      \
+  X(foreign_bytes)
+
+// Added up over observers.
 struct RegistrationCounters {
-  uint64_t domains = 0;
-  uint64_t registrations = 0;
-  uint64_t registered_bytes = 0;
-  uint64_t registered_pinned_bytes = 0;
-  uint64_t registration_ns = 0;
-  uint64_t lookups = 0;
-  uint64_t lookup_misses = 0;
-  uint64_t foreign_hits = 0;
-  uint64_t foreign_misses = 0;
-  uint64_t foreign_evictions = 0;
-  uint64_t foreign_invalidations = 0;
-  uint64_t foreign_regions = 0;
-  uint64_t foreign_bytes = 0;
+#define RDMALLOC_COUNTER(name) uint64_t name = 0;
+  RDMALLOC_REGISTRATION_COUNTERS(RDMALLOC_COUNTER)
+#undef RDMALLOC_COUNTER
 };
 
 class RegionObserver {

@@ -152,19 +152,9 @@ rdm_stats gather_stats() {
   stats.largest_free_bytes = counters.largest_free;
   stats.acquire_ns = counters.acquire_ns;
   const RegistrationCounters registered = heap.registrations();
-  stats.domains = registered.domains;
-  stats.registrations = registered.registrations;
-  stats.registered_bytes = registered.registered_bytes;
-  stats.registered_pinned_bytes = registered.registered_pinned_bytes;
-  stats.registration_ns = registered.registration_ns;
-  stats.lookups = registered.lookups;
-  stats.lookup_misses = registered.lookup_misses;
-  stats.foreign_hits = registered.foreign_hits;
-  stats.foreign_misses = registered.foreign_misses;
-  stats.foreign_evictions = registered.foreign_evictions;
-  stats.foreign_invalidations = registered.foreign_invalidations;
-  stats.foreign_regions = registered.foreign_regions;
-  stats.foreign_bytes = registered.foreign_bytes;
+#define RDMALLOC_COUNTER(name) stats.name = registered.name;
+  RDMALLOC_REGISTRATION_COUNTERS(RDMALLOC_COUNTER)
+#undef RDMALLOC_COUNTER
   stats.budget_bytes = budget.pin_limit();
   stats.memory_cap_bytes = budget.memory_cap();
   stats.budget_limited_by = static_cast<uint64_t>(budget.limited_by());

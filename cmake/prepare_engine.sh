@@ -22,7 +22,9 @@ renamed="free realloc posix_memalign aligned_alloc memalign valloc malloc_usable
   rallocx xallocx nallocx dallocx sdallocx"
 used="je_inspect_extent_util_stats_get je_large_dalloc je_arena_palloc je_sz_index2size_tab
   je_arenas je_narenas_auto je_arena_get_ehooks je_arena_decay
-  je_opt_cache_oblivious je_opt_prof je_tsd_slow_update malloc_conf_2_conf_harder"
+  je_opt_cache_oblivious je_opt_prof je_tsd_slow_update je_b0get je_arena_emap_global
+  je_malloc_mutex_prefork je_malloc_mutex_postfork_parent je_malloc_mutex_postfork_child
+  malloc_conf_2_conf_harder"
 
 defined=$(nm --defined-only "$archive" 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u)
 undefined=$(nm --undefined-only "$archive" 2>/dev/null | awk 'NF == 2 { print $2 }' | sort -u)

@@ -46,7 +46,8 @@ class Domain {
   // `tell_backend`: call its closed().
   int close(bool tell_backend);
 
-  // The cache of this domain's foreign memory, for good.
+  // The cache of this domain's foreign memory: once, before it is first opened, for others read it
+  // without a lock from then on.
   void set_foreign(ForeignCache* foreign) { foreign_ = foreign; }
   ForeignCache& foreign() const { return *foreign_; }
 
@@ -130,6 +131,7 @@ class Domain {
                         uint32_t touched);
   static int put_slowly(Domain* domain, const rdm_mr* mr, uint32_t touched);
   int get_of_window(const void* address, size_t length, rdm_mr* out);
+  int refuse_not_open() const;
   bool is_in_window(const void* address) const {
     return reinterpret_cast<uintptr_t>(address) - window_base_ < window_size_;
   }

@@ -14,11 +14,7 @@ int Domain::get_slowly(Domain* domain, const void* address, size_t length, rdm_m
   }
   if (touched != PageMemo::kNone) domain->foreign_->release_touched(touched);
   if (domain->is_in_window(address)) return domain->get_of_window(address, length, out);
-  if (!domain->is_open()) {
-    return domain->is_in_use()
-               ? fail(RDM_NOT_REGISTERED, "the domain is the parent's: open one in this process")
-               : fail(RDM_INVALID, "the domain is closed");
-  }
+  if (!domain->is_open()) return domain->refuse_not_open();
   const uintptr_t at = reinterpret_cast<uintptr_t>(address);
   if (at < domain->window_base_ && length > domain->window_base_ - at) {
     return fail(RDM_INVALID,
@@ -26,6 +22,13 @@ int Domain::get_slowly(Domain* domain, const void* address, size_t length, rdm_m
                 "registration covers both");
   }
   return domain->foreign_->get_slowly(address, length, out, PageMemo::kNone);
+}
+
+// With the status that a lookup gives.
+int Domain::refuse_not_open() const {
+  return is_in_use()
+             ? fail(RDM_NOT_REGISTERED, "the domain is the parent's: open one in this process")
+             : fail(RDM_INVALID, "the domain is closed");
 }
 
 // What the window holds unpinned is registered as foreign memory is.
@@ -45,10 +48,7 @@ int Domain::get_of_window(const void* address, size_t length, rdm_mr* out) {
                 "the range is not, or not all, in one region of the window: pass a buffer that "
                 "malloc returned");
   }
-  if (!is_open()) {
-    return is_in_use() ? fail(status, "the domain is the parent's: open one in this process")
-                       : fail(status, "the domain is closed");
-  }
+  if (!is_open()) return refuse_not_open();
   if (takes(*region)) {
     return fail(status, why_[0] != '\0' ? why_
                                         : "the device's limits do not allow to register all of "

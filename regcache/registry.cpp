@@ -8,7 +8,7 @@
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/thread.h"
-#include "regcache/domain_options.h"
+#include "regcache/caller_struct.h"
 #include "regcache/failure.h"
 #include "regcache/posix_lock.h"
 
@@ -25,9 +25,7 @@ bool are_sound(const rdm_domain_options& options) {
 }
 
 bool read_backend(const rdm_backend* given, rdm_backend* backend) {
-  *backend = {};
-  if (given == nullptr || given->size < offsetof(rdm_backend, closed)) return false;
-  memcpy(backend, given, given->size < sizeof *backend ? given->size : sizeof *backend);
+  if (!read_struct(given, offsetof(rdm_backend, closed), backend)) return false;
   return backend->name != nullptr && backend->limits != nullptr &&
          backend->register_memory != nullptr && backend->deregister_memory != nullptr;
 }
@@ -48,12 +46,14 @@ Domain* Registry::find_free() {
   return nullptr;
 }
 
-Registry::Foreign* Registry::foreign_of(const Domain* domain) {
+Registry::Foreign* Registry::foreign_of(Domain* domain) {
   std::atomic<Foreign*>& place = foreign_[domain - domains_];
   if (Foreign* const known = place.load(std::memory_order_relaxed)) return known;
   void* const memory = os::map_metadata(sizeof(Foreign));
   if (memory == nullptr) return nullptr;
   Foreign* const made = new (memory) Foreign();
+  made->device.bind(domain, &registrar_);
+  domain->set_foreign(&made->cache);
   place.store(made, std::memory_order_release);
   return made;
 }
@@ -97,9 +97,6 @@ int Registry::open(const rdm_backend* given_backend, void* context,
   account_.set_limit(source_->pin_limit());
   account_.set_reclaimer(
       [](void* self, size_t bytes) { return static_cast<Registry*>(self)->give_up(bytes); }, this);
-  // Before the domain is open, from when on others may ask it.
-  domain->set_foreign(&foreign->cache);
-  foreign->device.bind(domain, &registrar_);
   int status = domain->open(backend, context, options.access, options.flags, *source_, &account_,
                             &counters_);
   if (status != RDM_OK) return fail(options, domain->why(), status);

@@ -56,7 +56,7 @@ class Registry final : public RegionObserver, public ChangeSink {
   };
 
   Domain* find_free();
-  Foreign* foreign_of(const Domain* domain);
+  Foreign* foreign_of(Domain* domain);
   void open_foreign(Foreign* foreign, const rdm_domain_options& options);
   bool give_up(size_t bytes);
   bool is_domain(const Domain* domain) const;

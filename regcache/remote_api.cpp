@@ -2,7 +2,6 @@
 // table of all such caches.
 #include <pthread.h>
 #include <stddef.h>
-#include <string.h>
 
 #include <atomic>
 #include <new>
@@ -11,6 +10,7 @@
 #include "allocator/os/thread.h"
 #include "include/rdmalloc/remote.h"
 #include "regcache/cache/remote_cache.h"
+#include "regcache/caller_struct.h"
 #include "regcache/last_error.h"
 #include "regcache/posix_lock.h"
 
@@ -36,7 +36,7 @@ class RemoteCaches {
   void note_fork_child();
 
  private:
-  RemoteCache* find_free();
+  int find_free(RemoteCache** out);
 
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   std::atomic<RemoteCache*> caches_[kMost] = {};
@@ -46,21 +46,21 @@ class RemoteCaches {
 
 constinit RemoteCaches remote_caches;
 
-// Null, and *status: too many, or no memory.
-RemoteCache* RemoteCaches::find_free() {
+int RemoteCaches::find_free(RemoteCache** out) {
   for (size_t i = 0; i < kMost; ++i) {
     std::atomic<RemoteCache*>& place = caches_[(next_ + i) % kMost];
     RemoteCache* const known = place.load(std::memory_order_relaxed);
     if (known != nullptr && known->is_in_use()) continue;
     next_ = (next_ + i + 1) % kMost;
-    if (known != nullptr) return known;
+    *out = known;
+    if (known != nullptr) return RDM_OK;
     void* const memory = os::map_metadata(sizeof(RemoteCache));
-    if (memory == nullptr) return nullptr;
-    auto* const made = new (memory) RemoteCache();
-    place.store(made, std::memory_order_release);
-    return made;
+    if (memory == nullptr) return fail(RDM_SYSTEM, "no memory for bookkeeping");
+    *out = new (memory) RemoteCache();
+    place.store(*out, std::memory_order_release);
+    return RDM_OK;
   }
-  return nullptr;
+  return fail(RDM_UNSUPPORTED, "too many caches of opened handles are open: close one");
 }
 
 RemoteCache* RemoteCaches::find(const rdm_remote_cache* handle) const {
@@ -90,16 +90,9 @@ int RemoteCaches::open(const rdm_remote_operations& operations, void* context,
     }
     hears_of_forks_ = true;
   }
-  size_t in_use = 0;
-  for (const std::atomic<RemoteCache*>& place : caches_) {
-    const RemoteCache* const known = place.load(std::memory_order_relaxed);
-    in_use += known != nullptr && known->is_in_use() ? 1 : 0;
-  }
-  if (in_use == kMost) {
-    return fail(RDM_UNSUPPORTED, "too many caches of opened handles are open: close one");
-  }
-  RemoteCache* const cache = find_free();
-  if (cache == nullptr || !cache->open(operations, context, settings)) {
+  RemoteCache* cache = nullptr;
+  if (const int status = find_free(&cache); status != RDM_OK) return status;
+  if (!cache->open(operations, context, settings)) {
     return fail(RDM_SYSTEM, "no memory for bookkeeping");
   }
   *out = cache;
@@ -114,21 +107,8 @@ int RemoteCaches::close(RemoteCache* cache) {
 }
 
 bool read_operations(const rdm_remote_operations* given, rdm_remote_operations* operations) {
-  *operations = {};
-  if (given == nullptr || given->size < offsetof(rdm_remote_operations, closed)) return false;
-  memcpy(operations, given, given->size < sizeof *operations ? given->size : sizeof *operations);
+  if (!read_struct(given, offsetof(rdm_remote_operations, closed), operations)) return false;
   return operations->name != nullptr && operations->open != nullptr && operations->close != nullptr;
-}
-
-// Defaults for what was not given. False: a size that cannot be right.
-bool read_options(const rdm_remote_options* given, rdm_remote_options* options) {
-  *options = {};
-  if (given != nullptr) {
-    if (given->size < sizeof given->size) return false;
-    memcpy(options, given, given->size < sizeof *options ? given->size : sizeof *options);
-  }
-  if (options->error == nullptr) options->error_size = 0;
-  return true;
 }
 
 RemoteSettings settings_of(const rdm_remote_options& options) {

@@ -152,6 +152,24 @@ RDM_API int rdm_domain_open_verbs(struct ibv_pd *pd, int access, const rdm_domai
 RDM_API int rdm_domain_open_cuda(void *context, const rdm_domain_options *options,
                                  rdm_domain **out);
 
+/* A UCP context of UCX (1.13 or newer), through the libucp that the process has loaded. Regions are
+ * mapped with ucp_mem_map, by a thread of ours; `handle` of what is looked up is the ucp_mem_h, to be
+ * passed in ucp_request_param_t.memh. UCX gives every mapping the rights it gives its own, remote ones
+ * included, to whoever gets a packed key of it: options->access is not used. Close the domain before
+ * ucp_cleanup. RDM_UNSUPPORTED where no libucp is loaded. */
+struct ucp_context;
+RDM_API int rdm_domain_open_ucx(struct ucp_context *context, const rdm_domain_options *options,
+                                rdm_domain **out);
+
+/* A domain of libfabric (1.13 or newer). `access`: FI_SEND, FI_RECV, FI_READ, FI_WRITE, FI_REMOTE_READ,
+ * FI_REMOTE_WRITE; 0 means the first four. Remote rights go to exposed regions only, unless
+ * RDM_DOMAIN_SHARE_HEAP. `handle` of what is looked up is the struct fid_mr: fi_mr_desc(handle) is the
+ * descriptor, fi_mr_key(handle) the remote key, which need not fit `rkey`. Close the domain before the
+ * fid_domain. */
+struct fid_domain;
+RDM_API int rdm_domain_open_ofi(struct fid_domain *domain, uint64_t access,
+                                const rdm_domain_options *options, rdm_domain **out);
+
 /* Deregisters all of the domain's regions, and what it keeps of foreign memory. RDM_BUSY: some foreign
  * memory is still referenced, the domain stays open and rdm_last_error() tells how many. Other threads may malloc, and look up in other domains;
  * a lookup in this one that runs at the same time says registered or not, and its key is dead.

@@ -7,7 +7,7 @@
 #include "allocator/os/memory.h"
 #include "regcache/backend_table.h"
 #include "regcache/backends/cuda_regions.h"
-#include "regcache/domain_options.h"
+#include "regcache/caller_struct.h"
 #include "regcache/failure.h"
 
 namespace rdmalloc {

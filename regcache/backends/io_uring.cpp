@@ -11,7 +11,7 @@
 #include <new>
 
 #include "regcache/backend_table.h"
-#include "regcache/domain_options.h"
+#include "regcache/caller_struct.h"
 #include "regcache/failure.h"
 
 namespace rdmalloc {

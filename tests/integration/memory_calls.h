@@ -9,40 +9,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "allocator/os/system_call.h"
+
 namespace probe {
 
 inline long raw_call(long number, uintptr_t a = 0, uintptr_t b = 0, uintptr_t c = 0,
                      uintptr_t d = 0, uintptr_t e = 0, uintptr_t f = 0) {
-#if defined(__x86_64__)
-  register uintptr_t r10 asm("r10") = d;
-  register uintptr_t r8 asm("r8") = e;
-  register uintptr_t r9 asm("r9") = f;
-  long result;
-  asm volatile("syscall"
-               : "=a"(result)
-               : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-               : "rcx", "r11", "memory");
-#elif defined(__aarch64__)
-  register long x8 asm("x8") = number;
-  register uintptr_t x0 asm("x0") = a;
-  register uintptr_t x1 asm("x1") = b;
-  register uintptr_t x2 asm("x2") = c;
-  register uintptr_t x3 asm("x3") = d;
-  register uintptr_t x4 asm("x4") = e;
-  register uintptr_t x5 asm("x5") = f;
-  asm volatile("svc 0"
-               : "+r"(x0)
-               : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-               : "memory");
-  const long result = static_cast<long>(x0);
-#else
-#error "raw system calls are not known for this processor"
-#endif
-  if (result < 0 && result > -4096) {
-    errno = static_cast<int>(-result);
-    return -1;
-  }
-  return result;
+  using rdmalloc::os::libc_answer;
+  using rdmalloc::os::system_call;
+  return libc_answer(system_call(number, static_cast<long>(a), static_cast<long>(b),
+                                 static_cast<long>(c), static_cast<long>(d), static_cast<long>(e),
+                                 static_cast<long>(f)));
 }
 
 // Answers as the C library's functions do.

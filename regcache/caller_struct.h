@@ -1,0 +1,28 @@
+// Structs of callers that say how long they are, and may be shorter or longer than ours.
+#pragma once
+
+#include <stddef.h>
+#include <string.h>
+
+namespace rdmalloc {
+
+// What the caller gave, and zeroes for what it did not know of. False: null, or a size below
+// `least` bytes, which cannot be right.
+template <class Struct>
+bool read_struct(const Struct* given, size_t least, Struct* out) {
+  *out = {};
+  if (given == nullptr || given->size < least) return false;
+  memcpy(out, given, given->size < sizeof *out ? given->size : sizeof *out);
+  return true;
+}
+
+// Options of a domain or a cache; null stands for the defaults.
+template <class Options>
+bool read_options(const Options* given, Options* options) {
+  if (!read_struct(given, sizeof given->size, options) && given != nullptr) return false;
+  options->size = sizeof *options;
+  if (options->error == nullptr) options->error_size = 0;
+  return true;
+}
+
+}  // namespace rdmalloc
