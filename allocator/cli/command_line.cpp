@@ -30,8 +30,9 @@ std::unique_ptr<CLI::App> make_command_line(Request& request) {
   app->require_subcommand(1);
 
   CLI::App* run = add_command(*app, "run", request);
-  run->add_flag("--verbs", request.run.verbs,
-                "answer libibverbs' registrations of malloc'd buffers from regions, too");
+  for (size_t i = 0; i < kShims.size(); ++i) {
+    run->add_flag(kShims[i].flag, request.run.shims[i], kShims[i].effect);
+  }
   run->add_flag("--share-remote", request.run.share_remote,
                 "with --verbs: also those with remote rights (as --verbs-share-remote)");
   add_option_flags(*run, request.run.settings);

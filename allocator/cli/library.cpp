@@ -50,10 +50,13 @@ std::string find_library() {
                      "it belongs in lib beside this command's bin; install rdmalloc again");
 }
 
-std::string find_verbs_library() {
-  return find_beside("librdmalloc-verbs.so",
-                     "it is built where the headers of libibverbs are (Debian: libibverbs-dev); "
-                     "install those, then build and install rdmalloc again");
+std::string find_shim(const Shim& shim) {
+  const std::string advice =
+      shim.headers == nullptr
+          ? "it belongs beside librdmalloc.so; install rdmalloc again"
+          : std::string("it is built where the headers of ") + shim.headers +
+                " are; install those, then build and install rdmalloc again";
+  return find_beside(shim.library, advice.c_str());
 }
 
 void preload(const std::vector<std::string>& libraries) {

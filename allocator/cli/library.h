@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "allocator/cli/shim.h"
+
 namespace rdmalloc::cli {
 
 // This command's own file, symbolic links resolved.
@@ -13,8 +15,8 @@ std::string own_path();
 // libraries. Throws Refusal when it is not there, or when ld.so could not be told its name.
 std::string find_library();
 
-// The same for librdmalloc-verbs.so, which lies beside it where it was built.
-std::string find_verbs_library();
+// The same for a shim, which lies beside it where it was built.
+std::string find_shim(const Shim& shim);
 
 // Puts the libraries in front of LD_PRELOAD in this process's environment and keeps what is there.
 void preload(const std::vector<std::string>& libraries);

@@ -42,7 +42,12 @@ Page run() {
          "gets the key of its region, without a system call. Registrations with remote rights stay "
          "exactly those of the buffer, unless --share-remote is given: then peers that are given a "
          "key can reach all of the heap region around the buffer. Not seen, and so registered as "
-         "ever, is what a program calls through dlsym or dlvsym, or has linked in statically."},
+         "ever, is what a program calls through dlsym or dlvsym, or has linked in statically.",
+         "With --ucx, --ofi and --mpi librdmalloc-ucx.so, librdmalloc-ofi.so and "
+         "librdmalloc-mpi.so are. The first maps every region into each UCP context that the "
+         "program or its MPI makes, so that UCX finds malloc'd buffers registered. The second "
+         "tells libfabric's cache of registrations that those of the heap never go stale. The "
+         "third lets MPI_Alloc_mem return memory of the heap. All of them may be given."},
         {}},
        {"AMOUNTS",
         {"An AMOUNT is bytes with K, M, G or T (powers of 1024), or a share: 50% is of the memory "

@@ -23,11 +23,13 @@ bool warnings_wanted() {
 
 // The libraries to preload, in the order in which ld.so should look into them.
 std::vector<std::string> libraries_for(const RunRequest& request) {
-  if (request.share_remote && !request.verbs) {
+  if (request.share_remote && !request.shims[kVerbsShim]) {
     throw Refusal("--share-remote is about the registrations of --verbs: give that, too");
   }
   std::vector<std::string> libraries{find_library()};
-  if (request.verbs) libraries.push_back(find_verbs_library());
+  for (size_t i = 0; i < kShims.size(); ++i) {
+    if (request.shims[i]) libraries.push_back(find_shim(kShims[i]));
+  }
   return libraries;
 }
 
@@ -40,7 +42,7 @@ void run(const RunRequest& request) {
   const std::string program = find_program(request.command.front());
   const std::vector<std::string> libraries = libraries_for(request);
   std::vector<std::string> notes = check_preloadable(program, libraries.front());
-  if (request.verbs && loads_verbs_by_name(program)) {
+  if (request.shims[kVerbsShim] && loads_verbs_by_name(program)) {
     notes.push_back(program +
                     " names libibverbs in its data: calls of functions that it finds there with "
                     "dlsym or dlvsym pass the shim by");

@@ -2,18 +2,20 @@
 // exit status, signals and terminal are those that its caller sees.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
 #include "allocator/cli/option_flags.h"
+#include "allocator/cli/shim.h"
 
 namespace rdmalloc::cli {
 
 struct RunRequest {
   std::vector<Setting> settings;
-  std::vector<std::string> command;  // the program and its arguments
-  bool verbs = false;                // with the shim that answers libibverbs' registrations
-  bool share_remote = false;         // ... those with remote rights, too
+  std::vector<std::string> command;         // the program and its arguments
+  std::array<bool, kShims.size()> shims{};  // which of kShims
+  bool share_remote = false;  // that of verbs: answer registrations with remote rights, too
 };
 
 // Does not return: the program takes this process's place, or a Refusal is thrown.

@@ -66,7 +66,7 @@ Check shim(bool has_devices) {
       "linked in statically, or that load plug-ins with RTLD_DEEPBIND: they register as ever";
   check.cures = {"rdmalloc run --verbs --verbs-stats -- PROGRAM   (how many calls were answered)"};
   try {
-    (void)find_verbs_library();
+    (void)find_shim(kShims[kVerbsShim]);
   } catch (const Refusal& refusal) {
     check.verdict = has_devices ? Verdict::kNote : Verdict::kOk;
     check.found = refusal.what();

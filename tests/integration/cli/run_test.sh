@@ -141,9 +141,11 @@ verbs_both_preloaded() {
   [ ! -s "$work/err" ] || fail "something was said"
 }
 
-verbs_missing() {
-  try "$rdmalloc" run --verbs -- "$witness" say started
-  promise_refused "cannot find the library $work/lib/librdmalloc-verbs.so"
+shims_missing() {
+  for shim in verbs ucx ofi mpi; do
+    try "$rdmalloc" run --$shim -- "$witness" say started
+    promise_refused "cannot find the library $work/lib/librdmalloc-$shim.so"
+  done
 }
 
 verbs_share_alone() {
