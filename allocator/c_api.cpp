@@ -32,6 +32,10 @@ const char* rdm_strerror(int status) {
       return "not supported here";
     case RDM_BUSY:
       return "in use";
+    case RDM_AGAIN:
+      return "nothing to be had now";
+    case RDM_PEER_DIED:
+      return "another process is gone";
     case RDM_SYSTEM:
       return "a system call failed";
     default:

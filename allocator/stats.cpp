@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -108,19 +109,39 @@ void put_regions(Writer& out) {
   }
 }
 
+bool is_number(const char* text) {
+  uint64_t number = 0;
+  os::Text rest;
+  return text != nullptr && os::parse_decimal(os::text(text), &number, &rest) && rest.size == 0;
+}
+
+// The rank in MPI_COMM_WORLD, as the launcher tells it: Open MPI's, PMIx's, MPICH's and Slurm's. Null
+// where none does; asking MPI would need it to be there, and not finalized yet.
+const char* launched_rank() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    const char* rank = getenv(name);
+    if (is_number(rank)) return rank;
+  }
+  return nullptr;
+}
+
 int open_report(const char* pattern) {
-  char path[Options::kLongestPath + 16];
+  char path[Options::kLongestPath + 32];
   size_t length = 0;
+  const auto put = [&](const char* text) {
+    while (*text != '\0' && length < sizeof path - 1) path[length++] = *text++;
+  };
   const os::Decimal pid(static_cast<uint64_t>(getpid()));
-  for (const char* c = pattern; *c != '\0' && length < sizeof path - 1; ++c) {
-    if (c[0] != '%' || c[1] != 'p') {
-      path[length++] = *c;
-      continue;
+  const char* rank = launched_rank();
+  for (const char* c = pattern; *c != '\0'; ++c) {
+    const char letter = c[0] == '%' ? c[1] : '\0';
+    if (letter == 'p' || letter == 'r') {
+      put(letter == 'r' && rank != nullptr ? rank : pid.c_string());
+      ++c;
+    } else {
+      const char one[] = {*c, '\0'};
+      put(one);
     }
-    for (const char* digit = pid.c_string(); *digit != '\0' && length < sizeof path - 1; ++digit) {
-      path[length++] = *digit;
-    }
-    ++c;
   }
   path[length] = '\0';
   return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

@@ -28,9 +28,15 @@ endforeach()
 install(TARGETS rdmalloc EXPORT rdmallocTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-# Not for linking with: programs are preloaded with it.
-if(TARGET rdmalloc_verbs)
-  install(TARGETS rdmalloc_verbs LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# Not for linking with: programs are preloaded with them.
+foreach(shim verbs ucx ofi mpi)
+  if(TARGET rdmalloc_${shim})
+    install(TARGETS rdmalloc_${shim} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  endif()
+endforeach()
+# Open MPI's component, for --mca mca_base_component_path.
+if(TARGET rdmalloc_mpool)
+  install(TARGETS rdmalloc_mpool LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/rdmalloc/openmpi)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/rdmalloc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")

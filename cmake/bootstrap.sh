@@ -15,7 +15,8 @@ END
 # The build: compilers, the engine, topology, the command, the benchmarks, the backends' interfaces,
 # intrusive trees.
 build_packages="cmake ninja-build g++ pkg-config libjemalloc-dev libhwloc-dev libcli11-dev
-  nlohmann-json3-dev catch2 libbenchmark-dev libucx-dev liburing-dev libibverbs-dev libboost-dev"
+  nlohmann-json3-dev catch2 libbenchmark-dev libucx-dev liburing-dev libibverbs-dev libfabric-dev
+  libboost-dev"
 # The tests: what looks at the sources and at processes, ...
 test_packages="clang-format clang libclang-rt-14-dev strace libcap2-bin util-linux binutils procps
   man-db python3 bash"
@@ -25,7 +26,9 @@ test_packages="$test_packages python3.11 libpython3.11-testsuite redis-tools sql
 # ... an emulated machine with a soft-RoCE device, and what runs there (libopenmpi-dev builds a
 # program; apt-get downloads the machine's kernel, and installs none), ...
 test_packages="$test_packages qemu-system-x86 cpio kmod iproute2 rdma-core ibverbs-providers
-  ibverbs-utils perftest openmpi-bin libopenmpi-dev libucx0"
+  ibverbs-utils perftest openmpi-bin libopenmpi-dev mpich libmpich-dev libucx0"
+# ... Fortran, whose MPI programs call MPI by other names (mpicxx and mpif90 come with the two MPIs), ...
+test_packages="$test_packages gfortran"
 # ... and the allocators that the benchmarks compare with.
 test_packages="$test_packages libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4"
 

@@ -43,6 +43,9 @@ std::unique_ptr<CLI::App> make_command_line(Request& request) {
   doctor->add_flag("--all", request.all, "explain what is ok, too");
   add_command(*app, "options", request)
       ->add_flag("--markdown", request.markdown, "print a Markdown table");
+  CLI::App* plan = add_command(*app, "shm-plan", request);
+  add_shm_plan_flags(*plan, request.shm_plan);
+  plan->add_flag("--json", request.json, as_json);
   add_command(*app, "man", request)->add_option("page", request.page, "the page");
   add_command(*app, "probe", request);
   return app;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "allocator/cli/run.h"
+#include "allocator/cli/shm_plan.h"
 
 namespace CLI {
 class App;
@@ -17,6 +18,7 @@ namespace rdmalloc::cli {
 struct Request {
   std::string command;  // the sub-command given
   RunRequest run;
+  ShmPlanRequest shm_plan;
   bool json = false;
   bool all = false;  // doctor explains what is ok, too
   bool markdown = false;

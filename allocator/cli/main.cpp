@@ -10,6 +10,7 @@
 #include "allocator/cli/probe.h"
 #include "allocator/cli/refusal.h"
 #include "allocator/cli/render.h"
+#include "allocator/cli/shm_plan.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -51,6 +52,7 @@ int dispatch(const Request& request, const CLI::App& app) {
   if (request.command == "info") return info(request.json);
   if (request.command == "doctor") return doctor(request.json, request.all);
   if (request.command == "probe") return probe();
+  if (request.command == "shm-plan") return shm_plan(request.shm_plan, request.json);
   if (request.command == "man") return print_man_page(request.page, app);
   return print(request.markdown ? options_as_markdown() : options_as_text());
 }

@@ -125,6 +125,50 @@ Page options() {
           {}};
 }
 
+Page shm_plan() {
+  return {
+      "shm-plan",
+      "rdmalloc-shm-plan",
+      1,
+      "plan a segment of shared memory between processes, to the byte",
+      {"rdmalloc shm-plan --procs NUMBER [options]"},
+      false,
+      {{"DESCRIPTION",
+        {"Prints how long a segment of rdm_shm_create() is for so many processes of one machine, "
+         "and what takes the room, in 10^6 bytes and in bytes. A NUMBER may end in K, M or G "
+         "(powers of 1024).",
+         "The rows, and the sizes behind them, are those of the RFC to Open MPI that described the "
+         "problem (Fragmented sm Allocations, 2009), whose case is the default. Its row \"other\" "
+         "is FIFOs and max freelists here. Control, padding is what the RFC did not count: what is "
+         "known of each process, and the rest of its last page.",
+         "The RFC's smaller example, of an eager limit of 256 bytes, is met with "
+         "--eager-with-header only: there a fragment takes 256 bytes in all, while elsewhere the "
+         "RFC adds the header to the limit."},
+        {}},
+       {"LAYOUTS",
+        {},
+        {{"page",
+          "between every two processes, in each direction, a circular buffer in three allocations "
+          "(wrapper, queue with tail, head), each aligned to a page"},
+         {"cacheline", "the same, aligned to cache lines"},
+         {"aggregated",
+          "one allocation for each process: FIFOs, queues, heads and tails interwoven, wrappers"},
+         {"mpsc",
+          "no circular buffers: each process has one inbox for all senders, and a few fast boxes "
+          "that senders claim; grows with the number of processes instead of its square"}}},
+       {"EXIT STATUS",
+        {},
+        {{"0", "the plan was printed"},
+         {"2", "a value is malformed or out of range, or the segment would be too long"}}},
+       {"EXAMPLES",
+        {},
+        {{"rdmalloc shm-plan --procs 1024 --layout page --page-size 8K",
+          "the first column of the RFC's table"},
+         {"rdmalloc shm-plan --procs 1024 --eager-limit 256 --eager-with-header --queue-entries "
+          "16 --chunk-size 8K",
+          "the RFC's example of a large job in little memory"}}}}};
+}
+
 Page hidden(const char* command, const char* summary) {
   return {command, std::string("rdmalloc-") + command, 1, summary, {}, true, {}};
 }
@@ -138,6 +182,7 @@ const std::vector<Page>& all_pages() {
       info(),
       doctor(),
       options(),
+      shm_plan(),
       hidden("man", "print a man page as roff"),
       hidden("probe", "allocate under the library and count"),
   };

@@ -24,7 +24,9 @@ enum {
   RDM_INVALID,        /* an argument is out of range */
   RDM_UNSUPPORTED,    /* this kernel, device or build cannot do it */
   RDM_SYSTEM,         /* a system call, or the device, failed; errno or rdm_last_error() tells */
-  RDM_BUSY            /* something is in use that must be given back first */
+  RDM_BUSY,           /* something is in use that must be given back first */
+  RDM_AGAIN,          /* there is nothing to be had now; later there may be */
+  RDM_PEER_DIED       /* another process that this needs is gone */
 };
 
 /* A sentence for one of the codes above; "unknown status" for any other number. Static storage. */
@@ -153,10 +155,12 @@ RDM_API int rdm_domain_open_cuda(void *context, const rdm_domain_options *option
                                  rdm_domain **out);
 
 /* A UCP context of UCX (1.13 or newer), through the libucp that the process has loaded. Regions are
- * mapped with ucp_mem_map, by a thread of ours; `handle` of what is looked up is the ucp_mem_h, to be
- * passed in ucp_request_param_t.memh. UCX gives every mapping the rights it gives its own, remote ones
- * included, to whoever gets a packed key of it: options->access is not used. Close the domain before
- * ucp_cleanup. RDM_UNSUPPORTED where no libucp is loaded. */
+ * mapped with ucp_mem_map, by a thread of ours, and so the context must be made for several threads:
+ * mt_workers_shared = 1 for ucp_init, else RDM_INVALID. `handle` of what is looked up is the ucp_mem_h,
+ * to be passed in ucp_request_param_t.memh or to ucp_rkey_pack; it covers all of the region. UCX gives
+ * every mapping the rights it gives its own, remote ones included, to whoever gets a packed key of it:
+ * options->access is not used. Close the domain before ucp_cleanup; what it unmaps, UCX's own caches
+ * may keep registered until then. RDM_UNSUPPORTED where no libucp is loaded. */
 struct ucp_context;
 RDM_API int rdm_domain_open_ucx(struct ucp_context *context, const rdm_domain_options *options,
                                 rdm_domain **out);

@@ -9,9 +9,9 @@
 
 #include "allocator/os/memory.h"
 #include "regcache/backend_table.h"
-#include "regcache/backends/verbs_fork_gate.h"
 #include "regcache/caller_struct.h"
 #include "regcache/failure.h"
+#include "regcache/fork_gate.h"
 
 namespace rdmalloc {
 namespace {

@@ -3,7 +3,7 @@
 #
 #   case.sh [options] -- PROGRAM ARGUMENTS
 #
-#   --library FILE     preload this; without it the program runs with the stock malloc (a control)
+#   --library FILES    preload these, with colons between; without it the program runs with the stock malloc (a control)
 #   --expect STATUS    exit status that the promise asks for (default 0), or `killed` for SIGKILL
 #   --user             run as an ordinary user without capabilities
 #   --memlock KIB      RLIMIT_MEMLOCK
@@ -69,7 +69,12 @@ if [ "$user" = yes ]; then
   chmod 755 "$work/program"
   shift
   set -- "$work/program" "$@"
-  [ -z "$library" ] || { cp "$library" "$work/library.so"; library=$work/library.so; }
+  copies=
+  for file in $(echo "$library" | tr : ' '); do
+    cp "$file" "$work/"
+    copies=$copies${copies:+:}$work/$(basename "$file")
+  done
+  library=$copies
   set -- setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set -all \
     --inh-caps -all env $environment ${library:+LD_PRELOAD=$library} "$@"
 else

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The library exports what its version script lists and nothing else and needs no more
-# than libc and the compiler's own library: above all no libstdc++.
+# than libc and the compiler's own library, and a shim librdmalloc: above all no libstdc++.
 #
 #   exports.sh LIBRARY VERSION_SCRIPT
 set -eu
@@ -20,7 +20,7 @@ while read -r symbol; do
 done <"$list"
 for needed in $(LC_ALL=C readelf -d "$1" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p'); do
   case $needed in
-    libc.so.* | libm.so.* | libgcc_s.so.* | ld-linux*) ;;
+    libc.so.* | libm.so.* | libgcc_s.so.* | ld-linux* | librdmalloc.so.*) ;;
     *) echo "needs $needed"; status=1 ;;
   esac
 done

@@ -1,7 +1,11 @@
 // Compiles, and that is the test: the header is C++ of any age, with C linkage, and stands alone.
+#include <rdmalloc/adapters.h>
 #include <rdmalloc/backend.h>
 #include <rdmalloc/inline.h>
+#include <rdmalloc/pool.h>
 #include <rdmalloc/rdmalloc.h>
+#include <rdmalloc/shm.h>
+#include <rdmalloc/shm_plan.h>
 
 static int (*const owns)(const void*) = rdm_owns;
 extern const void* rdm_header_cxx_test;

@@ -24,6 +24,8 @@ LAYERS = [
     # One leaf for each backend: seen by nobody, seeing no other backend (checked apart).
     ("backend", r"regcache/backends/.*", {"status", "os", "core", "public", "regcache"}),
     ("preload", r"regcache/preload/.*", {"status", "os", "core", "public", "regcache"}),
+    # Buffers for what messaging libraries keep inside: on domains, and seen by none of them.
+    ("pool", r"regcache/pool/.*", {"status", "os", "core", "public", "regcache"}),
     # Between who changes memory and who keeps registrations of it.
     ("board", r"regcache/monitor/(changes|monitor)\.(h|cpp)", {"status", "os"}),
     # One leaf for each monitor, as backends are.
@@ -32,7 +34,7 @@ LAYERS = [
     ("bench", r"bench/.*", {"status", "os", "core", "top", "public", "regcache", "board"}),
     ("tests", r"tests/.*",
      {"status", "os", "core", "engine", "top", "cli", "public", "regcache", "backend", "preload",
-      "board", "monitor"}),
+      "board", "monitor", "pool"}),
 ]
 
 # What only some layers may include of the system: system calls stay in one place.

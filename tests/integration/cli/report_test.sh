@@ -40,6 +40,15 @@ each_process() {
   [ -s "$work/report.$(cat "$work/out")" ] || fail "%p did not become the process id"
 }
 
+each_rank() {
+  for launcher in OMPI_COMM_WORLD_RANK=3 PMIX_RANK=4 PMI_RANK=5 SLURM_PROCID=6; do
+    try env "$launcher" "$rdmalloc" run --report 'rank-%r' -- "$witness" say started
+    [ -s "$work/rank-${launcher#*=}" ] || fail "%r did not become the rank of $launcher"
+  done
+  try env PMI_RANK=../5 "$rdmalloc" run --report 'rank-%r' -- "$witness" pid
+  [ -s "$work/rank-$(cat "$work/out")" ] || fail "without a rank %r did not become the process id"
+}
+
 unwritable() {
   try "$rdmalloc" run --report no_such_folder/report -- "$witness" say started
   promise_refused "cannot write the report to no_such_folder/report"

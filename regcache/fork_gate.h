@@ -1,7 +1,8 @@
-// After ibv_fork_init() libibverbs hides a range from children (MADV_DONTFORK) before it registers
-// it, and we show it again afterwards: a child without its heap dies at its first malloc. So that
-// no fork falls between the two, a fork waits for the registrations under way, and a registration
-// that would start meanwhile is put off. Nobody waits for a fork: it holds locks that drivers need.
+// After ibv_fork_init(), which UCX calls too, libibverbs hides a range from children
+// (MADV_DONTFORK) before it registers it, and backends show it again afterwards: a child without
+// its heap dies at its first malloc. So that no fork falls between the two, a fork waits for the
+// registrations under way, and a registration that would start meanwhile is put off. Nobody waits
+// for a fork: it holds locks that drivers need.
 #pragma once
 
 #include <atomic>
@@ -9,9 +10,9 @@
 
 namespace rdmalloc {
 
-class VerbsForkGate {
+class ForkGate {
  public:
-  constexpr VerbsForkGate() = default;
+  constexpr ForkGate() = default;
 
   // Once, when the first domain is opened. The allocator's handlers are registered already, so
   // these run before it takes malloc's locks.
@@ -31,6 +32,6 @@ class VerbsForkGate {
   std::atomic<uint32_t> registering_{0};
 };
 
-extern VerbsForkGate fork_gate;
+extern ForkGate fork_gate;
 
 }  // namespace rdmalloc

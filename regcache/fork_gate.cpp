@@ -1,4 +1,4 @@
-#include "regcache/backends/verbs_fork_gate.h"
+#include "regcache/fork_gate.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -16,15 +16,15 @@ constinit thread_local uint32_t own_registrations = 0;
 
 }  // namespace
 
-constinit VerbsForkGate fork_gate;
+constinit ForkGate fork_gate;
 
-void VerbsForkGate::register_handlers() {
+void ForkGate::register_handlers() {
   if (registered_.exchange(true)) return;
   (void)pthread_atfork([] { fork_gate.before_fork(); }, [] { fork_gate.after_fork_in_parent(); },
                        [] { fork_gate.after_fork_in_child(); });
 }
 
-bool VerbsForkGate::enter() {
+bool ForkGate::enter() {
   registering_.fetch_add(1);
   ++own_registrations;
   if (forks_.load() == 0) return true;
@@ -32,12 +32,12 @@ bool VerbsForkGate::enter() {
   return false;
 }
 
-void VerbsForkGate::leave() {
+void ForkGate::leave() {
   --own_registrations;
   registering_.fetch_sub(1);
 }
 
-void VerbsForkGate::before_fork() {
+void ForkGate::before_fork() {
   const os::NoCancel no_cancel;  // nanosleep() is a cancellation point, and fork() is not
   forks_.fetch_add(1);
   const timespec millisecond{0, 1'000'000};
@@ -47,7 +47,7 @@ void VerbsForkGate::before_fork() {
 }
 
 // Of the threads that were counted, this one alone is here: it goes on with what it was at.
-void VerbsForkGate::after_fork_in_child() {
+void ForkGate::after_fork_in_child() {
   forks_ = 0;
   registering_ = own_registrations;
 }

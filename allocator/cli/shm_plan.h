@@ -1,0 +1,34 @@
+// `rdmalloc shm-plan`: what a segment of shared memory between so many processes holds, and how
+// much of it each part takes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "include/rdmalloc/shm_plan.h"
+
+namespace CLI {
+class App;
+}
+
+namespace rdmalloc::cli {
+
+struct ShmPlanRequest {
+  uint64_t procs = 0;
+  uint64_t page_size = RDM_SHM_PAGE_SIZE;
+  uint64_t cacheline = RDM_SHM_CACHELINE_SIZE;
+  uint64_t eager_limit = RDM_SHM_EAGER_LIMIT;
+  uint64_t queue_entries = RDM_SHM_QUEUE_ENTRIES;
+  uint64_t chunk_size = RDM_SHM_CHUNK_SIZE;
+  std::string layout = "aggregated";
+  std::string threads = "single";
+  bool eager_with_header = false;
+};
+
+// `request` must outlive the App. A malformed value is a parse error that says what is well-formed.
+void add_shm_plan_flags(CLI::App& command, ShmPlanRequest& request);
+
+// Prints the plan; throws Refusal when there is none.
+int shm_plan(const ShmPlanRequest& request, bool json);
+
+}  // namespace rdmalloc::cli

@@ -1,0 +1,15 @@
+// A memory barrier in all threads of the process at once, called by one of them (membarrier): so
+// that a path taken often needs none, when a path taken rarely calls this.
+#pragma once
+
+namespace rdmalloc::os {
+
+// True when process_barrier() may be called from now on. Costs milliseconds in a process with
+// threads. A child of fork must ask again.
+bool enable_process_barrier();
+
+// Orders the memory accesses of all threads: when it returns, each has run a full barrier since it
+// was called. Microseconds.
+void process_barrier();
+
+}  // namespace rdmalloc::os

@@ -1,0 +1,189 @@
+#include "regcache/backends/ofi.h"
+
+#include <rdma/fi_errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include <new>
+
+#include "allocator/os/file.h"
+#include "allocator/os/memory.h"
+#include "include/rdmalloc/ofi.h"
+#include "regcache/backend_table.h"
+#include "regcache/caller_struct.h"
+#include "regcache/failure.h"
+#include "regcache/fork_gate.h"
+
+namespace rdmalloc {
+namespace {
+
+constexpr uint64_t kReads = FI_SEND | FI_WRITE;  // the device reads the memory for these
+constexpr uint64_t kWrites = FI_RECV | FI_READ;  // ... and writes it for these
+constexpr uint64_t kRemote = FI_REMOTE_READ | FI_REMOTE_WRITE;
+constexpr uint64_t kKnown = kReads | kWrites | kRemote;
+
+// Registered once and given back, to see what comes of it. Not one page: others may pin a few at
+// the same time.
+constexpr size_t kTrialBytes = 64 * os::kPageSize;
+
+// Keys that the program has taken among ours; it was told to keep away.
+constexpr int kMostKeysTaken = 1024;
+
+}  // namespace
+
+const uint64_t OfiKeys::kFirst = RDM_OFI_FIRST_KEY;
+const uint64_t OfiKeys::kFirstShort = RDM_OFI_FIRST_SHORT_KEY;
+
+uint64_t pinned_by_registrations() {
+  uint64_t kib = 0;
+  os::for_each_line("/proc/self/status",
+                    [&kib](os::Text line) { return !os::parse_field(line, "VmPin:", &kib); });
+  return kib << 10;
+}
+
+int OfiBackend::create(fid_domain* domain, uint64_t access, OfiBackend** out, char* why,
+                       size_t size, PinnedMemory pinned_memory) {
+  if (domain == nullptr || domain->fid.fclass != FI_CLASS_DOMAIN || domain->mr == nullptr) {
+    return fail(RDM_INVALID, "there is no libfabric domain: fi_domain gives one", why, size);
+  }
+  if ((access & ~kKnown) != 0) {
+    return fail(RDM_INVALID,
+                "access has bits other than FI_SEND, FI_RECV, FI_READ, FI_WRITE, FI_REMOTE_READ "
+                "and FI_REMOTE_WRITE",
+                why, size);
+  }
+  if (access == 0) access = kReads | kWrites;
+  void* memory = malloc(sizeof(OfiBackend));
+  if (memory == nullptr) return fail(RDM_SYSTEM, "no memory for bookkeeping", why, size);
+  auto* backend = new (memory) OfiBackend(domain, access, pinned_memory);
+  fork_gate.register_handlers();
+  const int status = backend->try_memory(why, size);
+  if (status != RDM_OK) {
+    destroy(backend);
+    return status;
+  }
+  *out = backend;
+  return RDM_OK;
+}
+
+void OfiBackend::destroy(OfiBackend* backend, bool) {
+  backend->~OfiBackend();
+  free(backend);
+}
+
+unsigned OfiBackend::rights_of(uint64_t access) {
+  unsigned rights = 0;
+  if (access == 0 || (access & kWrites) != 0) rights |= RDM_LOCAL_WRITE;
+  if ((access & FI_REMOTE_READ) != 0) rights |= RDM_REMOTE_READ;
+  if ((access & FI_REMOTE_WRITE) != 0) rights |= RDM_REMOTE_WRITE;
+  return rights;
+}
+
+// What a domain asks of its callers (mr_mode) stands in the fi_info it was opened with, which it
+// does not show; nor does it tell whether its provider pins. So it is tried, with memory that is
+// nobody's, and the kernel is asked.
+int OfiBackend::try_memory(char* why, size_t size) {
+  void* trial =
+      mmap(nullptr, kTrialBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (trial == MAP_FAILED) return fail(RDM_SYSTEM, "no memory for bookkeeping", why, size);
+  const uint64_t before = pinned_memory_();
+  fid_mr* mr = nullptr;
+  const uint64_t access = access_ | kReads;
+  const int error = call(trial, kTrialBytes, access, &mr);
+  int status = RDM_OK;
+  if (error != 0) {
+    status = explain_ofi_failure({trial, kTrialBytes, access, error, before}, why, size);
+  } else {
+    pins_ = pinned_memory_() >= before + kTrialBytes;
+    status = check_key(mr, why, size);
+    (void)fi_close(&mr->fid);
+  }
+  munmap(trial, kTrialBytes);
+  return status;
+}
+
+// No key: it is a raw one, which the program asks the handle for; or the memory region is of no use
+// before it is bound to an endpoint.
+int OfiBackend::check_key(fid_mr* mr, char* why, size_t size) const {
+  if (fi_mr_key(mr) != FI_KEY_NOTAVAIL) return RDM_OK;
+  uint8_t raw_key[256];
+  size_t key_size = sizeof raw_key;
+  uint64_t base = 0;
+  const int error = -fi_mr_raw_attr(mr, &base, raw_key, &key_size, 0);
+  if (error == 0 || error == FI_ETOOSMALL) return RDM_OK;
+  return fail(RDM_UNSUPPORTED,
+              "this libfabric domain registers memory for one endpoint at a time (FI_MR_ENDPOINT), "
+              "and a region serves all: open the domain without that mode bit, or register by "
+              "yourself",
+              why, size);
+}
+
+void OfiBackend::limits(rdm_backend_limits* out) const {
+  out->charges = pins_ ? RDM_CHARGES_PROCESS : RDM_CHARGES_NOTHING;
+}
+
+// Rights as the core asks, of those that the program named. Reading locally is always allowed.
+uint64_t OfiBackend::access_of(const rdm_backend_request& request) const {
+  uint64_t access = kReads;
+  if ((request.access & RDM_LOCAL_WRITE) != 0) access |= access_ & kWrites;
+  if ((request.access & RDM_REMOTE_READ) != 0) access |= access_ & FI_REMOTE_READ;
+  if ((request.access & RDM_REMOTE_WRITE) != 0) access |= access_ & FI_REMOTE_WRITE;
+  return access;
+}
+
+// 0, or the error as a positive FI_ number.
+int OfiBackend::call(void* base, size_t length, uint64_t access, fid_mr** out) {
+  int error = 0;
+  for (int taken = 0; taken < kMostKeysTaken; ++taken) {
+    error = -mr_->reg(&domain_->fid, base, length, access, 0, keys_.next(), 0, out, nullptr);
+    if (error == FI_EKEYREJECTED && !keys_.is_short()) {
+      keys_.shorten();
+    } else if (error != FI_ENOKEY) {
+      break;
+    }
+  }
+  return error;
+}
+
+// Libfabric's cache gives the same handle for the same memory registered twice: the serial number
+// tells the two apart. Foreign memory that the program itself hides from children stays hidden.
+int OfiBackend::register_memory(const rdm_backend_request& request, rdm_backend_key* out, char* why,
+                                size_t why_size) {
+  if (!fork_gate.enter()) return RDM_BACKEND_LATER;
+  const uint64_t access = access_of(request);
+  fid_mr* mr = nullptr;
+  const int error = call(request.base, request.length, access, &mr);
+  if (request.foreign == 0) (void)os::inherit_on_fork(request.base, request.length);
+  fork_gate.leave();
+  if (error != 0) {
+    const OfiAttempt attempt{request.base, request.length, access, error, pinned_memory_()};
+    return explain_ofi_failure(attempt, why, why_size);
+  }
+  *out = {serial_.fetch_add(1, std::memory_order_relaxed), static_cast<uint32_t>(fi_mr_key(mr)),
+          mr};
+  return RDM_OK;
+}
+
+int OfiBackend::deregister_memory(const rdm_backend_key& key) {
+  return fi_close(&static_cast<fid_mr*>(key.handle)->fid) == 0 ? RDM_OK : RDM_SYSTEM;
+}
+
+const rdm_backend OfiBackend::kOperations = backend_table<OfiBackend>("ofi");
+
+}  // namespace rdmalloc
+
+using rdmalloc::OfiBackend;
+
+extern "C" int rdm_domain_open_ofi(fid_domain* domain, uint64_t access,
+                                   const rdm_domain_options* given, rdm_domain** out) {
+  if (out == nullptr) return RDM_INVALID;
+  rdm_domain_options options;
+  if (!rdmalloc::read_options(given, &options)) return RDM_INVALID;
+  OfiBackend* backend = nullptr;
+  int status = OfiBackend::create(domain, access, &backend, options.error, options.error_size);
+  if (status != RDM_OK) return status;
+  options.access = OfiBackend::rights_of(access);
+  status = rdm_domain_open(&OfiBackend::kOperations, backend, &options, out);
+  if (status != RDM_OK) OfiBackend::destroy(backend);
+  return status;
+}

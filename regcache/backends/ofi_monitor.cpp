@@ -1,0 +1,111 @@
+// The memory monitor for libfabric's registration cache: rdm_ofi_import_monitor.
+//
+// Its operations are called with libfabric's lock held, and call nothing that could call libfabric.
+// A child of fork owns no pinned memory: there the cache is told to trust nothing.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_ext.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "allocator/heap.h"
+#include "include/rdmalloc/ofi.h"
+#include "regcache/backends/ofi_watch.h"
+#include "regcache/last_error.h"
+#include "regcache/posix_lock.h"
+
+namespace rdmalloc {
+namespace {
+
+constexpr char kLibrary[] = "libfabric.so.1";
+constexpr uint32_t kSince = FI_VERSION(1, 13);
+
+// Whose pages stay what they are as long as the process lives. Overflow and sparse regions drop
+// theirs while they are free.
+bool is_for_ever(const void* address, size_t length) {
+  const Region* region = heap.regions().find(address);
+  return region != nullptr && region->kind == RegionKind::kPinned && region->locked &&
+         length <= region->end() - reinterpret_cast<uintptr_t>(address);
+}
+
+int start(fid_mem_monitor*) { return 0; }
+
+void stop(fid_mem_monitor*) {}
+
+constinit OfiWatch watch;
+
+// Refused, the registration is made, and given up when its user gives it back. Accepted and found
+// not valid later, it would hold its pages until somebody asks for them again.
+int subscribe(fid_mem_monitor*, const void* address, size_t length) {
+  return is_for_ever(address, length) || watch.add(address, length) ? 0 : -FI_EOPNOTSUPP;
+}
+
+void unsubscribe(fid_mem_monitor*, const void* address, size_t length) {
+  if (!is_for_ever(address, length)) watch.remove(address, length);
+}
+
+bool valid(fid_mem_monitor*, const void* address, size_t length) {
+  return is_for_ever(address, length) || watch.is_valid(address, length);
+}
+
+constinit fi_ops_mem_monitor operations = {
+    sizeof(fi_ops_mem_monitor), start, stop, subscribe, unsubscribe, valid};
+
+// Libfabric's too, from the import on: it fills in what is missing.
+constinit fid_mem_monitor monitor = {
+    {FI_CLASS_MEM_MONITOR, nullptr, nullptr}, &operations, nullptr};
+
+constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+constinit bool imported = false;
+
+using Open = decltype(&fi_open);
+
+int import_with(Open open) {
+  fid* cache = nullptr;
+  int error = -open(kSince, "mr_cache", nullptr, 0, 0, &cache, nullptr);
+  if (error != 0) {
+    return fail(RDM_UNSUPPORTED, "this libfabric has no registration cache to import a monitor to");
+  }
+  error = -fi_import_fid(cache, &monitor.fid, 0);
+  (void)fi_close(cache);
+  if (error == 0) return RDM_OK;
+  if (error == FI_EBUSY) {
+    return fail(RDM_BUSY,
+                "libfabric has an imported memory monitor already (Open MPI brings its own), or "
+                "its own is at work: import ours before, before the first domain is opened");
+  }
+  snprintf(last_error(), kLongestError, "libfabric refused the memory monitor: error %d", error);
+  return RDM_SYSTEM;
+}
+
+int import_monitor() {
+  const PosixLock hold(&mutex);
+  if (imported) return RDM_OK;
+  if (const char* chosen = getenv("FI_MR_CACHE_MONITOR"); chosen != nullptr) {
+    snprintf(last_error(), kLongestError,
+             "FI_MR_CACHE_MONITOR=%.64s chooses libfabric's memory monitor: unset it for ours",
+             chosen);
+    return RDM_BUSY;
+  }
+  // Never closed: the monitor is its for good.
+  void* library = dlopen(kLibrary, RTLD_NOLOAD | RTLD_NOW);
+  if (library == nullptr) {
+    return fail(RDM_UNSUPPORTED, "this process has not loaded libfabric.so.1: load it first");
+  }
+  const auto open = reinterpret_cast<Open>(dlvsym(library, "fi_open", "FABRIC_1.5"));
+  if (open == nullptr) {
+    return fail(RDM_UNSUPPORTED,
+                "this libfabric is older than 1.13, and takes no memory monitor: use a newer one");
+  }
+  const int status = import_with(open);
+  imported = status == RDM_OK;
+  // Where it cannot be opened, other memory is registered for each use.
+  if (imported) (void)watch.open();
+  return status;
+}
+
+}  // namespace
+}  // namespace rdmalloc
+
+extern "C" int rdm_ofi_import_monitor() { return rdmalloc::import_monitor(); }

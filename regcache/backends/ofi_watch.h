@@ -1,0 +1,65 @@
+// What libfabric's cache has registered of memory that may change, and whether it has since.
+//
+// A domain of ours whose backend registers nothing stands for libfabric's registrations: its cache
+// of foreign memory, and the monitor behind it, see changes, and give what is asked for after one
+// another number than before it. A change is not told to libfabric, which holds locks that who
+// changes memory inside malloc may wait for; libfabric asks before each use.
+//
+// Any thread may call, libfabric's locks held, but none inside malloc. The lock here is held for
+// the table alone. In a child of fork nothing is valid.
+#pragma once
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "include/rdmalloc/backend.h"
+
+namespace rdmalloc {
+
+class OfiWatch {
+ public:
+  constexpr OfiWatch() = default;
+  OfiWatch(const OfiWatch&) = delete;
+  OfiWatch& operator=(const OfiWatch&) = delete;
+
+  // Once. Without it, or when it is false, nothing can be watched.
+  bool open();
+
+  // A cache has registered the range. False: it may not keep that, because the range cannot be
+  // watched; or because some cache has an older registration of it, of before a change, and for
+  // both there is one question, is_valid().
+  bool add(const void* address, size_t length);
+
+  // A cache gives a registration up. Old versions of libfabric do not say so.
+  void remove(const void* address, size_t length);
+
+  // The range was added, and has not changed since. When it has, the cache that asks gives up its
+  // registration.
+  bool is_valid(const void* address, size_t length);
+
+ private:
+  struct Range {
+    const void* address;
+    size_t length;
+    uint32_t number;  // of our own domain's registration that covered it when it was added
+    uint32_t count;   // registrations that caches keep, all of that number; 0: the place is free
+    uint32_t known;   // calls of remove() that may come, and say what the table knows already
+  };
+  static constexpr size_t kSets = 8192;
+  static constexpr size_t kWays = 8;
+
+  bool ask(const void* address, size_t length, uint32_t* number) const;
+  Range* find(const void* address, size_t length) const;
+  Range* set_of(const void* address) const;
+
+  std::atomic<rdm_domain*> domain_{nullptr};  // null: not open; the rest is set before it
+  Range* ranges_ = nullptr;
+  pid_t process_ = 0;
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+};
+
+}  // namespace rdmalloc

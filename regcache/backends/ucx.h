@@ -1,0 +1,83 @@
+// Registering with a UCP context of UCX through ucp_mem_map: rdm_domain_open_ucx.
+//
+// libucp is the one that the process has loaded, and only that: a context of one copy means nothing
+// to another. UCX allocates, takes locks and calls drivers, so nothing here is ever called inside
+// malloc.
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "include/rdmalloc/backend.h"
+
+namespace rdmalloc {
+
+// The functions of libucp and libucs that the backend calls; tests give others.
+struct UcxLibrary {
+  ucs_status_t (*mem_map)(ucp_context_h, const ucp_mem_map_params_t*, ucp_mem_h*) = nullptr;
+  ucs_status_t (*mem_unmap)(ucp_context_h, ucp_mem_h) = nullptr;
+  ucs_status_t (*context_query)(ucp_context_h, ucp_context_attr_t*) = nullptr;
+  const char* (*status_string)(ucs_status_t) = nullptr;  // may be null
+  // Not UCX's: what registrations have pinned of this process, in bytes (VmPin).
+  uint64_t (*pinned_memory)() = nullptr;
+};
+
+// Finds the libucp that is loaded. Null, and `*out` set, or a sentence. Thread-safe.
+const char* find_ucx_library(UcxLibrary* out);
+
+// The context of one domain: a UCP context. Set up by one thread, used by any; holds no lock, UCX
+// locks the context. In a child of fork it may only be destroyed.
+class UcxBackend {
+ public:
+  UcxBackend(const UcxLibrary& library, ucp_context_h context)
+      : library_(library), context_(context) {}
+
+  // The operations, with a UcxBackend made by create() as their context.
+  static const rdm_backend kOperations;
+
+  // Checks that other threads may use the context, and tries what a mapping is charged. RDM_OK and
+  // *out, or a reason and a sentence.
+  static int create(const UcxLibrary& library, ucp_context_h context, UcxBackend** out, char* why,
+                    size_t why_size);
+  static void destroy(UcxBackend* backend, bool forked = false);
+
+  void limits(rdm_backend_limits* out) const;
+  int register_memory(const rdm_backend_request& request, rdm_backend_key* out, char* why,
+                      size_t why_size);
+  int deregister_memory(const rdm_backend_key& key);
+
+ private:
+  int check_threads(char* why, size_t why_size) const;
+  int try_mapping(char* why, size_t why_size);
+  bool leaves_room(size_t bytes) const;
+  ucs_status_t map(void* base, size_t length, ucp_mem_h* out) const;
+
+  const UcxLibrary library_;
+  ucp_context_h const context_;
+  bool pins_ = false;              // some transport pins what is mapped, which the kernel charges
+  std::atomic<size_t> mapped_{0};  // bytes of regions: unmapped only when the domain ends
+  std::atomic<uint32_t> serial_{0};
+};
+
+// What UCX pins for a context of its own, with its defaults and one network card, and some more:
+// buffers for small messages and for what arrives, taken when its workers are made.
+inline constexpr size_t kUcxOwnPins = size_t{64} << 20;
+
+// What was tried, for explain_ucx_failure.
+struct UcxAttempt {
+  size_t length;  // bytes
+  ucs_status_t status;
+  bool pins;
+};
+
+// Why a mapping failed, told apart by cause, and what to do. The status for the caller.
+int explain_ucx_failure(const UcxLibrary& library, const UcxAttempt& attempt, char* why,
+                        size_t why_size);
+
+// For who was not let try: the rest of the limit is UCX's own.
+int refuse_for_room(const UcxLibrary& library, size_t length, char* why, size_t why_size);
+
+}  // namespace rdmalloc

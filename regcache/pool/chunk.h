@@ -1,0 +1,88 @@
+// Chunks: what a pool takes memory in. One chunk lies in one region, in whole units of the window,
+// so that a table over the window's units tells of any address which chunk it lies in.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "include/rdmalloc/rdmalloc.h"
+
+namespace rdmalloc {
+
+class Pool;
+
+// A free buffer, as stocks and shelves keep it. Outside the buffer: a device may write there. One
+// word: what was just written is soon read again, which is slow in pieces of another size.
+struct PoolItem {
+  PoolItem() = default;
+  PoolItem(uint32_t chunk, uint32_t index) : word(uint64_t{chunk} << 32 | index) {}
+  uint32_t chunk() const { return static_cast<uint32_t>(word >> 32); }
+  uint32_t index() const { return static_cast<uint32_t>(word); }
+
+  uint64_t word;
+};
+
+enum class BufferState : uint8_t {
+  kFree,
+  kOut,
+  kLeftOut  // no memory region covers it: never handed out
+};
+
+// Written by the thread that adds it to a pool, before the table of units tells of it, and when its
+// pool is closed; `states` change in between.
+struct alignas(64) Chunk {
+  static constexpr unsigned kUnitShift = 16;
+  static constexpr size_t kUnit = size_t{1} << kUnitShift;
+  // So that an offset has 32 bits.
+  static constexpr size_t kMost = size_t{1} << 31;
+
+  uintptr_t base;
+  uint64_t reciprocal;           // of `stride`, times 2^32, rounded up
+  uint32_t stride;               // bytes from one buffer to the next
+  uint32_t count;                // of buffers, the left-out ones included
+  std::atomic<uint8_t>* states;  // see state_of()
+  uint32_t state_shift;
+  const rdm_mr* keys;  // of each buffer, or one for all; null without a domain
+  uint32_t key_mask;   // 0: one for all
+  uint32_t number;
+  std::atomic<const Pool*> pool;
+  Chunk* next;  // of the same pool; or free for any
+  size_t bytes;
+  uint32_t usable;
+  int node;
+
+  void set_stride(uint32_t bytes_each) {
+    stride = bytes_each;
+    reciprocal = ((uint64_t{1} << 32) + bytes_each - 1) / bytes_each;
+  }
+
+  // The number of the buffer that starts there; false: none does. The product is exact for
+  // multiples of the stride, and what it is for others does not matter.
+  bool index_of(const void* address, uint32_t* index) const {
+    const uintptr_t offset = reinterpret_cast<uintptr_t>(address) - base;
+    if (offset >= kMost) return false;
+    const auto at = static_cast<uint32_t>((offset * reciprocal) >> 32);
+    *index = at;
+    return at < count && uint64_t{at} * stride == offset;
+  }
+
+  char* address_of(uint32_t index) const {
+    return reinterpret_cast<char*>(base + uint64_t{index} * stride);
+  }
+  // A cache line apart where buffers are long, so that threads that use neighbours do not meet at a
+  // line; for short ones that would cost as much memory as they are.
+  std::atomic<uint8_t>& state_of(uint32_t index) const {
+    return states[size_t{index} << state_shift];
+  }
+  static uint32_t state_shift_for(size_t stride) {
+    constexpr size_t kStridesInState = 64;
+    constexpr uint32_t kLineShift = 6;
+    uint32_t shift = 0;
+    while (shift < kLineShift && kStridesInState << (shift + 1) <= stride) ++shift;
+    return shift;
+  }
+  const rdm_mr& key_of(uint32_t index) const { return keys[index & key_mask]; }
+};
+
+}  // namespace rdmalloc

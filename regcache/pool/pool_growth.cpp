@@ -1,0 +1,328 @@
+// How a pool gets its memory: chunks from the allocator, their keys from the domain.
+#include <string.h>
+
+#include "allocator/os/clock.h"
+#include "allocator/os/memory.h"
+#include "regcache/pool/holders.h"
+#include "regcache/pool/pool.h"
+#include "regcache/pool/pool_memory.h"
+#include "regcache/pool/pools.h"
+#include "regcache/posix_lock.h"
+
+namespace rdmalloc {
+namespace {
+
+constexpr size_t kFirstStep = size_t{256} << 10;
+constexpr size_t kLongestStep = size_t{64} << 20;
+// A reserve is taken in such parts, or in buffers where these are longer: so that one that the
+// limits do not allow is refused before all of it was taken, and says how far it came.
+constexpr size_t kReserveStep = size_t{4} << 20;
+// What threads may keep of a pool that has a limit, each: this part of it.
+constexpr size_t kShare = 16;
+constexpr size_t kCacheLine = 64;
+constexpr size_t kBytesInBatch = size_t{512} << 10;
+// Growing that failed fails again, without another try, for so long.
+constexpr uint64_t kRetryNs = 100'000'000;
+constexpr size_t kLongestCause = 400;
+
+size_t least(size_t a, size_t b) { return a < b ? a : b; }
+size_t most_of(size_t a, size_t b) { return a > b ? a : b; }
+
+}  // namespace
+
+size_t Pool::batch_for(const PoolSettings& settings) const {
+  size_t batch = least(most_of(kBytesInBatch / stride_, 1), Stock::kMost / 2);
+  if (settings.most != SIZE_MAX) batch = least(batch, most_of(settings.most / kShare, 1));
+  return batch;
+}
+
+int Pool::create(const PoolSettings& settings, Message* why) {
+  settings_ = settings;
+  length_ = settings.buffer_bytes;
+  stride_ = static_cast<uint32_t>(os::align_up(settings.buffer_bytes, settings.alignment));
+  batch_ = static_cast<uint32_t>(batch_for(settings));
+  fenced_ = pools_->is_fenced();
+  window_base_ = pools_->window_base();
+  window_size_ = pools_->window_size();
+  units_ = pools_->units();
+  chunks_ = pools_->chunks();
+  // A child of fork may find what a thread left that was creating this pool in the parent.
+  first_chunk_ = nullptr;
+  first_stock_ = nullptr;
+  held_ = 0;
+  for (Shelf& shelf : shelves_) shelf = {};
+  refused_at_ = 0;
+  grown_ = 0;
+  failed_ = 0;
+  const int status = fill_reserve(why);
+  if (status != RDM_OK) release_memory();
+  phase_.store(status == RDM_OK ? Phase::kOpen : Phase::kFree, std::memory_order_release);
+  return status;
+}
+
+// What can never be had is not tried: trying would populate and pin all there is.
+int Pool::take_reserve(Message* reason) {
+  if (settings_.reserve == 0) return RDM_OK;
+  const rdm_stats books = memory_->stats();
+  const size_t needed = settings_.reserve * stride_;
+  const bool must_be_pinned =
+      (settings_.flags & RDM_EXPOSED) != 0 ||
+      (settings_.domain != nullptr && memory_->takes_pinned_only(settings_.domain));
+  if (must_be_pinned && needed > books.budget_bytes) {
+    reason->add("no more than ").add_size(books.budget_bytes).add(" may be pinned");
+    return RDM_OUT_OF_BUDGET;
+  }
+  if (needed > books.memory_cap_bytes) {
+    reason->add("no more than ").add_size(books.memory_cap_bytes).add(" may be held");
+    return RDM_OUT_OF_BUDGET;
+  }
+  const size_t step = most_of(kReserveStep / stride_, 1);
+  int status = RDM_OK;
+  while (status == RDM_OK && held_ < settings_.reserve) {
+    status = add_chunk_or_less(least(settings_.reserve - held_, step), reason);
+  }
+  return status;
+}
+
+int Pool::fill_reserve(Message* why) {
+  Message reason;
+  const int status = take_reserve(&reason);
+  if (status == RDM_OK) return status;
+  char cause[kLongestCause];
+  reason.copy_to(cause, sizeof cause);
+  why->add("needs ").add_number(settings_.reserve * stride_);
+  why->add(settings_.domain == nullptr ? " bytes for " : " bytes registered for ");
+  why->add_number(settings_.reserve).add(" buffers, and got ").add_number(held_ * stride_);
+  why->add(": ").add(cause).add("; ");
+  say_who_holds_memory(memory_->stats(), why);
+  return status;
+}
+
+size_t Pool::next_step() const {
+  const size_t held = held_.load(std::memory_order_relaxed);
+  size_t step = settings_.grow_by;
+  if (step == 0) step = most_of(kFirstStep / stride_, held / 2);
+  step = least(step, kLongestStep / stride_);
+  return least(most_of(step, 1), settings_.most - held);
+}
+
+bool Pool::may_grow_apart(int node) {
+  PosixLock hold(&shelf_lock_);
+  return !shelves_[node].is_misplaced;
+}
+
+// RDM_OK, too, when another thread was quicker.
+int Pool::grow(int node) {
+  PosixLock hold(&growth_);
+  {
+    PosixLock shelves(&shelf_lock_);
+    if (shelves_[node].count != 0) return RDM_OK;
+  }
+  if (held_.load(std::memory_order_relaxed) >= settings_.most) return RDM_OUT_OF_BUDGET;
+  const uint64_t now = os::now_ns();
+  if (refused_at_ != 0 && now - refused_at_ < kRetryNs) return refused_status_;
+  Message why;
+  const int status = add_chunk_or_less(next_step(), &why);
+  refused_at_ = status == RDM_OK ? 0 : now;
+  refused_status_ = status;
+  why.copy_to(refused_why_, sizeof refused_why_);
+  if (status == RDM_OK && first_chunk_->node != node) {
+    PosixLock shelves(&shelf_lock_);
+    shelves_[node].is_misplaced = true;
+  }
+  return status;
+}
+
+// Where a budget has no room for so much it may have for less.
+int Pool::add_chunk_or_less(size_t wanted, Message* why) {
+  for (size_t count = wanted;; count /= 2) {
+    Message reason;
+    const int status = add_chunk(count, &reason);
+    if (status != RDM_OUT_OF_BUDGET || count <= 1) {
+      if (status != RDM_OK) *why = reason;
+      return status;
+    }
+  }
+}
+
+// Under growth_, or while the pool starts. Fewer buffers than were asked for, where some lie across
+// two of the device's memory regions.
+int Pool::add_chunk(size_t wanted, Message* why) {
+  size_t count = wanted;
+  const size_t bytes = os::align_up(count * stride_, Chunk::kUnit);
+  // What rounding adds are buffers, too, if there may be so many.
+  count = least(bytes / stride_, settings_.most - held_);
+  Chunk* const chunk = pools_->take_chunk();
+  if (chunk == nullptr) {
+    why->add("there are too many chunks of memory in pools: let them grow by more");
+    return RDM_UNSUPPORTED;
+  }
+  const size_t alignment = most_of(settings_.alignment, Chunk::kUnit);
+  void* const memory = memory_->allocate(bytes, alignment, settings_.flags);
+  chunk->base = reinterpret_cast<uintptr_t>(memory);
+  chunk->set_stride(stride_);
+  chunk->count = static_cast<uint32_t>(count);
+  chunk->bytes = bytes;
+  chunk->keys = nullptr;
+  chunk->state_shift = Chunk::state_shift_for(stride_);
+  const size_t state_bytes = count << chunk->state_shift;
+  chunk->states = static_cast<std::atomic<uint8_t>*>(memory_->allocate(state_bytes, kCacheLine, 0));
+  const Region* const region = memory == nullptr ? nullptr : memory_->region_of(memory);
+  int status = RDM_OK;
+  if (region == nullptr || chunk->states == nullptr) {
+    why->add((settings_.flags & RDM_EXPOSED) != 0
+                 ? "the budget for pinned memory has no more that could be exposed"
+                 : "no memory: malloc's cap, or the machine's memory, is reached");
+    status = RDM_OUT_OF_BUDGET;
+  } else {
+    memset(static_cast<void*>(chunk->states), static_cast<int>(BufferState::kFree), state_bytes);
+    chunk->node = pools_->has_several_nodes() ? region->node : 0;
+    status = find_keys(chunk, why);
+  }
+  if (status == RDM_OK && !make_room(chunk->node, chunk->usable)) {
+    why->add("no memory for the pool's books");
+    status = RDM_SYSTEM;
+  }
+  if (status != RDM_OK) {
+    discard(chunk);
+    return status;
+  }
+  publish(chunk);
+  return RDM_OK;
+}
+
+// Room on the shelf for all buffers of the node.
+bool Pool::make_room(int node, size_t more) {
+  Shelf& shelf = shelves_[node];
+  if (shelf.held + more <= shelf.room) return true;
+  const size_t room = most_of(shelf.held + more, shelf.room * 2);
+  auto* const items = static_cast<PoolItem*>(memory_->allocate(room * sizeof(PoolItem), 0, 0));
+  if (items == nullptr) return false;
+  PoolItem* before = nullptr;
+  {
+    PosixLock hold(&shelf_lock_);
+    if (shelf.count != 0) memcpy(items, shelf.items, shelf.count * sizeof *items);
+    before = shelf.items;
+    shelf.items = items;
+    shelf.room = room;
+  }
+  memory_->release(before);
+  return true;
+}
+
+int Pool::find_keys(Chunk* chunk, Message* why) {
+  chunk->usable = chunk->count;
+  chunk->key_mask = 0;
+  if (settings_.domain == nullptr) return RDM_OK;
+  rdm_mr whole{};
+  const size_t length = size_t{chunk->count - 1} * stride_ + length_;
+  const int status = memory_->lookup(settings_.domain, chunk->address_of(0), length, &whole);
+  if (status != RDM_OK) return find_keys_apart(chunk, why);
+  auto* const key = static_cast<rdm_mr*>(memory_->allocate(sizeof whole, 0, 0));
+  if (key == nullptr) {
+    why->add("no memory for the pool's books");
+    return RDM_SYSTEM;
+  }
+  *key = whole;
+  chunk->keys = key;
+  return RDM_OK;
+}
+
+// A region that the device's limits cut into memory regions, or of which only some could be
+// registered. Where neither end of the chunk is, nothing is asked for once more for each buffer.
+int Pool::find_keys_apart(Chunk* chunk, Message* why) {
+  rdm_mr found{};
+  const char* const last = chunk->address_of(chunk->count - 1) + length_ - 1;
+  const int first_status = memory_->lookup(settings_.domain, chunk->address_of(0), 1, &found);
+  if (first_status != RDM_OK && memory_->lookup(settings_.domain, last, 1, &found) != RDM_OK) {
+    say_no_key(*chunk, first_status, why);
+    const bool is_pinned = memory_->region_of(last)->kind == RegionKind::kPinned;
+    if (first_status == RDM_INVALID) return RDM_INVALID;
+    return is_pinned ? RDM_NOT_REGISTERED : RDM_OUT_OF_BUDGET;
+  }
+  auto* const keys = static_cast<rdm_mr*>(memory_->allocate(chunk->count * sizeof(rdm_mr), 0, 0));
+  if (keys == nullptr) {
+    why->add("no memory for the pool's books");
+    return RDM_SYSTEM;
+  }
+  chunk->keys = keys;
+  chunk->key_mask = UINT32_MAX;
+  for (uint32_t i = 0; i < chunk->count; ++i) {
+    keys[i] = {};
+    if (memory_->lookup(settings_.domain, chunk->address_of(i), length_, &keys[i]) == RDM_OK) {
+      continue;
+    }
+    chunk->state_of(i).store(static_cast<uint8_t>(BufferState::kLeftOut),
+                             std::memory_order_relaxed);
+    --chunk->usable;
+  }
+  if (chunk->usable != 0) return RDM_OK;
+  why->add(
+      "every buffer reaches from one of the device's memory regions into the next: buffers are "
+      "too long for it");
+  return RDM_UNSUPPORTED;
+}
+
+void Pool::say_no_key(const Chunk& chunk, int status, Message* why) const {
+  if (status == RDM_INVALID) {
+    why->add("the domain is closed");
+  } else if (memory_->region_of(chunk.address_of(0))->kind != RegionKind::kPinned) {
+    why->add("the memory is beyond the budget for pinned memory, and so in no domain");
+  } else {
+    const char* const told = memory_->why(settings_.domain);
+    why->add("the memory could not be registered").add(*told == '\0' ? "" : ": ").add(told);
+  }
+}
+
+void Pool::publish(Chunk* chunk) {
+  chunk->pool.store(this, std::memory_order_relaxed);
+  const size_t first = (chunk->base - window_base_) >> Chunk::kUnitShift;
+  for (size_t i = 0; i < chunk->bytes >> Chunk::kUnitShift; ++i) {
+    pools_->units()[first + i].store(chunk->number, std::memory_order_release);
+  }
+  chunk->next = first_chunk_;
+  first_chunk_ = chunk;
+  Shelf& shelf = shelves_[chunk->node];
+  shelf.held += chunk->usable;
+  grown_.fetch_add(1, std::memory_order_relaxed);
+  PosixLock hold(&shelf_lock_);
+  held_.fetch_add(chunk->usable, std::memory_order_relaxed);
+  // So that they are handed out in the order of their addresses.
+  for (uint32_t i = chunk->count; i-- > 0;) {
+    if (chunk->state_of(i) != static_cast<uint8_t>(BufferState::kFree)) continue;
+    shelf.items[shelf.count++] = PoolItem(chunk->number, i);
+  }
+}
+
+void Pool::withdraw(Chunk* chunk) {
+  const size_t first = (chunk->base - window_base_) >> Chunk::kUnitShift;
+  for (size_t i = 0; i < chunk->bytes >> Chunk::kUnitShift; ++i) {
+    pools_->units()[first + i].store(0, std::memory_order_relaxed);
+  }
+  chunk->pool.store(nullptr, std::memory_order_relaxed);
+  discard(chunk);
+}
+
+void Pool::discard(Chunk* chunk) {
+  memory_->release(const_cast<rdm_mr*>(chunk->keys));
+  memory_->release(static_cast<void*>(chunk->states));
+  memory_->release(reinterpret_cast<void*>(chunk->base));
+  pools_->give_chunk(chunk);
+}
+
+// Of a pool that nobody uses any more. Each chunk leaves the list first: a child forked meanwhile
+// finds the list whole.
+void Pool::release_memory() {
+  while (first_chunk_ != nullptr) {
+    Chunk* const chunk = first_chunk_;
+    first_chunk_ = chunk->next;
+    withdraw(chunk);
+  }
+  for (Shelf& shelf : shelves_) {
+    memory_->release(shelf.items);
+    shelf = {};
+  }
+  held_ = 0;
+}
+
+}  // namespace rdmalloc

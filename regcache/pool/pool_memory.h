@@ -1,0 +1,35 @@
+// Where pools get their memory and its keys from: the library itself, or a test.
+#pragma once
+
+#include <cstddef>
+
+#include "allocator/region_table.h"
+#include "allocator/window.h"
+#include "include/rdmalloc/rdmalloc.h"
+
+namespace rdmalloc {
+
+class PoolMemory {
+ public:
+  // rdm_alloc, rdm_free, rdm_lookup, rdm_stats_get. Never called under a lock of the pools' that
+  // one of their fast paths may wait for.
+  virtual void* allocate(size_t size, size_t alignment, unsigned flags) noexcept = 0;
+  virtual void release(void* pointer) noexcept = 0;
+  virtual int lookup(rdm_domain* domain, const void* address, size_t length,
+                     rdm_mr* out) noexcept = 0;
+  virtual rdm_stats stats() noexcept = 0;
+  // Only pinned memory is registered there: the device cannot page on demand.
+  virtual bool takes_pinned_only(rdm_domain* domain) noexcept = 0;
+  // Why the domain could not register what it was asked to last; may be empty.
+  virtual const char* why(rdm_domain* domain) noexcept = 0;
+
+  // Does not change once something was allocated.
+  virtual const Window& window() const noexcept = 0;
+  // Null: not of the window.
+  virtual const Region* region_of(const void* address) const noexcept = 0;
+
+ protected:
+  ~PoolMemory() = default;
+};
+
+}  // namespace rdmalloc

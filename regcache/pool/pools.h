@@ -1,0 +1,85 @@
+// All pools of the process, what they share, and the stocks of its threads: the table of the
+// window's units, the chunks' records, records of stocks. Constant-initialised; set up with the
+// first pool.
+//
+// The lock is for short work on the lists here: no pool's lock and no foreign code is under it. It
+// is held over fork, so that a child finds them whole.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "allocator/node_store.h"
+#include "regcache/pool/pool.h"
+
+namespace rdmalloc {
+
+class Pools {
+ public:
+  static constexpr size_t kMaxPools = ThreadStocks::kMaxPools;
+  static constexpr size_t kMaxChunks = size_t{1} << 16;
+
+  explicit constexpr Pools(PoolMemory& memory) : memory_(&memory) {}
+  ~Pools() = default;
+  Pools(const Pools&) = delete;
+  Pools& operator=(const Pools&) = delete;
+
+  // rdm_pool_create, but for reading the caller's struct.
+  int create(const PoolSettings& settings, Pool** out, Message* why);
+  // Null: this is none that is open.
+  Pool* find(const rdm_pool* handle) const;
+
+  // The calling thread's stock of this pool, of that capacity; made when it has none. Null: there
+  // is no memory for it, and the thread does without.
+  Stock* stock_of(Pool& pool, uint32_t capacity);
+  // Puts the calling thread's stocks back. When it ends; and for tests.
+  void end_thread();
+
+  // Around fork; registered by whoever owns this (pool_api.cpp).
+  void before_fork() { pthread_mutex_lock(&mutex_); }
+  void after_fork_in_parent() { pthread_mutex_unlock(&mutex_); }
+  void after_fork_in_child();
+
+  PoolMemory& memory() const { return *memory_; }
+  int node_here() const { return several_nodes_ ? os::current_node() : 0; }
+  bool has_several_nodes() const { return several_nodes_; }
+  bool is_fenced() const { return fenced_; }
+  uintptr_t window_base() const { return window_base_; }
+  size_t window_size() const { return window_size_; }
+  std::atomic<uint32_t>* units() const { return units_; }
+  const Chunk* chunks() const { return chunks_; }
+
+  // Null: there are as many as there can be.
+  Chunk* take_chunk();
+  void give_chunk(Chunk* chunk);
+  void give_stock(Stock* stock);
+
+ private:
+  bool start();
+  bool set_up();
+  Pool* take_pool(Message* why);
+  ThreadStocks* stocks_here();
+  static void thread_ends(void* stocks);
+
+  PoolMemory* const memory_;
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  bool started_ = false;
+  bool fenced_ = true;
+  bool several_nodes_ = false;
+  pthread_key_t key_ = 0;  // whose destructor tells that a thread ends
+  uintptr_t window_base_ = 0;
+  size_t window_size_ = 0;
+  std::atomic<uint32_t>* units_ = nullptr;  // by unit of the window: the chunk's number, 0 for none
+  Chunk* chunks_ = nullptr;                 // by number; the first is none
+  Chunk* free_chunks_ = nullptr;
+  size_t next_chunk_ = 1;
+  std::atomic<Pool*> pools_[kMaxPools] = {};
+  size_t next_pool_ = 0;  // used last of all: a pool just closed is not used again soon
+  NodeStore<Stock> stocks_;
+  NodeStore<ThreadStocks> threads_;
+};
+
+}  // namespace rdmalloc

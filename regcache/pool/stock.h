@@ -1,0 +1,89 @@
+// A thread's stock of one pool's free buffers: a stack that its owner uses without a lock and
+// without a locked instruction, and that others may still reach into.
+//
+// The owner says that it is in (`busy`), then looks whether somebody wants to reach in (`revoked`);
+// who wants to says so, then looks whether the owner is in. Both orders must be kept, and the
+// owner's costs nothing because the other side makes all processors keep it (os/process_barrier.h).
+// Where the kernel cannot do that, the owner pays for a locked instruction (`fenced`).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "regcache/pool/chunk.h"
+
+namespace rdmalloc {
+
+struct alignas(64) Stock {
+  static constexpr uint32_t kMost = 64;
+
+  // The owner's. False: it is revoked, take Pool::members_ instead.
+  bool enter(bool fenced) {
+    if (fenced) [[unlikely]] {
+      (void)busy.exchange(1, std::memory_order_seq_cst);
+    } else {
+      busy.store(1, std::memory_order_relaxed);
+      asm volatile("" ::: "memory");
+    }
+    if (revoked.load(std::memory_order_acquire) == 0) [[likely]]
+      return true;
+    leave();
+    return false;
+  }
+  void leave() { busy.store(0, std::memory_order_release); }
+
+  // Inside, or under Pool::members_ while it is revoked.
+  bool pop(PoolItem* out) {
+    const uint32_t held = count.load(std::memory_order_relaxed);
+    if (held == 0) return false;
+    *out = items[held - 1];
+    count.store(held - 1, std::memory_order_relaxed);
+    return true;
+  }
+  bool push(const PoolItem& item) {
+    const uint32_t held = count.load(std::memory_order_relaxed);
+    if (held >= capacity) return false;
+    items[held] = item;
+    count.store(held + 1, std::memory_order_relaxed);
+    return true;
+  }
+  // The oldest ones, `most` at most: what was used last stays.
+  uint32_t remove_oldest(PoolItem* out, uint32_t most) {
+    const uint32_t held = count.load(std::memory_order_relaxed);
+    const uint32_t removed = held < most ? held : most;
+    for (uint32_t i = 0; i < removed; ++i) out[i] = items[i];
+    for (uint32_t i = removed; i < held; ++i) items[i - removed] = items[i];
+    count.store(held - removed, std::memory_order_relaxed);
+    return removed;
+  }
+
+  std::atomic<uint32_t> busy{0};
+  std::atomic<uint32_t> revoked{0};
+  std::atomic<uint32_t> count{0};  // others may read it at any time
+  uint32_t capacity = 0;
+  // Under Pool::members_.
+  Stock* next = nullptr;
+  Stock* previous = nullptr;
+  std::atomic<Stock*>* place = nullptr;  // where its thread finds it
+  PoolItem items[kMost];
+};
+
+// All stocks of one thread, by the number of the pool. Entries are set by the thread, and taken
+// away by who closes a pool.
+class Pools;
+struct ThreadStocks {
+  static constexpr size_t kMaxPools = 256;
+  Pools* pools = nullptr;
+  std::atomic<Stock*> of[kMaxPools] = {};
+
+  // initial-exec: the general model may call malloc at a thread's first use.
+  [[gnu::tls_model("initial-exec")]] static inline constinit thread_local ThreadStocks* mine =
+      nullptr;
+
+  static Stock* find(uint32_t pool) {
+    return mine == nullptr ? nullptr : mine->of[pool].load(std::memory_order_relaxed);
+  }
+};
+
+}  // namespace rdmalloc

@@ -1,0 +1,146 @@
+#include "regcache/preload/mpi_memory.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "include/rdmalloc/rdmalloc.h"
+#include "regcache/preload/mpi_hints.h"
+#include "regcache/preload/mpi_settings.h"
+
+namespace rdmalloc::mpi {
+
+constinit Fast fast;
+constinit Table theirs{&fast.reasons};
+
+namespace {
+
+constexpr int kSuccess = 0;
+constexpr int kNoMpi = 1;  // any error: the values differ among MPIs, and here is none
+constexpr int kMpichNoMemory = 34;
+
+enum class State { kUnknown, kStarting, kRunning, kEnding };
+constinit std::atomic<State> state{State::kUnknown};
+
+int never_copy(Handle, int, void*, void*, void*, int* flag) {
+  *flag = 0;
+  return kSuccess;
+}
+
+// Whether the fast path is taken; it is given up once.
+constinit std::atomic<bool> is_fast{false};
+
+// Called by MPI_Finalize, before it ends anything.
+int on_finalize(Handle, int, void*, void*) {
+  state.store(State::kEnding);
+  fast.mask.store(0);
+  if (is_fast.exchange(false)) fast.reasons.fetch_add(1);
+  return kSuccess;
+}
+
+bool is_malloc_ours() {
+  void* probe = malloc(1);
+  const bool ours = rdm_owns(probe) != 0;
+  free(probe);
+  return ours;
+}
+
+// Hears of MPI_Finalize as the standard offers it, by an attribute of MPI_COMM_SELF, and not by
+// interposing it: profiling tools live there.
+void start_fast_path(const RealMpi& real) {
+  int key = 0;
+  if (real.comm_create_keyval(&never_copy, &on_finalize, &key, nullptr) != kSuccess ||
+      real.comm_set_attr(real.comm_self(), key, nullptr) != kSuccess) {
+    return;  // MPI is asked each time
+  }
+  State expected = State::kStarting;
+  if (!state.compare_exchange_strong(expected, State::kRunning)) return;
+  const bool tool = real.tool_alloc_mem != nullptr || real.tool_free_mem != nullptr;
+  if (tool || !is_malloc_ours()) return;
+  is_fast.store(true);
+  fast.reasons.fetch_sub(1);
+  if (settings().exposed) return;
+  fast.null_info.store(real.null_info());
+  fast.mask.store(real.handle_mask());
+}
+
+int pass_on(const RealMpi& real, Count size, Handle info, void* out) {
+  const int error = real.alloc_mem(size, info, out);
+  if (error != kSuccess || out == nullptr) return error;
+  void* memory = *static_cast<void**>(out);
+  if (memory == nullptr || theirs.put(reinterpret_cast<uintptr_t>(memory), nullptr)) return error;
+  (void)real.free_mem(memory);
+  *static_cast<void**>(out) = nullptr;
+  return raise_no_memory(real);
+}
+
+}  // namespace
+
+bool is_running(const RealMpi& real) {
+  State now = state.load(std::memory_order_acquire);
+  if (now == State::kRunning) return true;
+  int initialized = 0;
+  int finalized = 0;
+  if (real.kind == Kind::kOther || real.initialized(&initialized) != kSuccess ||
+      real.finalized(&finalized) != kSuccess || initialized == 0 || finalized != 0) {
+    return false;
+  }
+  if (now == State::kUnknown && state.compare_exchange_strong(now, State::kStarting)) {
+    start_fast_path(real);
+  }
+  return true;
+}
+
+// Open MPI says it well itself when it is asked for the impossible. MPICH (4.0) reports success
+// with an address near zero when it finds no memory: its error handler is called in its place.
+int raise_no_memory(const RealMpi& real) {
+  if (real.kind == Kind::kMpich) {
+    (void)real.comm_call_errhandler(real.comm_world(), kMpichNoMemory);
+    return kMpichNoMemory;
+  }
+  void* memory = nullptr;
+  return real.alloc_mem(PTRDIFF_MAX, real.null_info(), &memory);
+}
+
+int refuse() {
+  const RealMpi* real = real_mpi();
+  return real != nullptr ? raise_no_memory(*real) : kNoMpi;
+}
+
+int allocate(Count size, Handle info, void* out) {
+  const RealMpi* real = real_mpi();
+  if (real == nullptr) {
+    say_no_mpi();
+    return kNoMpi;
+  }
+  // What is wrong, or odd as no bytes are, is answered as it would be without us.
+  if (!is_running(*real) || size <= 0 || out == nullptr) return pass_on(*real, size, info, out);
+  Hints hints;
+  hints.exposed = settings().exposed;
+  if (real->handle_of(info) != real->null_info()) {
+    if (!real->is_info(info)) return pass_on(*real, size, info, out);
+    hints = read_hints(*real, info);
+  }
+  if (hints.theirs) return pass_on(*real, size, info, out);
+  void* memory = rdm_alloc(static_cast<size_t>(size), hints.align, hints.exposed ? RDM_EXPOSED : 0);
+  if (memory == nullptr) return raise_no_memory(*real);
+  *static_cast<void**>(out) = memory;
+  return kSuccess;
+}
+
+int release(void* base) {
+  const RealMpi* real = real_mpi();
+  if (real == nullptr) {
+    say_no_mpi();
+    return kNoMpi;
+  }
+  void* unused = nullptr;
+  const bool is_theirs =
+      !theirs.is_empty() && theirs.take(reinterpret_cast<uintptr_t>(base), &unused);
+  if (base == nullptr || is_theirs || rdm_owns(base) == 0) return real->free_mem(base);
+  // Before and after MPI runs, the library says what it thinks of the call.
+  const int error = is_running(*real) ? kSuccess : real->free_mem(nullptr);
+  rdm_free(base);
+  return error;
+}
+
+}  // namespace rdmalloc::mpi

@@ -1,0 +1,91 @@
+// The MPI library of the process, behind the functions that the shim stands in front of.
+//
+// Declared without mpi.h, so that one binary serves every MPI: an MPI_Aint is a pointer's size, and
+// handles are pointers in Open MPI and ints in MPICH, both of which travel in a register as a
+// uintptr_t does. Of an int the upper half of the register is undefined: see handle_of().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rdmalloc::mpi {
+
+using Handle = uintptr_t;
+using Count = ptrdiff_t;  // MPI_Aint, and MPI_Count
+
+constexpr Handle kPage = 4096;  // below it lies no object
+
+enum class Kind {
+  kOther,    // its handles are not known: everything is passed on
+  kOpenMpi,  // handles are pointers
+  kMpich,    // and whatever has its interface: handles are ints
+};
+
+using CopyAttribute = int(Handle, int, void*, void*, void*, int*);
+using DeleteAttribute = int(Handle, int, void*, void*);
+
+struct RealMpi {
+  Kind kind = Kind::kOther;
+
+  // PMPI_*, of the library itself.
+  int (*alloc_mem)(Count, Handle, void*) = nullptr;
+  int (*free_mem)(void*) = nullptr;
+  int (*win_allocate)(Count, int, Handle, Handle, void*, void*) = nullptr;
+  int (*win_allocate_c)(Count, Count, Handle, Handle, void*, void*) = nullptr;  // may be null
+  int (*win_create)(void*, Count, int, Handle, Handle, void*) = nullptr;
+  int (*win_create_c)(void*, Count, Count, Handle, Handle, void*) = nullptr;  // may be null
+  int (*win_free)(void*) = nullptr;
+  int (*initialized)(int*) = nullptr;
+  int (*finalized)(int*) = nullptr;
+  int (*info_get)(Handle, const char*, int, char*, int*) = nullptr;
+  int (*comm_create_keyval)(CopyAttribute*, DeleteAttribute*, int*, void*) = nullptr;
+  int (*comm_set_attr)(Handle, int, void*) = nullptr;
+  int (*comm_call_errhandler)(Handle, int) = nullptr;
+  int (*allreduce)(const void*, void*, int, Handle, Handle, Handle) = nullptr;
+
+  // Open MPI's alone.
+  Handle (*info_f2c)(int) = nullptr;
+  Handle (*comm_f2c)(int) = nullptr;
+  Handle (*type_f2c)(int) = nullptr;
+  Handle (*op_f2c)(int) = nullptr;
+
+  // A profiling tool between the program and the library: what defines these names next after the
+  // shim. It gets the program's calls, and comes back to the shim through PMPI_*. Null: there is
+  // none.
+  int (*tool_alloc_mem)(Count, Handle, void*) = nullptr;
+  int (*tool_free_mem)(void*) = nullptr;
+  int (*tool_win_allocate)(Count, int, Handle, Handle, void*, void*) = nullptr;
+  int (*tool_win_allocate_c)(Count, Count, Handle, Handle, void*, void*) = nullptr;
+  int (*tool_win_free)(void*) = nullptr;
+
+  // Predefined handles, of an MPI whose kind is known and only while it runs: Open MPI aborts the
+  // program that asks before.
+  Handle null_info() const;
+  Handle comm_self() const;
+  Handle comm_world() const;
+  Handle int_type() const;
+  Handle min_op() const;
+
+  Handle handle_mask() const { return kind == Kind::kMpich ? UINT32_MAX : UINTPTR_MAX; }
+  // A handle argument as the caller meant it.
+  Handle handle_of(Handle argument) const { return argument & handle_mask(); }
+  // Whether it can be one of an MPI_Info that is not null: the kind of object is part of MPICH's
+  // handles, and small numbers are no pointers. What cannot is the library's to judge.
+  bool is_info(Handle argument) const {
+    constexpr Handle kObjects = 0x3c000000;
+    return kind == Kind::kMpich ? (argument & kObjects) == (null_info() & kObjects)
+                                : argument > kPage;
+  }
+  // The handle that `handle` points to.
+  Handle handle_at(const void* handle) const {
+    return kind == Kind::kMpich ? *static_cast<const uint32_t*>(handle)
+                                : *static_cast<const Handle*>(handle);
+  }
+};
+
+// Found at the first call, so that a program without MPI pays nothing: in the global scope, else in
+// a library that the program loaded for itself, as Python does. Null when there is none. Any
+// thread.
+const RealMpi* real_mpi();
+
+}  // namespace rdmalloc::mpi

@@ -1,0 +1,18 @@
+// What the user set for the MPI shim, and what it says.
+#pragma once
+
+namespace rdmalloc::mpi {
+
+struct Settings {
+  bool exposed = false;       // RDMALLOC_MPI_EXPOSED
+  bool win_allocate = false;  // RDMALLOC_MPI_WIN_ALLOCATE
+};
+
+// From the environment, once, before main; later read only.
+void read_settings();
+const Settings& settings();
+
+// On standard error, once for the process: MPI was called, and there is none.
+void say_no_mpi();
+
+}  // namespace rdmalloc::mpi

@@ -1,0 +1,89 @@
+#include "regcache/preload/mpi_windows.h"
+
+#include "include/rdmalloc/rdmalloc.h"
+#include "regcache/preload/mpi_memory.h"
+#include "regcache/preload/mpi_settings.h"
+#include "regcache/preload/mpi_table.h"
+
+namespace rdmalloc::mpi {
+namespace {
+
+constexpr int kSuccess = 0;
+constexpr int kNoMpi = 1;
+
+constinit Table windows;  // from the handle to our memory
+
+int pass_on(const RealMpi& real, const WindowCall& call) {
+  if (call.large && real.win_allocate_c != nullptr) {
+    return real.win_allocate_c(call.size, call.displacement_unit, call.info, call.communicator,
+                               call.base, call.window);
+  }
+  return real.win_allocate(call.size, static_cast<int>(call.displacement_unit), call.info,
+                           call.communicator, call.base, call.window);
+}
+
+int create(const RealMpi& real, const WindowCall& call, void* memory) {
+  if (call.large && real.win_create_c != nullptr) {
+    return real.win_create_c(memory, call.size, call.displacement_unit, call.info,
+                             call.communicator, call.window);
+  }
+  return real.win_create(memory, call.size, static_cast<int>(call.displacement_unit), call.info,
+                         call.communicator, call.window);
+}
+
+// Creating a window takes all ranks: if one has no memory, none may begin.
+int agree(const RealMpi& real, const WindowCall& call, bool have_memory, bool* all_have) {
+  const int mine = have_memory ? 1 : 0;
+  int least = 0;
+  const int error =
+      real.allreduce(&mine, &least, 1, real.int_type(), real.min_op(), call.communicator);
+  *all_have = error == kSuccess && least == 1;
+  return error;
+}
+
+int allocate_ours(const RealMpi& real, const WindowCall& call) {
+  // A window of no bytes has an address, too.
+  const size_t size = call.size > 0 ? static_cast<size_t>(call.size) : 1;
+  void* memory = rdm_alloc(size, 0, settings().exposed ? RDM_EXPOSED : 0);
+  bool all_have = false;
+  int error = agree(real, call, memory != nullptr, &all_have);
+  if (error == kSuccess && !all_have) error = raise_no_memory(real);
+  if (all_have) error = create(real, call, memory);
+  if (error != kSuccess) {
+    rdm_free(memory);
+    return error;
+  }
+  // Without a record the memory stays for good, which is better than a window without memory.
+  (void)!windows.put(real.handle_at(call.window), memory);
+  *static_cast<void**>(call.base) = memory;
+  return kSuccess;
+}
+
+}  // namespace
+
+int allocate_window(const WindowCall& call) {
+  const RealMpi* real = real_mpi();
+  if (real == nullptr) return kNoMpi;
+  const bool odd = call.size < 0 || call.base == nullptr || call.window == nullptr;
+  if (!settings().win_allocate || odd || !is_running(*real)) return pass_on(*real, call);
+  return allocate_ours(*real, call);
+}
+
+int free_window(void* window) {
+  const RealMpi* real = real_mpi();
+  if (real == nullptr) return kNoMpi;
+  void* memory = nullptr;
+  // Taken out first: once it is freed, another thread may be given the same handle.
+  const Handle handle = window != nullptr && !windows.is_empty() ? real->handle_at(window) : 0;
+  const bool ours = handle != 0 && windows.take(handle, &memory);
+  const int error = real->win_free(window);
+  if (!ours) return error;
+  if (error == kSuccess) {
+    rdm_free(memory);
+  } else {
+    (void)!windows.put(handle, memory);
+  }
+  return error;
+}
+
+}  // namespace rdmalloc::mpi

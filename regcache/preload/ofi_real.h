@@ -1,0 +1,20 @@
+// libfabric itself, behind the functions that the shim stands in front of.
+#pragma once
+
+#include <rdma/fabric.h>
+
+#include <cstdint>
+
+namespace rdmalloc::shim {
+
+struct RealOfi {
+  int (*fabric)(fi_fabric_attr*, fid_fabric**, void*) = nullptr;
+  int (*open)(uint32_t, const char*, void*, size_t, uint64_t, fid**, void*) = nullptr;
+  int (*fabric2)(fi_info*, fid_fabric**, uint64_t, void*) = nullptr;  // null: before 2.0
+};
+
+// Found at the first call, which somebody makes who has libfabric loaded. Null when there is none
+// that is new enough (1.13). Thread-safe.
+const RealOfi* real_ofi();
+
+}  // namespace rdmalloc::shim

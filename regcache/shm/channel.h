@@ -1,0 +1,105 @@
+#pragma once
+
+#include <stdint.h>
+
+#include <atomic>
+
+#include "include/rdmalloc/shm.h"
+#include "regcache/shm/fast_box.h"
+#include "regcache/shm/free_list.h"
+#include "regcache/shm/inbox.h"
+#include "regcache/shm/ring.h"
+#include "regcache/shm/segment.h"
+
+namespace rdmalloc::shm {
+
+// Keeps threads of one process apart; for a few instructions, and those who wait let others run.
+class SpinLock {
+ public:
+  bool try_lock() { return !is_held_.exchange(true, std::memory_order_acquire); }
+  void lock();
+  void unlock() { is_held_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> is_held_{false};
+};
+
+// What this rank sends to and receives from one other. Private to the process.
+struct Peer {
+  Ring to, from;
+  Doorbell::Words* bell = nullptr;
+  // mpsc, under `lock` where several threads send or wait:
+  SpinLock lock;
+  FastBox box;              // where we send, once claimed
+  uint32_t posted = 0;      // messages to its inbox
+  uint32_t taken = 0;       // of its messages, from our inbox; under the channel's polling_
+  bool is_refused = false;  // all its boxes were taken
+};
+
+// What last refused the calling thread room, for it to wait for: a list, or kRing plus a peer. Each
+// thread has its own, or one would make another miss that there is room again.
+struct Starved {
+  enum : uint32_t { kNothing = 0, kEager, kLarge, kRing };
+  const void* channel;
+  uint32_t by;
+};
+extern thread_local Starved starved;
+
+// Messages over a segment that is committed; see include/rdmalloc/shm.h for the contract of each
+// function. Wait-free but for wait(), and for threads of one process that meet.
+class Channel {
+ public:
+  // Memory, before the segment is committed; and what needs the peers' parts, after it.
+  static Channel* make(Segment& segment);
+  static void destroy(Channel* channel);
+  int open();
+
+  int get(size_t size, rdm_shm_fragment* out);
+  void put(const rdm_shm_fragment* fragment);
+  int post(uint32_t peer, const rdm_shm_fragment* fragment);
+  int send(uint32_t peer, uint64_t tag, const void* data, size_t length);
+  int poll(rdm_shm_message* out);
+  void release(const rdm_shm_message* message);
+  int wait(uint32_t timeout_ms);
+
+ private:
+  explicit Channel(Segment& segment) : segment_(segment) {}
+  bool allocate();
+  static uint32_t spins_for(uint32_t procs);
+  int open_ring(uint32_t from, uint32_t to, Ring* out);
+
+  Fragment* take(size_t size);
+  Fragment* fragment_of(uint64_t handle) const;
+  int deliver(uint32_t peer, Fragment* fragment);
+  int deliver_mpsc(uint32_t peer, Fragment* fragment);
+  bool send_whole(uint32_t peer, uint64_t tag, const void* data, size_t length, int* status);
+  bool has_box(uint32_t peer);
+  int refused(uint32_t peer);
+  void ring(uint32_t peer) { Doorbell(peers_[peer].bell).ring(); }
+
+  bool poll_rings(uint64_t* offset);
+  bool poll_box(uint32_t index, rdm_shm_message* out, uint64_t* offset);
+  int poll_mpsc(rdm_shm_message* out);
+  int open_message(uint64_t offset, rdm_shm_message* out);
+  bool has_message();
+  bool can_go_on();
+  int sleep_until(uint64_t deadline);
+
+  size_t capacity(const Fragment* fragment) const;
+  bool is_mpsc() const { return segment_.plan().shape().layout == RDM_SHM_MPSC; }
+  bool has_threads() const {
+    return (segment_.plan().shape().flags & RDM_SHM_MULTITHREADED) != 0;
+  }
+
+  Segment& segment_;
+  Peer* peers_ = nullptr;  // by rank; our own is unused
+  FastBox* boxes_ = nullptr;
+  Fragment** table_ = nullptr;  // eager fragments, then large ones
+  FreeList eager_, large_;
+  Inbox inbox_;
+  SpinLock polling_;
+  uint32_t next_ = 0;  // where poll() looks first; under polling_
+  uint32_t spins_ = 0;
+};
+
+}  // namespace rdmalloc::shm

@@ -1,0 +1,123 @@
+#pragma once
+
+#include <stdint.h>
+#include <string.h>
+
+#include <atomic>
+
+#include "regcache/shm/ring.h"
+
+namespace rdmalloc::shm {
+
+// A slot of a fast box: a small message whole, or the offset of a fragment.
+struct Slot {
+  std::atomic<uint64_t> word;  // an entry, see ring.h
+  uint64_t tag;
+  unsigned char* bytes() { return reinterpret_cast<unsigned char*>(this + 1); }
+};
+
+// The head of a fast box; the slots follow on lines of their own.
+struct alignas(64) BoxHead {
+  std::atomic<uint32_t> sender;  // rank plus 1, for ever; 0: nobody's yet
+  uint64_t after;  // messages of that sender that went to the inbox, and come before the box's
+};
+static_assert(sizeof(BoxHead) == 64);
+
+// Fast boxes: a receiver has a few, and a sender that sends to it often takes one for itself. From
+// then on all that it sends there goes through the box, so that nothing overtakes: small messages
+// whole, in one line that the receiver has to fetch, others as the offset of their fragment. The
+// positions are private to the two processes.
+class FastBox {
+ public:
+  FastBox() = default;
+  // `slots` is a power of two; `slot_size`, a cache line, is the head's as well.
+  FastBox(unsigned char* box, uint32_t slots, uint32_t slot_size)
+      : head_(reinterpret_cast<BoxHead*>(box)),
+        slots_(box + slot_size),
+        mask_(slots - 1),
+        shift_(static_cast<unsigned>(__builtin_ctz(slots))),
+        slot_size_(slot_size) {}
+
+  explicit operator bool() const { return head_ != nullptr; }
+  uint32_t most() const { return slot_size_ - static_cast<uint32_t>(sizeof(Slot)); }
+
+  // The sender's side. True: the box is this rank's from now on.
+  bool claim(uint32_t rank, uint64_t after) {
+    uint32_t nobody = 0;
+    if (head_->sender.load(std::memory_order_relaxed) != 0 ||
+        !head_->sender.compare_exchange_strong(nobody, rank + 1, std::memory_order_relaxed)) {
+      return false;
+    }
+    head_->after = after;  // published by the first slot that is filled
+    return true;
+  }
+
+  // False: full. One thread at a time.
+  bool push(uint64_t tag, const void* bytes, uint32_t length) {
+    Slot* slot = next_free();
+    if (slot == nullptr) return false;
+    slot->tag = tag;
+    if (length != 0) memcpy(slot->bytes(), bytes, length);
+    fill(slot, kWhole | length);
+    return true;
+  }
+  bool push_fragment(uint64_t offset) {
+    Slot* slot = next_free();
+    if (slot == nullptr) return false;
+    fill(slot, offset);
+    return true;
+  }
+
+  bool has_room() const { return next_free() != nullptr; }
+
+  // The receiver's side: the next slot that is filled, or null. It stays the receiver's until
+  // done(), and those behind it can be had before that.
+  Slot* peek() const {
+    Slot* slot = at(position_);
+    // acquire: pairs with fill().
+    const uint64_t word = slot->word.load(std::memory_order_acquire);
+    const bool is_filled =
+        entry::value(word) != 0 && entry::turn(word) == entry::turn_of(position_, shift_);
+    return is_filled ? slot : nullptr;
+  }
+  void advance() { ++position_; }
+  uint32_t sender() const { return head_->sender.load(std::memory_order_relaxed) - 1; }
+  uint64_t after() const { return head_->after; }
+
+  static bool is_whole(const Slot* slot) { return (value_of(slot) & kWhole) != 0; }
+  static uint32_t length(const Slot* slot) { return static_cast<uint32_t>(value_of(slot)); }
+  static uint64_t fragment(const Slot* slot) { return value_of(slot); }
+  // release: the receiver has read the slot; the sender's acquire in next_free() comes behind it.
+  static void done(Slot* slot) {
+    const uint64_t word = slot->word.load(std::memory_order_relaxed);
+    slot->word.store(entry::freed(word), std::memory_order_release);
+  }
+
+ private:
+  static constexpr uint64_t kWhole = uint64_t{1} << (entry::kValueBits - 1);
+
+  static uint64_t value_of(const Slot* slot) {
+    return entry::value(slot->word.load(std::memory_order_relaxed));
+  }
+  Slot* at(uint32_t position) const {
+    return reinterpret_cast<Slot*>(slots_ + size_t{position & mask_} * slot_size_);
+  }
+  Slot* next_free() const {
+    Slot* slot = at(position_);
+    const uint64_t free = entry::make(entry::turn_of(position_, shift_), 0);
+    return slot->word.load(std::memory_order_acquire) == free ? slot : nullptr;
+  }
+  void fill(Slot* slot, uint64_t value) {
+    const uint64_t turn = entry::turn_of(position_++, shift_);
+    slot->word.store(entry::make(turn, value), std::memory_order_release);
+  }
+
+  BoxHead* head_ = nullptr;
+  unsigned char* slots_ = nullptr;
+  uint32_t mask_ = 0;
+  unsigned shift_ = 0;
+  uint32_t slot_size_ = 0;
+  uint32_t position_ = 0;
+};
+
+}  // namespace rdmalloc::shm

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <stdint.h>
+
+#include <atomic>
+
+#include "regcache/shm/doorbell.h"
+#include "regcache/shm/layout.h"
+#include "regcache/shm/plan.h"
+#include "regcache/shm/process.h"
+
+namespace rdmalloc::shm {
+
+constexpr char kMagic[8] = {'r', 'd', 'm', ' ', 's', 'h', 'm', '\0'};
+// Of all that lies in a segment. Processes with other versions are refused, not understood.
+constexpr uint32_t kVersion = 1;
+
+// What all ranks were told by rdm_shm_commit(), decided once: 0 while nothing is, then kDecided, the
+// status and the rank it is due to.
+namespace verdict {
+constexpr uint64_t kDecided = uint64_t{1} << 63;
+constexpr uint64_t make(int status, uint32_t rank) {
+  return kDecided | static_cast<uint64_t>(static_cast<uint32_t>(status) & 0xffff) << 32 | rank;
+}
+constexpr int status(uint64_t verdict) { return static_cast<int>((verdict >> 32) & 0xffff); }
+constexpr uint32_t rank(uint64_t verdict) { return static_cast<uint32_t>(verdict); }
+}  // namespace verdict
+
+// At offset 0. What stands above `verdict` is written before the segment has a name, and then
+// constant.
+struct SegmentHeader {
+  char magic[8];
+  uint32_t version;
+  uint32_t header_bytes;
+  uint64_t bytes;  // of the file
+  Shape shape;
+  uint32_t creator;  // rank
+  uint32_t reserved;
+  std::atomic<uint64_t> verdict;
+  std::atomic<uint32_t> ready;  // ranks that committed
+  std::atomic<uint32_t> lost;   // a rank that died after that, plus 1
+  Doorbell::Words commits;      // for those who wait in rdm_shm_commit()
+};
+static_assert(sizeof(SegmentHeader) <= kSegmentHeaderBytes);
+
+// At plan.slot(rank), written by that rank alone but for the bell.
+struct RankSlot {
+  enum State : uint32_t { kAbsent = 0, kEntering, kAttached, kDetached };
+  Process process;  // valid from kAttached on
+  std::atomic<uint32_t> state;
+  // On a line of its own: peers look at it with each message.
+  alignas(64) Doorbell::Words bell;
+};
+static_assert(sizeof(RankSlot) == kSlotBytes);
+
+// Where the parts of one ring are: written by the receiver before the segment is committed, read by
+// both.
+struct Wrapper {
+  uint64_t queue;
+  uint64_t head;
+  uint64_t tail;
+  uint32_t entries;
+  uint32_t from;
+  uint32_t to;
+};
+static_assert(sizeof(Wrapper) <= kWrapperBytes);
+
+// What a receiver has of one sender: where its ring is. More rings may follow one day.
+struct Fifo {
+  uint64_t wrapper;
+  uint32_t from;
+  uint32_t to;
+};
+static_assert(sizeof(Fifo) <= kFifoBytes);
+
+}  // namespace rdmalloc::shm

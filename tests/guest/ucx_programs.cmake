@@ -1,0 +1,21 @@
+# The MPI program of tests/ucx.sh, once for each MPI library.
+if(MPI_C_FOUND)
+  add_executable(guest_ucx_loop ucx_loop.c)
+  target_compile_options(guest_ucx_loop PRIVATE -fno-builtin)
+  target_link_libraries(guest_ucx_loop PRIVATE rdmalloc_flags MPI::MPI_C)
+  set_target_properties(guest_ucx_loop PROPERTIES OUTPUT_NAME ucx_loop
+    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+endif()
+
+# By its own compiler: CMake looks for one MPI library in a build, and that is the other.
+find_program(MPICH_COMPILER mpicc.mpich)
+if(MPICH_COMPILER)
+  set(mpich_program ${CMAKE_CURRENT_BINARY_DIR}/ucx_loop_mpich)
+  add_custom_command(OUTPUT ${mpich_program}
+    COMMAND ${MPICH_COMPILER} -O2 -fno-builtin -o ${mpich_program}
+      ${CMAKE_CURRENT_SOURCE_DIR}/ucx_loop.c
+    DEPENDS ucx_loop.c VERBATIM)
+  add_custom_target(guest_ucx_loop_mpich ALL DEPENDS ${mpich_program})
+else()
+  message(STATUS "rdmalloc: without libmpich-dev the guest has no program of MPICH to run")
+endif()

@@ -1,0 +1,22 @@
+// A libfabric.so.1 of the tests: no hardware, but the real library's symbol versions, a provider in
+// layers that opens the inner fabric by name (as ofi_rxm does), and a registration cache that lives
+// by the rules of the real one: it asks the imported monitor, and without one keeps nothing. It
+// ends the process when it is used wrongly.
+#pragma once
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_ext.h>
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+
+struct FakeOfiBooks {
+  uint64_t registered;     // with the device, ever
+  uint64_t live;           // now, kept ones included
+  uint64_t old_interface;  // calls of fi_fabric of FABRIC_1.0
+};
+FakeOfiBooks fake_ofi_books();
+
+}  // extern "C"

@@ -1,0 +1,75 @@
+# The libfabric backend and its monitor over the real libfabric, by providers that need no device.
+if(NOT RDMALLOC_OFI_HEADERS)
+  return()
+endif()
+find_library(LIBFABRIC fabric)
+if(LIBFABRIC)
+  rdm_program(ofi_real ${LIBFABRIC})
+  rdm_program(ofi_stale ${LIBFABRIC})  # for the guest, too
+  foreach(provider "sockets 127.0.0.1" "shm -" "tcp 127.0.0.1")
+    separate_arguments(provider)
+    list(GET provider 0 name)
+    rdm_case("ofi: peers write by the key of a lookup, and only where they may, over ${name}"
+      PROGRAM ofi_real ARGUMENTS ${provider})
+  endforeach()
+  rdm_case("ofi: where the domain's callers choose keys, a lookup's are right"
+    PROGRAM ofi_real ARGUMENTS tcp 127.0.0.1 keys
+    CONTROL "ofi: without the library nobody registers the heap")
+  rdm_case("ofi: an ordinary user's heap is registered where nothing is pinned for it"
+    PROGRAM ofi_real ARGUMENTS tcp 127.0.0.1 LIMITS --user --memlock 8192 LABELS root)
+endif()
+rdm_program(ofi_monitor)
+rdm_case("ofi: our memory monitor is imported once, and no other after it"
+  PROGRAM ofi_monitor ARGUMENTS first
+  CONTROL "ofi: without the library there is no monitor to import")
+rdm_case("ofi: a memory monitor that was imported before ours is told"
+  PROGRAM ofi_monitor ARGUMENTS second)
+rdm_case("ofi: the user's choice of a memory monitor counts, and is told"
+  PROGRAM ofi_monitor ARGUMENTS chosen LIMITS FI_MR_CACHE_MONITOR=memhooks)
+
+# The shim, over a made-up libfabric that caches registrations as the real one does for devices.
+add_library(fake_libfabric SHARED ofi_fake_libfabric.cpp)
+target_link_libraries(fake_libfabric PRIVATE rdmalloc_flags)
+set_target_properties(fake_libfabric PROPERTIES
+  OUTPUT_NAME fabric VERSION 1 SOVERSION 1
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/fake_ofi
+  LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/ofi_fake_libfabric.map)
+target_link_options(fake_libfabric PRIVATE
+  -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/ofi_fake_libfabric.map)
+rdm_program(ofi_shim fake_libfabric)
+add_dependencies(integration_ofi_shim rdmalloc_ofi)
+
+# ofi_case(CASE "sentence" [CONTROL] [OPTIONS ...]): one case of ofi_shim.cpp; the control is the same
+# program under the library alone.
+function(ofi_case name sentence)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "CONTROL" "" "OPTIONS")
+  set(case sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh)
+  set(run -- $<TARGET_FILE:integration_ofi_shim> ${name})
+  rdm_test("ofi: ${sentence}" COMMAND ${case}
+    --library "$<TARGET_FILE:rdmalloc>:$<TARGET_FILE:rdmalloc_ofi>" ${arg_OPTIONS} ${run})
+  if(arg_CONTROL)
+    rdm_test("control: ofi, without the shim not: ${sentence}" COMMAND ${case}
+      --library $<TARGET_FILE:rdmalloc> --expect 1 ${run})
+  endif()
+endfunction()
+
+ofi_case(steady "thousands of messages cost a few registrations under the shim" CONTROL
+  OPTIONS --only-lines 0)
+ofi_case(foreign "other memory is registered once under the shim, and anew when it changed" CONTROL)
+foreach(monitor interposed userfaultfd)
+  ofi_case(foreign "other memory is registered anew when it changed, monitor ${monitor}"
+    OPTIONS RDMALLOC_MONITOR=${monitor})
+endforeach()
+ofi_case(two_caches "of two caches that know the same memory none is stale" CONTROL)
+foreach(case foreign two_caches)
+  ofi_case(${case} "a libfabric that does not unsubscribe is served as well: ${case}"
+    OPTIONS FAKE_OFI_OLD=1)
+endforeach()
+ofi_case(domains_end "domains end as they would, and leave nothing registered")
+ofi_case(busy "a domain that is in use is busy, and works on")
+ofi_case(another_monitor "who brings a memory monitor comes second" CONTROL)
+ofi_case(copying "providers that copy are left alone")
+ofi_case(forks "children may close what their parent opened, which goes on")
+ofi_case(old_interface "callers of the older interface reach it")
+ofi_case(domains_end "the user's choice of a memory monitor leaves all to libfabric, with one warning"
+  OPTIONS FI_MR_CACHE_MONITOR=memhooks --lines 1 "FI_MR_CACHE_MONITOR=memhooks" --only-lines 1)

@@ -1,0 +1,257 @@
+// A program that knows UCX and nothing of us, but for the books that it reads. Under the shim its
+// contexts have the heap mapped.
+//
+//   ucx_contexts steady|many|own|threads|shared|fork|refused|uring
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "tests/integration/ucx_peer.h"
+
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+probe::Verdict verdict;
+
+// Memory that stays allocated, so that there are new regions.
+void grow(size_t bytes) {
+  void* got = malloc(bytes);
+  if (got == nullptr) probe::skip("out of memory");
+  memset(got, 1, bytes);
+}
+
+// All regions that there are, each once in each domain: what is late is mapped by another thread,
+// soon. What once was not is not waited for again.
+void check_books(const char* when, uint64_t domains) {
+  rdm_stats books = probe::stats();
+  for (int i = 0; i < 200 && verdict.count() == 0; ++i) {
+    if (books.registered_bytes == domains * books.pinned_bytes) break;
+    usleep(10'000);
+    books = probe::stats();
+  }
+  if (books.domains != domains || books.registered_bytes != domains * books.pinned_bytes) {
+    verdict.broken("%s: %lu bytes mapped in %lu domains; %lu domains and %lu bytes pinned", when,
+                   books.registered_bytes, books.domains, domains, books.pinned_bytes);
+  }
+}
+
+void exchange(probe::Peers& peers, size_t length, char fill) {
+  auto* from = static_cast<char*>(malloc(length));
+  auto* to = static_cast<char*>(malloc(length));
+  memset(from, fill, length);
+  memset(to, 0, length);
+  const ucs_status_t status = peers.send(from, nullptr, to, nullptr, length);
+  if (status != UCS_OK || memcmp(from, to, length) != 0) {
+    verdict.broken("%zu bytes sent: %s", length, ucs_status_string(status));
+  }
+  free(from);
+  free(to);
+}
+
+// Messages in a context, while the heap grows; every region is mapped once.
+void steady() {
+  ucp_context_h context = probe::make_context(false);
+  check_books("after ucp_init", 1);
+  {
+    probe::Peers peers(context);
+    for (int i = 0; i < 200; ++i) {
+      exchange(peers, (size_t{1} << (6 + i % 15)), static_cast<char>(i + 1));
+      if (i % 50 == 0) grow(3 * kMiB);
+    }
+  }
+  check_books("after the messages", 1);
+  const rdm_stats books = probe::stats();
+  // Beyond the budget there are regions that are not pinned, and not mapped.
+  if (books.overflow_bytes == 0 && books.registrations != books.regions) {
+    verdict.broken("%lu regions were mapped %lu times", books.regions, books.registrations);
+  }
+  ucp_cleanup(context);
+  check_books("after ucp_cleanup", 0);
+}
+
+// Several contexts at a time, which end in another order than they began.
+void many() {
+  ucp_context_h contexts[4] = {};
+  for (uint64_t i = 0; i < 4; ++i) {
+    contexts[i] = probe::make_context(i % 2 == 0);
+    grow(2 * kMiB);
+    check_books("one more context", i + 1);
+  }
+  for (const size_t i : {1, 3, 0, 2}) {
+    ucp_cleanup(contexts[i]);
+    grow(2 * kMiB);
+  }
+  check_books("no context", 0);
+}
+
+// The program maps what it malloc'd itself, and unmaps it.
+void own() {
+  ucp_context_h context = probe::make_context(false);
+  {
+    probe::Peers peers(context);
+    for (int i = 0; i < 50; ++i) {
+      const size_t length = kMiB + static_cast<size_t>(i) * 4096;
+      void* buffer = malloc(length);
+      memset(buffer, i, length);
+      ucp_mem_map_params_t parameters{};
+      parameters.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
+      parameters.address = buffer;
+      parameters.length = length;
+      ucp_mem_h handle = nullptr;
+      probe::need(ucp_mem_map(context, &parameters, &handle), "ucp_mem_map");
+      void* to = malloc(length);
+      if (peers.send(buffer, handle, to, nullptr, length) != UCS_OK ||
+          memcmp(buffer, to, length) != 0) {
+        verdict.broken("message %d by the program's own mapping is wrong", i);
+      }
+      free(to);
+      probe::need(ucp_mem_unmap(context, handle), "ucp_mem_unmap");
+      exchange(peers, length, static_cast<char>(i + 1));
+      free(buffer);
+    }
+  }
+  check_books("after its own mappings", 1);
+  ucp_cleanup(context);
+  check_books("after ucp_cleanup", 0);
+}
+
+// Contexts come and go while other threads malloc.
+void threads() {
+  std::atomic<bool> done{false};
+  std::vector<std::thread> running;
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
+    running.emplace_back([&done, seed] {
+      probe::Random random(seed);
+      while (!done) free(memset(malloc(random.size_between(64, 8 * kMiB)), 1, 64));
+    });
+    running.emplace_back([seed] {
+      for (int i = 0; i < 10; ++i) {
+        ucp_context_h context = probe::make_context(i % 2 == 0);
+        {
+          probe::Peers peers(context);
+          for (size_t length = 64; length <= kMiB; length *= 8) {
+            exchange(peers, length, static_cast<char>(seed));
+          }
+        }
+        ucp_cleanup(context);
+      }
+    });
+  }
+  running[1].join();
+  running[3].join();
+  done = true;
+  running[0].join();
+  running[2].join();
+  check_books("after all", 0);
+}
+
+// Threads with workers of their own in one context, while the heap grows under all of them.
+void shared() {
+  ucp_context_h context = probe::make_context(true);
+  std::vector<std::thread> running;
+  for (char fill = 1; fill <= 4; ++fill) {
+    running.emplace_back([context, fill] {
+      probe::Peers peers(context);
+      for (int i = 0; i < 40; ++i) {
+        exchange(peers, size_t{1} << (8 + i % 13), fill);
+        if (i % 8 == 0) grow(2 * kMiB);
+      }
+    });
+  }
+  for (std::thread& thread : running) thread.join();
+  check_books("after all threads", 1);
+  ucp_cleanup(context);
+  check_books("after ucp_cleanup", 0);
+}
+
+int reap(pid_t child) {
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// A child has its heap and no mapping, and ends as it likes; the parent's go on.
+void forks() {
+  ucp_context_h context = probe::make_context(false);
+  auto* kept = static_cast<char*>(malloc(kMiB));
+  memset(kept, 'p', kMiB);
+  {
+    probe::Peers peers(context);
+    for (int i = 0; i < 10; ++i) {
+      const pid_t child = fork();
+      if (child == 0) {
+        const rdm_stats books = probe::stats();
+        for (size_t j = 0; j < kMiB; ++j) {
+          if (kept[j] != 'p') _exit(2);
+        }
+        grow(5 * kMiB);
+        _exit(books.registered_bytes == 0 ? 0 : 3);
+      }
+      const int status = reap(child);
+      if (status != 0) verdict.broken("child %d ended with %d", i, status);
+      exchange(peers, kMiB, static_cast<char>(i + 1));
+    }
+  }
+  ucp_cleanup(context);
+  check_books("after the children", 0);
+}
+
+// Its parameters have a field that no one knows: the context stays the program's own.
+void refused() {
+  ucp_context_h context = probe::make_context(false, uint64_t{1} << 40);
+  {
+    probe::Peers peers(context);
+    exchange(peers, kMiB, 'r');
+  }
+  check_books("a context that is not ours", 0);
+  ucp_cleanup(context);
+}
+
+// A ring and a context at a time: each region is registered once with each.
+void uring() {
+  const auto open = probe::symbol<decltype(rdm_domain_open_io_uring)>("rdm_domain_open_io_uring");
+  const auto close_domain = probe::symbol<decltype(rdm_domain_close)>("rdm_domain_close");
+  ucp_context_h context = probe::make_context(false);
+  rdm_domain* ring = nullptr;
+  char why[512] = {};
+  rdm_domain_options options{};
+  options.size = sizeof options;
+  options.error = why;
+  options.error_size = sizeof why;
+  if (open == nullptr || open(-1, &options, &ring) != RDM_OK) probe::skip(why);
+  {
+    probe::Peers peers(context);
+    for (int i = 0; i < 40; ++i) {
+      exchange(peers, kMiB, static_cast<char>(i + 1));
+      if (i % 10 == 0) grow(4 * kMiB);
+    }
+  }
+  check_books("a ring and a context", 2);
+  const rdm_stats books = probe::stats();
+  if (books.registrations != 2 * books.regions) {
+    verdict.broken("%lu regions were registered %lu times", books.regions, books.registrations);
+  }
+  if (close_domain(ring) != RDM_OK) verdict.broken("closing the ring's failed");
+  check_books("a context", 1);
+  ucp_cleanup(context);
+  check_books("none", 0);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const char* what = argc > 1 ? argv[1] : "";
+  if (strcmp(what, "steady") == 0) steady();
+  if (strcmp(what, "many") == 0) many();
+  if (strcmp(what, "own") == 0) own();
+  if (strcmp(what, "threads") == 0) threads();
+  if (strcmp(what, "shared") == 0) shared();
+  if (strcmp(what, "fork") == 0) forks();
+  if (strcmp(what, "refused") == 0) refused();
+  if (strcmp(what, "uring") == 0) uring();
+  return verdict.status();
+}

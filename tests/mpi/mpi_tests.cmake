@@ -1,0 +1,38 @@
+# The promises, each under every MPI.
+set(openmpi "Open MPI")
+set(mpich "MPICH")
+foreach(mpi ${mpis})
+  set(name ${${mpi}})
+  mpi_test("under ${name}, buffers freed right after the wait arrive intact"
+    forms_test ARGS ${mpi} 0 messages isend)
+  mpi_test("under ${name}, persistent requests carry the right bytes"
+    forms_test ARGS ${mpi} 0 messages persistent)
+  mpi_test("under ${name}, windows over malloc'd memory carry the right bytes"
+    forms_test ARGS ${mpi} 0 messages onesided)
+  mpi_test("under ${name}, MPI_THREAD_MULTIPLE programs may malloc and free each message"
+    forms_test ARGS ${mpi} 0 messages threads)
+  mpi_test("under ${name}, a program that forks goes on sending the right bytes"
+    forms_test ARGS ${mpi} 0 lives fork)
+  mpi_test("under ${name}, MPI_Finalize may come before free"
+    forms_test ARGS ${mpi} 0 lives early)
+  mpi_test("under ${name}, memory may be freed and allocated after MPI_Finalize"
+    forms_test ARGS ${mpi} 0 lives late)
+  mpi_test("under ${name}, MPI_Abort ends the job with its status and leaves nothing behind"
+    forms_test ARGS ${mpi} 7 lives abort)
+endforeach()
+
+# Whose hooks into munmap and its like are on.
+set(patcher "Open MPI's patched functions")
+set(bistro "UCX's bistro hooks")
+set(libfabric "libfabric's patches")
+foreach(hooks patcher bistro libfabric)
+  mpi_test("${${hooks}} have nothing to hear of a program that mallocs each message"
+    steady_test ARGS ${hooks})
+  mpi_test("control: without us ${${hooks}} hear of the messages' memory"
+    steady_test ARGS --control ${hooks})
+endforeach()
+
+foreach(mpi ${mpis})
+  mpi_test("each line that the README gives for ${${mpi}} works as it stands there"
+    recipes_test ARGS ${PROJECT_SOURCE_DIR}/README.md ${mpi})
+endforeach()

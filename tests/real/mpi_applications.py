@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""MPI applications as the distribution ships them: same answers without and with rdmalloc, and a table
+of times and peak memory.
+
+    mpi_applications.py [--long] APPLICATION/MPI...     such as lammps/openmpi scalapack/mpich
+
+LAMMPS and HPCC are packaged for Open MPI alone, ScaLAPACK's tests and Tachyon for both MPIs.
+"""
+
+import pathlib
+import re
+import sys
+
+from mpi_inputs import hpcc_input, lammps_input, scalapack_input, tachyon_scene
+from side_by_side import Run, check, check_books, check_same, fail, need, os, show, skip, test
+
+RANKS = 2
+LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
+# As root, and with more ranks than cores perhaps.
+OPEN_MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+# ScaLAPACK's tests fail now and then under Debian's MPICH 4.0.2, with any malloc: its reductions in
+# shared memory get derived types wrong (pmodels/mpich issue 6239).
+MPICH = {"MPIR_CVAR_REDUCE_POSIX_INTRA_ALGORITHM": "mpir"}
+
+
+class Lammps:
+    """Molecular dynamics; the answer is what it prints of energies and pressure."""
+
+    def prepare(self, folder, long):
+        (folder / "in.lj").write_text(lammps_input(long))
+
+    def command(self, _mpi):
+        return [need("lmp"), "-in", "in.lj", "-log", "none"]
+
+    def answer(self, run):
+        table = re.search(rb"^Step .*?^Loop time", run.output, re.MULTILINE | re.DOTALL)
+        return table[0] if table else b""
+
+
+class Hpcc:
+    """Linear algebra, transposition, updates and transforms; each says whether it is right."""
+
+    def prepare(self, folder, long):
+        (folder / "hpccinf.txt").write_text(hpcc_input(long))
+
+    def command(self, _mpi):
+        return [need("hpcc")]
+
+    def answer(self, run):
+        text = (run.folder / "hpccoutf.txt").read_text(errors="replace")
+        kept = [line for line in text.splitlines()
+                if re.search(r"PASSED|FAILED|^Success=|[Ff]ound \d+ errors|tests completed", line)]
+        check(len(kept) > 5 and "Success=1" in kept, "\n".join(kept) + "\nhpcc failed")
+        return "\n".join(kept).encode()
+
+
+class Scalapack:
+    """LU factorizations over process grids; the answer is each one's check, without its times."""
+
+    def prepare(self, folder, long):
+        (folder / "LU.dat").write_text(scalapack_input(long))
+
+    def command(self, mpi):
+        path = LIBRARIES / f"scalapack/{mpi}-tests/xdlu"
+        if not path.exists():
+            skip("ScaLAPACK's tests are not installed: type: sh cmake/bootstrap.sh test")
+        return [path]
+
+    def answer(self, run):
+        rows = re.findall(rb"^WALL((?: +\d+){7}).* (PASSED|FAILED)$", run.output, re.MULTILINE)
+        totals = re.findall(rb"^ +\d+ tests .*$", run.output, re.MULTILINE)
+        check(rows and b"0 tests completed and failed" in b"".join(totals), "a check failed")
+        return b"\n".join([*(b" ".join(row) for row in rows), *totals])
+
+
+class Tachyon:
+    """A ray tracer; the answer is the picture."""
+
+    def prepare(self, folder, long):
+        (folder / "scene.dat").write_text(tachyon_scene(long))
+        (folder / "flavour").mkdir()
+
+    def command(self, mpi):
+        library = LIBRARIES / f"libtachyon-{mpi}.so.0"
+        if not library.exists():
+            skip(f"no {library.name}: type: sh cmake/bootstrap.sh test")
+        # One program; which MPI it uses is which of its libraries it finds.
+        return ["/bin/sh", "-c", f'ln -sf {library} flavour/libtachyon.so.0; '
+                'LD_LIBRARY_PATH=flavour exec "$@"', "sh",
+                need("tachyon-nox"), "scene.dat", "-o", "scene.tga", "-format", "TARGA"]
+
+    def answer(self, run):
+        return (run.folder / "scene.tga").read_bytes()
+
+
+APPLICATIONS = {"lammps": Lammps, "hpcc": Hpcc, "scalapack": Scalapack, "tachyon": Tachyon}
+
+
+def runner():
+    path = os.environ.get("RDMALLOC_COMMAND", "")
+    check(os.path.isfile(path), "RDMALLOC_COMMAND must name the rdmalloc command")
+    return path
+
+
+def run_job(application, mpi, folder, *, rdmalloc, long):
+    own = folder / "run"
+    own.mkdir()
+    application.prepare(own, long)
+    environment = dict(OPEN_MPI if mpi == "openmpi" else MPICH, OMP_NUM_THREADS="1",
+                       OPENBLAS_NUM_THREADS="1", RDMALLOC_WARN="off",
+                       RDMALLOC_REPORT=f"{own}/reports/%p.json")
+    under = [runner(), "run", "--"] if rdmalloc else []
+    command = [need(f"mpirun.{mpi}"), "-np", str(RANKS), *under, *application.command(mpi)]
+    # Not Run's own way to run under rdmalloc: that would be mpirun, and not the ranks.
+    run = Run(command, own, rdmalloc=False, environment=environment,
+              seconds=900 if long else 100).wait()
+    run.folder = own.rename(folder / ("with" if rdmalloc else "without"))
+    check(run.status == 0, f"status {run.status}\n{show(run.output)}{show(run.errors)}")
+    return run
+
+
+def ranks_of(run, application, mpi):
+    """The notes of the ranks, among those of mpirun and its helpers."""
+    words = application.command(mpi)
+    program = next(pathlib.Path(word).name for word in words
+                   if str(word).startswith("/usr/") and "libtachyon" not in str(word))
+    found = [note for note in run.processes.values() if note["name"] == program[:15]]
+    check(len(found) == RANKS, f"{len(found)} processes are called {program}, not {RANKS}")
+    return found
+
+
+def row(name, run, ranks):
+    """Peak memory is the ranks' sum: what the node must have."""
+    mib = sum(note["VmHWM"] for note in ranks) / (1 << 20)
+    processor = sum(note["user_seconds"] + note["system_seconds"] for note in ranks)
+    return (f"| {name:36} | {run.whole['wall_seconds']:7.2f} s | {processor:7.2f} s "
+            f"| {mib:8.1f} MiB |")
+
+
+def compare(name, folder, long):
+    """The two rows of the table."""
+    kind, mpi = name.split("/")
+    rows, answers = [], []
+    for rdmalloc in (False, True):
+        application = APPLICATIONS[kind]()
+        run = run_job(application, mpi, folder, rdmalloc=rdmalloc, long=long)
+        answers.append(application.answer(run))
+        check(answers[-1], f"{name} gave no answer\n{show(run.output)}")
+        if not run.whole or not run.processes:
+            skip("no tracing here, hence no table")
+        rows.append(row(f"{name}, {'rdmalloc' if rdmalloc else 'libc'}", run,
+                        ranks_of(run, application, mpi)))
+        if rdmalloc:
+            check(len(run.report) >= RANKS, f"{len(run.report)} reports of {RANKS} ranks")
+            check_books(run)
+    if answers[0] != answers[1]:
+        fail(f"{name}: the answers differ\n--- libc\n{show(answers[0])}\n"
+             f"--- rdmalloc\n{show(answers[1])}")
+    return rows
+
+
+def applications(folder):
+    long = "--long" in sys.argv
+    rows = []
+    for name in sys.argv[1:]:
+        if name != "--long":
+            own = folder / name.replace("/", "-")
+            own.mkdir()
+            rows += compare(name, own, long)
+    print(f"| {'application, MPI and malloc':36} |      wall |       CPU | peak, {RANKS} ranks |")
+    print(f"|{'-' * 38}|{'-' * 11}|{'-' * 11}|{'-' * 14}|")
+    print("\n".join(rows))
+
+
+test(applications)
