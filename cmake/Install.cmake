@@ -28,6 +28,11 @@ endforeach()
 install(TARGETS rdmalloc EXPORT rdmallocTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# rdmalloc::shm, segments of shared memory; apart from malloc, and needing nothing of it.
+set_target_properties(rdmalloc_shm PROPERTIES EXPORT_NAME shm)
+install(TARGETS rdmalloc_shm EXPORT rdmallocTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # Not for linking with: programs are preloaded with them.
 foreach(shim verbs ucx ofi mpi)
   if(TARGET rdmalloc_${shim})

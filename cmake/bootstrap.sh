@@ -29,6 +29,8 @@ test_packages="$test_packages qemu-system-x86 cpio kmod iproute2 rdma-core ibver
   ibverbs-utils perftest openmpi-bin libopenmpi-dev mpich libmpich-dev libucx0"
 # ... Fortran, whose MPI programs call MPI by other names (mpicxx and mpif90 come with the two MPIs), ...
 test_packages="$test_packages gfortran"
+# ... applications for MPI (Tachyon takes its MPI by which of the libraries it finds), ...
+test_packages="$test_packages lammps hpcc tachyon-bin-nox libtachyon-openmpi-0 libtachyon-mpich-0"
 # ... and the allocators that the benchmarks compare with.
 test_packages="$test_packages libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4"
 

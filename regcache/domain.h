@@ -59,6 +59,9 @@ class Domain {
 
   bool is_open() const { return phase_.load(std::memory_order_acquire) == Phase::kOpen; }
   bool is_in_use() const { return phase_.load(std::memory_order_acquire) != Phase::kFree; }
+  // This thread is in an operation of some backend, which must not open or close domains: who
+  // opens and closes holds a lock meanwhile, and waits for the operations to end.
+  static bool is_in_backend();
   // Of an open domain.
   bool may_run_in_malloc() const { return (limits_.abilities & RDM_BACKEND_IN_MALLOC) != 0; }
 

@@ -81,6 +81,12 @@ int Registry::open(const rdm_backend* given_backend, void* context,
   if (!read_backend(given_backend, &backend)) {
     return fail(options, "the backend's table lacks a name or an operation", RDM_INVALID);
   }
+  if (Domain::is_in_backend()) {
+    return fail(options,
+                "another domain is registering memory, and came here by it: a domain is opened "
+                "before that, or not at all",
+                RDM_BUSY);
+  }
   // Before taking the lock: once attached, a forked child gives itself a new one.
   if (!ok(source_->attach(this))) {
     return fail(options, "the heap has no room for an observer", RDM_SYSTEM);
@@ -148,6 +154,7 @@ bool Registry::needs_registrar() const {
 }
 
 int Registry::close(Domain* domain) {
+  if (Domain::is_in_backend()) return RDM_BUSY;
   os::NoCancel no_cancel;
   PosixLock hold(&mutex_);
   if (!is_domain(domain)) return RDM_INVALID;

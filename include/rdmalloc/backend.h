@@ -67,7 +67,7 @@ enum {
 
 /* The operations. May be called from several threads at a time, for different memory; `ctx` is what
  * rdm_domain_open was given. All but closed() must be set. They return RDM_OK or a reason, and do
- * not open or close domains. */
+ * not open or close domains (RDM_BUSY). */
 struct rdm_backend {
   size_t size;      /* sizeof(rdm_backend), so that it may grow */
   const char *name; /* a word, static */

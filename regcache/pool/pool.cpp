@@ -1,10 +1,8 @@
 #include "regcache/pool/pool.h"
 
-#include <time.h>
-
-#include "allocator/os/process_barrier.h"
 #include "allocator/os/thread.h"
 #include "regcache/last_error.h"
+#include "regcache/pool/pool_stocks.h"
 #include "regcache/pool/pools.h"
 #include "regcache/posix_lock.h"
 
@@ -17,155 +15,6 @@ int fail_with(int status, const Message& why) {
 }
 
 }  // namespace
-
-// The owner's use of its stock together with the shelves: what moves between them moves under the
-// shelf lock, so that who looks through both misses nothing. The lock comes first: who reaches into
-// stocks waits for their owners without it.
-class Pool::StockUse {
- public:
-  // `stock` may be null.
-  StockUse(Pool& pool, Stock* stock) : pool_(pool), stock_(stock) {
-    pthread_mutex_lock(&pool_.shelf_lock_);
-    if (stock_ == nullptr || stock_->enter(pool_.fenced_)) return;
-    pthread_mutex_unlock(&pool_.shelf_lock_);
-    pthread_mutex_lock(&pool_.members_);
-    pthread_mutex_lock(&pool_.shelf_lock_);
-    is_locked_ = true;
-  }
-  ~StockUse() {
-    if (stock_ != nullptr && !is_locked_) stock_->leave();
-    pthread_mutex_unlock(&pool_.shelf_lock_);
-    if (is_locked_) pthread_mutex_unlock(&pool_.members_);
-  }
-  StockUse(const StockUse&) = delete;
-  StockUse& operator=(const StockUse&) = delete;
-
- private:
-  Pool& pool_;
-  Stock* const stock_;
-  bool is_locked_ = false;
-};
-
-// While one lives no thread but this one is, or comes, into a stock of the pool. Under members_,
-// and not under the shelf lock.
-class Pool::Revoked {
- public:
-  // All but `mine`.
-  Revoked(Pool& pool, const Stock* mine) : pool_(pool), mine_(mine) {
-    for (Stock* stock = pool_.first_stock_; stock != nullptr; stock = stock->next) {
-      if (stock != mine_) stock->revoked.store(1, std::memory_order_seq_cst);
-    }
-    if (!pool_.fenced_) os::process_barrier();
-    for (Stock* stock = pool_.first_stock_; stock != nullptr; stock = stock->next) {
-      if (stock != mine_) wait_for(*stock);
-    }
-  }
-  ~Revoked() {
-    for (Stock* stock = pool_.first_stock_; stock != nullptr; stock = stock->next) {
-      if (stock != mine_) stock->revoked.store(0, std::memory_order_release);
-    }
-  }
-  Revoked(const Revoked&) = delete;
-  Revoked& operator=(const Revoked&) = delete;
-
- private:
-  // An owner is in for a few instructions, unless it lost its processor there.
-  static void wait_for(const Stock& stock) {
-    constexpr int kSpins = 1000;
-    constexpr timespec kPause{0, 20000};
-    for (int i = 0; stock.busy.load(std::memory_order_seq_cst) != 0; ++i) {
-      if (i >= kSpins) nanosleep(&kPause, nullptr);
-    }
-  }
-
-  Pool& pool_;
-  const Stock* const mine_;
-};
-
-void Pool::join(Stock* stock, std::atomic<Stock*>* place) {
-  PosixLock hold(&members_);
-  stock->place = place;
-  stock->next = first_stock_;
-  if (first_stock_ != nullptr) first_stock_->previous = stock;
-  first_stock_ = stock;
-  place->store(stock, std::memory_order_relaxed);
-}
-
-Stock* Pool::leave(std::atomic<Stock*>* place) {
-  PosixLock members(&members_);
-  Stock* const stock = place->load(std::memory_order_relaxed);
-  if (stock == nullptr) return nullptr;
-  place->store(nullptr, std::memory_order_relaxed);
-  if (stock->previous != nullptr) stock->previous->next = stock->next;
-  if (stock->next != nullptr) stock->next->previous = stock->previous;
-  if (first_stock_ == stock) first_stock_ = stock->next;
-  PosixLock shelves(&shelf_lock_);
-  shelve(stock->items, stock->count.load(std::memory_order_relaxed));
-  return stock;
-}
-
-// Under the shelf lock. There is room: see make_room().
-void Pool::shelve(const PoolItem* items, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    Shelf& shelf = shelves_[chunks_[items[i].chunk()].node];
-    shelf.items[shelf.count++] = items[i];
-  }
-}
-
-// Under the shelf lock.
-bool Pool::take_from_shelves(PoolItem* out) {
-  for (Shelf& shelf : shelves_) {
-    if (shelf.count == 0) continue;
-    *out = shelf.items[--shelf.count];
-    return true;
-  }
-  return false;
-}
-
-bool Pool::take_anywhere(PoolItem* out) {
-  PosixLock hold(&shelf_lock_);
-  return take_from_shelves(out);
-}
-
-// One for the caller, and as many as make a batch for its stock.
-bool Pool::refill(Stock* stock, int node, PoolItem* out) {
-  StockUse use(*this, stock);
-  if (stock != nullptr && stock->pop(out)) return true;
-  Shelf& shelf = shelves_[node];
-  if (shelf.count == 0) return false;
-  *out = shelf.items[--shelf.count];
-  if (stock == nullptr) return true;
-  for (uint32_t i = 1; i < batch_ && shelf.count != 0; ++i) {
-    if (!stock->push(shelf.items[shelf.count - 1])) break;
-    --shelf.count;
-  }
-  return true;
-}
-
-// From the stock that has most: one for the caller, half of the rest for its stock. No buffer that
-// is free is missed, but one that a thread is just putting back.
-bool Pool::steal(Stock* mine, PoolItem* out) {
-  PosixLock hold(&members_);
-  const Revoked revoked(*this, mine);
-  PosixLock shelves(&shelf_lock_);
-  if (take_from_shelves(out)) return true;
-  Stock* richest = nullptr;
-  uint32_t most = 0;
-  for (Stock* stock = first_stock_; stock != nullptr; stock = stock->next) {
-    const uint32_t held = stock->count.load(std::memory_order_relaxed);
-    if (held <= most) continue;
-    most = held;
-    richest = stock;
-  }
-  if (richest == nullptr) return false;
-  PoolItem taken[Stock::kMost];
-  const uint32_t count = richest->remove_oldest(taken, mine == nullptr ? 1 : (most + 1) / 2);
-  *out = taken[0];
-  for (uint32_t i = 1; i < count; ++i) {
-    if (!mine->push(taken[i])) shelve(&taken[i], 1);
-  }
-  return true;
-}
 
 bool Pool::find(Stock* stock, PoolItem* out) {
   const int node = pools_->node_here();
@@ -273,16 +122,6 @@ int Pool::key(Pool* pool, const void* address, rdm_mr* out) {
   return RDM_OK;
 }
 
-// Under members_ and the shelf lock. Exact while the stocks are revoked.
-size_t Pool::free_now() const {
-  size_t sum = 0;
-  for (const Shelf& shelf : shelves_) sum += shelf.count;
-  for (const Stock* stock = first_stock_; stock != nullptr; stock = stock->next) {
-    sum += stock->count.load(std::memory_order_relaxed);
-  }
-  return sum;
-}
-
 int Pool::counts(rdm_pool_counts* out) {
   if (phase_.load(std::memory_order_acquire) == Phase::kFree) return refuse_unless_open();
   const os::NoCancel no_cancel;
@@ -303,16 +142,6 @@ void Pool::reserve_for(Pools& pools) {
   pools_ = &pools;
   memory_ = &pools.memory();
   phase_.store(Phase::kStarting, std::memory_order_release);
-}
-
-// Under members_: takes the stocks from their threads, and returns them linked.
-Stock* Pool::disband() {
-  Stock* const all = first_stock_;
-  for (Stock* stock = all; stock != nullptr; stock = stock->next) {
-    stock->place->store(nullptr, std::memory_order_relaxed);
-  }
-  first_stock_ = nullptr;
-  return all;
 }
 
 int Pool::close() {

@@ -90,14 +90,16 @@ class Pool {
   static int get_slowly(Pool* pool, rdm_buffer* out);
   int obtain(rdm_buffer* out);
   bool find(Stock* stock, PoolItem* out);
-  bool refill(Stock* stock, int node, PoolItem* out);
-  bool take_anywhere(PoolItem* out);
-  bool steal(Stock* mine, PoolItem* out);
-  bool take_from_shelves(PoolItem* out);
   int refuse_get();
   static int refuse_put(Pool* pool, const void* address);
   int refuse_unless_open() const;
   int give_back(const PoolItem& item);
+
+  // pool_stocks.cpp
+  bool refill(Stock* stock, int node, PoolItem* out);
+  bool take_anywhere(PoolItem* out);
+  bool steal(Stock* mine, PoolItem* out);
+  bool take_from_shelves(PoolItem* out);
   void shelve(const PoolItem* items, size_t count);
   size_t free_now() const;
   Stock* disband();
@@ -110,15 +112,18 @@ class Pool {
   size_t next_step() const;
   int add_chunk_or_less(size_t wanted, Message* why);
   int add_chunk(size_t wanted, Message* why);
+  int take_memory(size_t wanted, Chunk* chunk, Message* why);
   bool make_room(int node, size_t more);
-  int find_keys(Chunk* chunk, Message* why);
-  int find_keys_apart(Chunk* chunk, Message* why);
   void publish(Chunk* chunk);
   void withdraw(Chunk* chunk);
   void discard(Chunk* chunk);
-  void say_no_key(const Chunk& chunk, int status, Message* why) const;
   void release_memory();
   size_t batch_for(const PoolSettings& settings) const;
+
+  // pool_keys.cpp
+  int find_keys(Chunk* chunk, Message* why);
+  int find_keys_apart(Chunk* chunk, Message* why);
+  void say_no_key(const Chunk& chunk, int status, Message* why) const;
 
   // What the fast paths read.
   const uint32_t number_;

@@ -148,15 +148,29 @@ int Pool::add_chunk_or_less(size_t wanted, Message* why) {
 // Under growth_, or while the pool starts. Fewer buffers than were asked for, where some lie across
 // two of the device's memory regions.
 int Pool::add_chunk(size_t wanted, Message* why) {
-  size_t count = wanted;
-  const size_t bytes = os::align_up(count * stride_, Chunk::kUnit);
-  // What rounding adds are buffers, too, if there may be so many.
-  count = least(bytes / stride_, settings_.most - held_);
   Chunk* const chunk = pools_->take_chunk();
   if (chunk == nullptr) {
     why->add("there are too many chunks of memory in pools: let them grow by more");
     return RDM_UNSUPPORTED;
   }
+  int status = take_memory(wanted, chunk, why);
+  if (status == RDM_OK) status = find_keys(chunk, why);
+  if (status == RDM_OK && !make_room(chunk->node, chunk->usable)) {
+    why->add("no memory for the pool's books");
+    status = RDM_SYSTEM;
+  }
+  if (status == RDM_OK) {
+    publish(chunk);
+  } else {
+    discard(chunk);
+  }
+  return status;
+}
+
+// What rounding adds are buffers, too, if there may be so many. On failure the caller discards it.
+int Pool::take_memory(size_t wanted, Chunk* chunk, Message* why) {
+  const size_t bytes = os::align_up(wanted * stride_, Chunk::kUnit);
+  const size_t count = least(bytes / stride_, settings_.most - held_);
   const size_t alignment = most_of(settings_.alignment, Chunk::kUnit);
   void* const memory = memory_->allocate(bytes, alignment, settings_.flags);
   chunk->base = reinterpret_cast<uintptr_t>(memory);
@@ -166,28 +180,17 @@ int Pool::add_chunk(size_t wanted, Message* why) {
   chunk->keys = nullptr;
   chunk->state_shift = Chunk::state_shift_for(stride_);
   const size_t state_bytes = count << chunk->state_shift;
-  chunk->states = static_cast<std::atomic<uint8_t>*>(memory_->allocate(state_bytes, kCacheLine, 0));
+  void* const states = memory_->allocate(state_bytes, kCacheLine, 0);
+  chunk->states = static_cast<std::atomic<uint8_t>*>(states);
   const Region* const region = memory == nullptr ? nullptr : memory_->region_of(memory);
-  int status = RDM_OK;
-  if (region == nullptr || chunk->states == nullptr) {
+  if (region == nullptr || states == nullptr) {
     why->add((settings_.flags & RDM_EXPOSED) != 0
                  ? "the budget for pinned memory has no more that could be exposed"
                  : "no memory: malloc's cap, or the machine's memory, is reached");
-    status = RDM_OUT_OF_BUDGET;
-  } else {
-    memset(static_cast<void*>(chunk->states), static_cast<int>(BufferState::kFree), state_bytes);
-    chunk->node = pools_->has_several_nodes() ? region->node : 0;
-    status = find_keys(chunk, why);
+    return RDM_OUT_OF_BUDGET;
   }
-  if (status == RDM_OK && !make_room(chunk->node, chunk->usable)) {
-    why->add("no memory for the pool's books");
-    status = RDM_SYSTEM;
-  }
-  if (status != RDM_OK) {
-    discard(chunk);
-    return status;
-  }
-  publish(chunk);
+  memset(states, static_cast<int>(BufferState::kFree), state_bytes);
+  chunk->node = pools_->has_several_nodes() ? region->node : 0;
   return RDM_OK;
 }
 
@@ -208,70 +211,6 @@ bool Pool::make_room(int node, size_t more) {
   }
   memory_->release(before);
   return true;
-}
-
-int Pool::find_keys(Chunk* chunk, Message* why) {
-  chunk->usable = chunk->count;
-  chunk->key_mask = 0;
-  if (settings_.domain == nullptr) return RDM_OK;
-  rdm_mr whole{};
-  const size_t length = size_t{chunk->count - 1} * stride_ + length_;
-  const int status = memory_->lookup(settings_.domain, chunk->address_of(0), length, &whole);
-  if (status != RDM_OK) return find_keys_apart(chunk, why);
-  auto* const key = static_cast<rdm_mr*>(memory_->allocate(sizeof whole, 0, 0));
-  if (key == nullptr) {
-    why->add("no memory for the pool's books");
-    return RDM_SYSTEM;
-  }
-  *key = whole;
-  chunk->keys = key;
-  return RDM_OK;
-}
-
-// A region that the device's limits cut into memory regions, or of which only some could be
-// registered. Where neither end of the chunk is, nothing is asked for once more for each buffer.
-int Pool::find_keys_apart(Chunk* chunk, Message* why) {
-  rdm_mr found{};
-  const char* const last = chunk->address_of(chunk->count - 1) + length_ - 1;
-  const int first_status = memory_->lookup(settings_.domain, chunk->address_of(0), 1, &found);
-  if (first_status != RDM_OK && memory_->lookup(settings_.domain, last, 1, &found) != RDM_OK) {
-    say_no_key(*chunk, first_status, why);
-    const bool is_pinned = memory_->region_of(last)->kind == RegionKind::kPinned;
-    if (first_status == RDM_INVALID) return RDM_INVALID;
-    return is_pinned ? RDM_NOT_REGISTERED : RDM_OUT_OF_BUDGET;
-  }
-  auto* const keys = static_cast<rdm_mr*>(memory_->allocate(chunk->count * sizeof(rdm_mr), 0, 0));
-  if (keys == nullptr) {
-    why->add("no memory for the pool's books");
-    return RDM_SYSTEM;
-  }
-  chunk->keys = keys;
-  chunk->key_mask = UINT32_MAX;
-  for (uint32_t i = 0; i < chunk->count; ++i) {
-    keys[i] = {};
-    if (memory_->lookup(settings_.domain, chunk->address_of(i), length_, &keys[i]) == RDM_OK) {
-      continue;
-    }
-    chunk->state_of(i).store(static_cast<uint8_t>(BufferState::kLeftOut),
-                             std::memory_order_relaxed);
-    --chunk->usable;
-  }
-  if (chunk->usable != 0) return RDM_OK;
-  why->add(
-      "every buffer reaches from one of the device's memory regions into the next: buffers are "
-      "too long for it");
-  return RDM_UNSUPPORTED;
-}
-
-void Pool::say_no_key(const Chunk& chunk, int status, Message* why) const {
-  if (status == RDM_INVALID) {
-    why->add("the domain is closed");
-  } else if (memory_->region_of(chunk.address_of(0))->kind != RegionKind::kPinned) {
-    why->add("the memory is beyond the budget for pinned memory, and so in no domain");
-  } else {
-    const char* const told = memory_->why(settings_.domain);
-    why->add("the memory could not be registered").add(*told == '\0' ? "" : ": ").add(told);
-  }
 }
 
 void Pool::publish(Chunk* chunk) {

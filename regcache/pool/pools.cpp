@@ -103,8 +103,7 @@ void Pools::give_chunk(Chunk* chunk) {
 }
 
 ThreadStocks* Pools::stocks_here() {
-  ThreadStocks*& mine = ThreadStocks::mine;
-  if (mine != nullptr) return mine;
+  if (ThreadStocks::mine != nullptr) return ThreadStocks::mine;
   ThreadStocks* made = nullptr;
   {
     PosixLock hold(&mutex_);
@@ -117,7 +116,7 @@ ThreadStocks* Pools::stocks_here() {
     threads_.put(made);
     return nullptr;
   }
-  mine = made;
+  ThreadStocks::mine = made;
   return made;
 }
 

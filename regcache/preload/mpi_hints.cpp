@@ -13,18 +13,24 @@ constexpr int kValueSize = 256;
 struct Value {
   char text[kValueSize + 1] = {};
   bool is_there = false;
+  bool failed = false;  // and the library has told the program so
 };
 
 Value value_of(const RealMpi& real, Handle info, const char* key) {
   Value value;
   int flag = 0;
-  value.is_there = real.info_get(info, key, kValueSize, value.text, &flag) == 0 && flag != 0;
+  value.failed = real.info_get(info, key, kValueSize, value.text, &flag) != 0;
+  value.is_there = !value.failed && flag != 0;
   return value;
 }
 
-// Open MPI's: a list of name=value. Its own pools are asked for by name, and so is ours.
-bool asks_for_another_pool(const Value& hints) {
-  return hints.is_there && strcasestr(hints.text, "mpool=rdmalloc") == nullptr;
+// Open MPI's: a list of name=value. Its own pools are asked for by name, and so is ours, with what
+// the component of regcache/openmpi understands.
+void read_pool_hints(const Value& value, Hints* hints) {
+  if (!value.is_there) return;
+  const bool ours = strcasestr(value.text, "mpool=rdmalloc") != nullptr;
+  if (!ours) hints->theirs = true;
+  if (ours && strcasestr(value.text, "exposed=true") != nullptr) hints->exposed = true;
 }
 
 }  // namespace
@@ -33,6 +39,10 @@ Hints read_hints(const RealMpi& real, Handle info) {
   Hints hints;
   hints.exposed = settings().exposed;
   const Value exposed = value_of(real, info, "rdmalloc_exposed");
+  if (exposed.failed) {
+    hints.theirs = true;
+    return hints;
+  }
   if (exposed.is_there) hints.exposed = strcasecmp(exposed.text, "true") == 0;
 
   const Value alignment = value_of(real, info, "mpi_minimum_memory_alignment");
@@ -44,8 +54,8 @@ Hints read_hints(const RealMpi& real, Handle info) {
     if (!hints.theirs) hints.align = static_cast<size_t>(asked);
   }
   // MPICH's key names memory of devices.
-  hints.theirs = hints.theirs || asks_for_another_pool(value_of(real, info, "mpool_hints")) ||
-                 value_of(real, info, "mpich_buf_type").is_there;
+  hints.theirs = hints.theirs || value_of(real, info, "mpich_buf_type").is_there;
+  read_pool_hints(value_of(real, info, "mpool_hints"), &hints);
   return hints;
 }
 

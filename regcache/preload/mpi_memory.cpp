@@ -101,6 +101,15 @@ int raise_no_memory(const RealMpi& real) {
   return real.alloc_mem(PTRDIFF_MAX, real.null_info(), &memory);
 }
 
+void* take(size_t size, size_t align, bool exposed) {
+  if (exposed) {
+    if (void* memory = rdm_alloc(size, align, RDM_EXPOSED)) return memory;
+  }
+  void* memory = rdm_alloc(size, align, 0);
+  if (exposed && memory != nullptr) say_not_exposed();
+  return memory;
+}
+
 int refuse() {
   const RealMpi* real = real_mpi();
   return real != nullptr ? raise_no_memory(*real) : kNoMpi;
@@ -121,7 +130,7 @@ int allocate(Count size, Handle info, void* out) {
     hints = read_hints(*real, info);
   }
   if (hints.theirs) return pass_on(*real, size, info, out);
-  void* memory = rdm_alloc(static_cast<size_t>(size), hints.align, hints.exposed ? RDM_EXPOSED : 0);
+  void* memory = take(static_cast<size_t>(size), hints.align, hints.exposed);
   if (memory == nullptr) return raise_no_memory(*real);
   *static_cast<void**>(out) = memory;
   return kSuccess;

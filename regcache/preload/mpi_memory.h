@@ -35,6 +35,10 @@ int release(void* base);
 // What allocate() says where there is no memory.
 int refuse();
 
+// Memory of the window, or null. What cannot be exposed is ordinary memory: an info is a hint, and
+// a setting must not end the program.
+void* take(size_t size, size_t align, bool exposed);
+
 // Whether MPI is running and is one we know; it is asked, until it has been seen to run.
 bool is_running(const RealMpi& real);
 

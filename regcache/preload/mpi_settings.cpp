@@ -10,7 +10,8 @@ namespace rdmalloc::mpi {
 namespace {
 
 constinit Settings current;
-constinit std::atomic<bool> said{false};
+constinit std::atomic<bool> said_no_mpi{false};
+constinit std::atomic<bool> said_not_exposed{false};
 
 // librdmalloc names what is malformed; here it keeps the default.
 void read_switch(const char* variable, bool* value) {
@@ -24,21 +25,33 @@ void read_switch(const char* variable, bool* value) {
   }
 }
 
+void say_once(std::atomic<bool>* said, const char* line) {
+  if (!said->exchange(true) && write(STDERR_FILENO, line, strlen(line)) < 0) return;
+}
+
 }  // namespace
 
 void read_settings() {
   read_switch("RDMALLOC_MPI_EXPOSED", &current.exposed);
   read_switch("RDMALLOC_MPI_WIN_ALLOCATE", &current.win_allocate);
+  read_switch("RDMALLOC_WARN", &current.warn);
 }
 
 const Settings& settings() { return current; }
 
 void say_no_mpi() {
-  static constexpr char kLine[] =
-      "rdmalloc: a function of MPI was called, and the process has loaded no MPI library; link the "
-      "program with one\n";
-  if (said.exchange(true)) return;
-  (void)!write(STDERR_FILENO, kLine, sizeof kLine - 1);
+  say_once(
+      &said_no_mpi,
+      "rdmalloc: a function of MPI was called, and the process has loaded no MPI library; link "
+      "the program with one\n");
+}
+
+void say_not_exposed() {
+  if (!current.warn) return;
+  say_once(
+      &said_not_exposed,
+      "rdmalloc: memory of MPI that was to be exposed is ordinary memory: no more may be pinned; "
+      "rdmalloc doctor says why (RDMALLOC_WARN=off silences this)\n");
 }
 
 }  // namespace rdmalloc::mpi

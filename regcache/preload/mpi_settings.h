@@ -6,6 +6,7 @@ namespace rdmalloc::mpi {
 struct Settings {
   bool exposed = false;       // RDMALLOC_MPI_EXPOSED
   bool win_allocate = false;  // RDMALLOC_MPI_WIN_ALLOCATE
+  bool warn = true;           // RDMALLOC_WARN
 };
 
 // From the environment, once, before main; later read only.
@@ -14,5 +15,7 @@ const Settings& settings();
 
 // On standard error, once for the process: MPI was called, and there is none.
 void say_no_mpi();
+// The same: memory that was to be exposed is ordinary memory.
+void say_not_exposed();
 
 }  // namespace rdmalloc::mpi

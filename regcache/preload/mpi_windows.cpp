@@ -44,7 +44,7 @@ int agree(const RealMpi& real, const WindowCall& call, bool have_memory, bool* a
 int allocate_ours(const RealMpi& real, const WindowCall& call) {
   // A window of no bytes has an address, too.
   const size_t size = call.size > 0 ? static_cast<size_t>(call.size) : 1;
-  void* memory = rdm_alloc(size, 0, settings().exposed ? RDM_EXPOSED : 0);
+  void* memory = take(size, 0, settings().exposed);
   bool all_have = false;
   int error = agree(real, call, memory != nullptr, &all_have);
   if (error == kSuccess && !all_have) error = raise_no_memory(real);

@@ -104,9 +104,9 @@ int Channel::open_ring(uint32_t from, uint32_t to, Ring* out) {
       wrapper->entries != plan.shape().queue_entries) {
     return fail(RDM_SYSTEM, "the segment is damaged: the ring from rank %u to rank %u", from, to);
   }
-  *out = Ring(segment_.as<Ring::Word>(wrapper->queue), wrapper->entries,
-              segment_.as<Ring::Position>(wrapper->head),
-              segment_.as<Ring::Position>(wrapper->tail));
+  *out =
+      Ring(segment_.as<Ring::Word>(wrapper->queue), wrapper->entries,
+           segment_.as<Ring::Position>(wrapper->head), segment_.as<Ring::Position>(wrapper->tail));
   return RDM_OK;
 }
 
@@ -141,9 +141,7 @@ int Channel::get(size_t size, rdm_shm_fragment* out) {
   return RDM_OK;
 }
 
-Fragment* Channel::fragment_of(uint64_t handle) const {
-  return segment_.as<Fragment>(handle);
-}
+Fragment* Channel::fragment_of(uint64_t handle) const { return segment_.as<Fragment>(handle); }
 
 void Channel::put(const rdm_shm_fragment* fragment) {
   Fragment* ours = fragment_of(fragment->handle);
@@ -256,8 +254,8 @@ void Channel::release(const rdm_shm_message* message) {
   } else {
     Fragment* fragment = fragment_of(message->handle);
     const Plan& plan = segment_.plan();
-    const uint64_t list = fragment->is_large != 0 ? plan.max_list(fragment->owner)
-                                                  : plan.eager_list(fragment->owner);
+    const uint64_t list =
+        fragment->is_large != 0 ? plan.max_list(fragment->owner) : plan.eager_list(fragment->owner);
     FreeList(segment_.as<FreeList::Word>(list), nullptr, 0).put(fragment);
   }
   ring(message->from);
@@ -331,8 +329,8 @@ bool Channel::poll_box(uint32_t index, rdm_shm_message* out, uint64_t* offset) {
 }
 
 int Channel::open_message(uint64_t offset, rdm_shm_message* out) {
-  const bool is_inside = offset < segment_.plan().bytes() - sizeof(Fragment) &&
-                         offset % alignof(Fragment) == 0;
+  const bool is_inside =
+      offset < segment_.plan().bytes() - sizeof(Fragment) && offset % alignof(Fragment) == 0;
   Fragment* fragment = is_inside ? fragment_of(offset) : nullptr;
   if (!is_inside || fragment->owner >= segment_.procs() || fragment->owner == segment_.rank() ||
       fragment->length > capacity(fragment)) {

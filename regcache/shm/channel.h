@@ -87,9 +87,7 @@ class Channel {
 
   size_t capacity(const Fragment* fragment) const;
   bool is_mpsc() const { return segment_.plan().shape().layout == RDM_SHM_MPSC; }
-  bool has_threads() const {
-    return (segment_.plan().shape().flags & RDM_SHM_MULTITHREADED) != 0;
-  }
+  bool has_threads() const { return (segment_.plan().shape().flags & RDM_SHM_MULTITHREADED) != 0; }
 
   Segment& segment_;
   Peer* peers_ = nullptr;  // by rank; our own is unused

@@ -10,8 +10,8 @@ namespace rdmalloc::shm {
 //
 // Those who ring are on the fast path: they store what the sleeper waits for, and then only look
 // whether anybody waits. That store and that look may be reordered by the processor; it is the
-// sleeper, who has time, that rules it out, by a memory barrier in all processes (membarrier). Where
-// the kernel refuses one, a ring may be missed, and sleep is short.
+// sleeper, who has time, that rules it out, by a memory barrier in all processes (membarrier).
+// Where the kernel refuses one, a ring may be missed, and sleep is short.
 class Doorbell {
  public:
   struct Words {

@@ -9,8 +9,8 @@
 namespace rdmalloc::shm {
 
 // The free fragments of one process, last in first out: a view of a head in shared memory. Any
-// thread of any process may put, and any thread of the owner may get, without a lock: a process that
-// dies here leaves the list whole.
+// thread of any process may put, and any thread of the owner may get, without a lock: a process
+// that dies here leaves the list whole.
 class FreeList {
  public:
   using Word = std::atomic<uint64_t>;

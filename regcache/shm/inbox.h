@@ -8,17 +8,17 @@
 
 namespace rdmalloc::shm {
 
-// What a process receives under the layout mpsc: one list of fragments, linked by their offsets, for
-// all senders. Any thread of any process pushes; one thread of the receiver at a time pops. Nothing
-// here waits: a sender that stops, or dies, between its two steps hides what comes behind it, and a
-// receiver told of its death gives up anyway.
+// What a process receives under the layout mpsc: one list of fragments, linked by their offsets,
+// for all senders. Any thread of any process pushes; one thread of the receiver at a time pops.
+// Nothing here waits: a sender that stops, or dies, between its two steps hides what comes behind
+// it, and a receiver told of its death gives up anyway.
 class Inbox {
  public:
   using Word = std::atomic<uint64_t>;
 
   Inbox() = default;
-  // `last` is the senders', `first` the receiver's: on lines of their own. Offset 0 is `base`, which
-  // holds no fragment.
+  // `last` is the senders', `first` the receiver's: on lines of their own. Offset 0 is `base`,
+  // which holds no fragment.
   Inbox(unsigned char* base, Word* last, Word* first) : base_(base), last_(last), first_(first) {}
 
   void push(uint64_t offset) {

@@ -28,8 +28,9 @@ constexpr uint64_t freed(uint64_t word) { return make((turn(word) + 1) & kTurnMa
 }  // namespace entry
 
 // A circular buffer from one process to another: a view of a queue, a head and a tail that lie in
-// shared memory, wherever this process maps them. Values are offsets in the segment, never pointers.
-// One process sends and one receives; nothing here waits, allocates or makes a system call.
+// shared memory, wherever this process maps them. Values are offsets in the segment, never
+// pointers. One process sends and one receives; nothing here waits, allocates or makes a system
+// call.
 class Ring {
  public:
   using Word = std::atomic<uint64_t>;
@@ -60,9 +61,9 @@ class Ring {
   }
 
   // The same for any number of threads of the sender, without a lock: a position is taken by moving
-  // the head, after the entry was seen to be free for just this turn. A sender that took one and was
-  // then interrupted holds up those behind it, but nobody overwrites its entry: at the next turn the
-  // entry is not free for that turn.
+  // the head, after the entry was seen to be free for just this turn. A sender that took one and
+  // was then interrupted holds up those behind it, but nobody overwrites its entry: at the next
+  // turn the entry is not free for that turn.
   bool push_shared(uint64_t value) {
     uint32_t position = head_->load(std::memory_order_relaxed);
     for (;;) {

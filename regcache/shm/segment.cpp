@@ -189,9 +189,12 @@ void Segment::write_part() {
   for (uint32_t from = 0; plan_.shape().layout != RDM_SHM_MPSC && from < procs(); ++from) {
     if (from == rank_) continue;
     *as<Fifo>(plan_.fifo(from, rank_)) = {plan_.wrapper(from, rank_), from, rank_};
-    *as<Wrapper>(plan_.wrapper(from, rank_)) = {
-        plan_.queue(from, rank_), plan_.head(from, rank_), plan_.tail(from, rank_),
-        plan_.shape().queue_entries, from, rank_};
+    *as<Wrapper>(plan_.wrapper(from, rank_)) = {plan_.queue(from, rank_),
+                                                plan_.head(from, rank_),
+                                                plan_.tail(from, rank_),
+                                                plan_.shape().queue_entries,
+                                                from,
+                                                rank_};
   }
   FreeList eager(as<FreeList::Word>(plan_.eager_list(rank_)), nullptr, 0);
   for (uint32_t i = plan_.eager_count(); i-- > 0;) {

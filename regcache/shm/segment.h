@@ -22,10 +22,10 @@ struct Settings {
 // One rank's view of a segment, from its name until it detaches: who is there, and whether all are.
 // Channel does the messages. Set-up is for one thread; what comes after commit() for any.
 //
-// Each rank allocates and writes its own part alone, so that it lies on the rank's node, and so that
-// a part for which there is no space is one rank's failure, which commit() makes everybody's. Before
-// that nobody touches another's part: a page that is not there would be put where the reader runs,
-// or kill it.
+// Each rank allocates and writes its own part alone, so that it lies on the rank's node, and so
+// that a part for which there is no space is one rank's failure, which commit() makes everybody's.
+// Before that nobody touches another's part: a page that is not there would be put where the reader
+// runs, or kill it.
 class Segment {
  public:
   Segment() = default;
@@ -59,8 +59,8 @@ class Segment {
   }
   // A rank that died, plus 1, as far as anybody has noticed; 0: none.
   uint32_t lost() const { return header()->lost.load(std::memory_order_acquire); }
-  // Looks at some of the ranks, one after the other, for such as died, if nobody in this process did
-  // for kLookEveryMs; all ranks are told of the first. Returns it, plus 1; 0: none is known.
+  // Looks at some of the ranks, one after the other, for such as died, if nobody in this process
+  // did for kLookEveryMs; all ranks are told of the first. Returns it, plus 1; 0: none is known.
   uint32_t look_for_dead_now_and_then(uint64_t now);
   // True: every other rank has detached.
   bool is_alone() const;

@@ -15,8 +15,8 @@ constexpr char kMagic[8] = {'r', 'd', 'm', ' ', 's', 'h', 'm', '\0'};
 // Of all that lies in a segment. Processes with other versions are refused, not understood.
 constexpr uint32_t kVersion = 1;
 
-// What all ranks were told by rdm_shm_commit(), decided once: 0 while nothing is, then kDecided, the
-// status and the rank it is due to.
+// What all ranks were told by rdm_shm_commit(), decided once: 0 while nothing is, then kDecided,
+// the status and the rank it is due to.
 namespace verdict {
 constexpr uint64_t kDecided = uint64_t{1} << 63;
 constexpr uint64_t make(int status, uint32_t rank) {

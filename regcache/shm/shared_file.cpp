@@ -31,11 +31,12 @@ int out_of_space(uint64_t bytes) {
   return fail(RDM_OUT_OF_BUDGET,
               "%s has no space for %llu bytes (%llu are left): make it larger (mount -o "
               "remount,size=... %s; in a container, --shm-size), or the plan smaller",
-              kFolder, static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(left),
-              kFolder);
+              kFolder, static_cast<unsigned long long>(bytes),
+              static_cast<unsigned long long>(left), kFolder);
 }
 
-// Before anything is allocated: a segment that cannot fit fails at once, on the rank that creates it.
+// Before anything is allocated: a segment that cannot fit fails at once, on the rank that creates
+// it.
 bool has_space(int descriptor, uint64_t bytes) {
   struct statvfs space;
   // No blocks: a file system without a limit.
@@ -93,7 +94,8 @@ int SharedFile::open(const char* name, uint64_t least) {
   if (descriptor_ < 0 && errno == ENOENT) return RDM_AGAIN;
   struct stat facts;
   if (descriptor_ < 0 || fstat(descriptor_, &facts) != 0) {
-    return fail(errno == EACCES || errno == ELOOP || errno == ENXIO ? RDM_INVALID : RDM_SYSTEM,
+    return fail(errno == EACCES || errno == EISDIR || errno == ELOOP || errno == ENXIO ? RDM_INVALID
+                                                                                       : RDM_SYSTEM,
                 "cannot open %s: %s", path.text, strerror(errno));
   }
   if (!S_ISREG(facts.st_mode)) return fail(RDM_INVALID, "%s is not a file", path.text);

@@ -5,9 +5,9 @@
 
 namespace rdmalloc::shm {
 
-// A file in /dev/shm with one segment in it: its name, its space, its mapping, and a lock on one byte
-// for each rank, by which the kernel tells who lives, across PID namespaces, and lets go of when a
-// process dies however. Functions return RDM_* and leave a sentence; not thread-safe.
+// A file in /dev/shm with one segment in it: its name, its space, its mapping, and a lock on one
+// byte for each rank, by which the kernel tells who lives, across PID namespaces, and lets go of
+// when a process dies however. Functions return RDM_* and leave a sentence; not thread-safe.
 //
 // A named file rather than a memfd: ranks find it by nothing but the name they agreed on, and the
 // size of /dev/shm bounds it, so that too much is a status instead of the out-of-memory killer.
@@ -27,7 +27,8 @@ class SharedFile {
   // Gives it its name, at once as a whole: whoever finds it finds it complete. RDM_BUSY: taken.
   int publish(const char* name);
 
-  // Opens a file of that name, of this user and of at least `least` bytes. RDM_AGAIN: none is there.
+  // Opens a file of that name, of this user and of at least `least` bytes. RDM_AGAIN: none is
+  // there.
   int open(const char* name, uint64_t least);
   int map();
 

@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
   MPI_Barrier(MPI_COMM_WORLD);
   for (int round = 0; round < rounds; ++round) {
     go_round(rank, kWarmUp + round, last);
-    if (forks && round % 8 == 7) have_a_child(last);
+    if (forks && round % 3 == 1) have_a_child(last);
   }
   MPI_Barrier(MPI_COMM_WORLD);
   const double seconds = MPI_Wtime() - started;

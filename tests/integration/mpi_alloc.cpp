@@ -94,19 +94,33 @@ void hints() {
   MPI_Info aligned = info_with("mpi_minimum_memory_alignment", "65536");
   MPI_Info shared = info_with("rdmalloc_exposed", "true");
   MPI_Info unknown = info_with("no_such_key", "1");
-  void* memory[] = {allocate(100, aligned), allocate(100, shared), allocate(100, unknown)};
+  MPI_Info pool = info_with("mpool_hints", "mpool=rdmalloc,exposed=true");
+  void* memory[] = {allocate(100, aligned), allocate(100, shared), allocate(100, unknown),
+                    allocate(100, pool)};
   if (reinterpret_cast<uintptr_t>(memory[0]) % 65536 != 0) verdict.broken("not aligned");
   if (!exposed(memory[1])) verdict.broken("not exposed");
   if (exposed(memory[2])) verdict.broken("exposed, and nobody asked for it");
-  if (served() != 3) verdict.broken("%zu of 3 served", served());
+  if (!exposed(memory[3])) verdict.broken("not exposed, by the name of the pool");
+  if (served() != 4) verdict.broken("%zu of 4 served", served());
   for (void* each : memory) MPI_Free_mem(each);
-  for (MPI_Info* info : {&aligned, &shared, &unknown}) MPI_Info_free(info);
+  for (MPI_Info* info : {&aligned, &shared, &unknown, &pool}) MPI_Info_free(info);
 }
 
 void exposed_by_default() {
   void* memory = allocate(100);
   if (!exposed(memory)) verdict.broken("not exposed");
   MPI_Free_mem(memory);
+}
+
+// A wish to expose that cannot be met: ordinary memory, by the setting and by the key.
+void unexposed() {
+  MPI_Info shared = info_with("rdmalloc_exposed", "true");
+  for (MPI_Info info : {MPI_INFO_NULL, shared}) {
+    void* memory = allocate(100, info);
+    if (exposed(memory) || !in_window(memory)) verdict.broken("not ordinary memory");
+    MPI_Free_mem(memory);
+  }
+  MPI_Info_free(&shared);
 }
 
 // Memory that the MPI library allocates itself, among ours, each freed by either name.
@@ -250,6 +264,7 @@ constexpr Case kCases[] = {
     {"registered", registered},
     {"hints", hints},
     {"exposed_by_default", exposed_by_default},
+    {"unexposed", unexposed},
     {"mixed", mixed},
     {"errors", errors},
     {"fatal", fatal},

@@ -2,8 +2,8 @@
 # MPI's component. Singletons, but where a window takes two ranks.
 set(mpi_programs)
 
-# mpi_build(MPI OUTPUT WRAPPER ARGUMENTS ...): from sources of this folder, and objects made before, by
-# the MPI's own compiler.
+# mpi_build(MPI OUTPUT WRAPPER ARGUMENTS ...): from sources of this folder, and objects made before,
+# by the MPI's own compiler.
 function(mpi_build mpi output wrapper)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/${mpi})
   file(MAKE_DIRECTORY ${folder})
@@ -21,7 +21,8 @@ function(mpi_build mpi output wrapper)
 endfunction()
 
 set(case sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh)
-set(shim --library "$<TARGET_FILE:rdmalloc>:$<TARGET_FILE:rdmalloc_mpi>")
+set(preloaded "$<TARGET_FILE:rdmalloc>:$<TARGET_FILE:rdmalloc_mpi>")
+set(shim --library "${preloaded}")
 set(cxx_flags -std=c++20 -Wall -Wextra -Werror -fno-builtin -I${PROJECT_SOURCE_DIR}
   -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX)
 
@@ -81,6 +82,8 @@ mpi_case(hints "MPI_Alloc_mem keeps alignment, exposes on demand and ignores unk
   CONTROL_OPTIONS --library $<TARGET_FILE:rdmalloc> --expect 1)
 mpi_case(exposed_by_default "MPI_Alloc_mem's memory is exposed by a setting"
   OPTIONS RDMALLOC_MPI_EXPOSED=on --only-lines 0)
+mpi_case(unexposed "what cannot be exposed is ordinary memory, and that is said once"
+  OPTIONS RDMALLOC_MPI_EXPOSED=on RDMALLOC_CAP=0 --lines 1 "that was to be exposed is ordinary")
 mpi_case(mixed "each block goes back to who allocated it, by whatever name")
 mpi_case(errors "what cannot be had is an error of the right class")
 mpi_case(errors "control: without us MPICH reports success without memory" MPI mpich
@@ -115,10 +118,15 @@ endforeach()
 # A tool whose functions come after the shim's.
 add_library(integration_mpi_tool MODULE mpi_alloc_tool.cpp)
 target_link_libraries(integration_mpi_tool PRIVATE rdmalloc_flags)
+set_target_properties(integration_mpi_tool PROPERTIES
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
 foreach(mpi ${mpis})
+  rdm_test("${mpi}: rdmalloc run --mpi serves MPI_Alloc_mem" LABELS mpi
+    COMMAND $<TARGET_FILE:rdmalloc_cli> run --mpi
+            -- ${CMAKE_CURRENT_BINARY_DIR}/${mpi}/mpi_alloc hints)
   rdm_test("${mpi}: a profiling tool sees every call" LABELS mpi
     COMMAND ${case}
-      --library "$<TARGET_FILE:rdmalloc>:$<TARGET_FILE:rdmalloc_mpi>:$<TARGET_FILE:integration_mpi_tool>"
+      --library "${preloaded}:$<TARGET_FILE:integration_mpi_tool>"
       -- ${CMAKE_CURRENT_BINARY_DIR}/${mpi}/mpi_alloc tool)
 endforeach()
 
@@ -128,7 +136,13 @@ foreach(mpi ${mpis})
       COMMAND ${case} ${shim} -- $<TARGET_FILE:integration_mpi_alloc_host>
               ${CMAKE_CURRENT_BINARY_DIR}/${mpi}/mpi_alloc_plugin.so ${name})
   endforeach()
-  if(NOT MPIFORT_${mpi})
+  # The wrapper is there without a compiler, too.
+  set(no_fortran 1)
+  if(MPIFORT_${mpi})
+    execute_process(COMMAND ${MPIFORT_${mpi}} --version
+      OUTPUT_QUIET ERROR_QUIET RESULT_VARIABLE no_fortran)
+  endif()
+  if(no_fortran)
     continue()
   endif()
   mpi_build(${mpi} mpi_alloc_count.o ${MPICXX_${mpi}} ${cxx_flags} -c mpi_alloc_count.cpp)
@@ -173,12 +187,12 @@ if(TARGET rdmalloc_mpool AND OMPI_INFO AND "openmpi" IN_LIST mpis)
   rdm_test("control: openmpi: without the component nothing is exposed" LABELS mpi
     COMMAND ${case} ${library} --expect 1 ${run} exposed)
   rdm_test("openmpi: the component withdraws where rdmalloc is not" LABELS mpi
-    COMMAND ${case} ${component} --lines 1 "rdmalloc mpool withdraws: rdmalloc is not in this process"
+    COMMAND ${case} ${component} --lines 1 "rdmalloc mpool withdraws: rdmalloc is not in"
       ${run} served 0)
 endif()
 
 add_custom_target(integration_mpi_programs ALL DEPENDS ${mpi_programs})
-add_dependencies(integration_mpi_programs rdmalloc rdmalloc_mpi)
+add_dependencies(integration_mpi_programs rdmalloc rdmalloc_cli rdmalloc_mpi)
 if(TARGET rdmalloc_mpool)
   add_dependencies(integration_mpi_programs rdmalloc_mpool)
 endif()

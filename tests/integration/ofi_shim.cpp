@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include <thread>
 #include <vector>
 
 #include "tests/integration/ofi_fake_libfabric.h"
@@ -126,6 +127,28 @@ void foreign() {
   munmap(memory, kBytes);
 }
 
+// Threads that register what is malloc'd and what is mapped, while others grow the heap, and a
+// domain that comes and goes.
+void threads() {
+  Speaker speaker;
+  const auto work = [&](uint64_t seed) {
+    probe::Random random(seed);
+    void* memory = map();
+    for (size_t i = 0; i < kMessages / 10; ++i) {
+      void* bytes = malloc(random.size_between(64, kLargest));
+      speaker.use(bytes, 64, static_cast<int>(i));
+      speaker.use(memory, kBytes);
+      if (i % 100 == 0) madvise(memory, kBytes, MADV_DONTNEED);
+      if (i % 200 == 0) Speaker("verbs").use(bytes, 64);
+      free(bytes);
+    }
+    munmap(memory, kBytes);
+  };
+  std::vector<std::thread> all;
+  for (uint64_t seed = 1; seed <= 4; ++seed) all.emplace_back(work, seed);
+  for (std::thread& each : all) each.join();
+}
+
 // Two caches that know the same memory: of each its own registration counts.
 void two_caches() {
   Speaker first;
@@ -246,10 +269,16 @@ struct Case {
   const char* name;
   void (*run)();
 };
-constexpr Case kCases[] = {
-    {"steady", steady},           {"foreign", foreign}, {"two_caches", two_caches},
-    {"domains_end", domains_end}, {"busy", busy},       {"another_monitor", another_monitor},
-    {"copying", copying},         {"forks", forks},     {"old_interface", old_interface}};
+constexpr Case kCases[] = {{"steady", steady},
+                           {"foreign", foreign},
+                           {"threads", threads},
+                           {"two_caches", two_caches},
+                           {"domains_end", domains_end},
+                           {"busy", busy},
+                           {"another_monitor", another_monitor},
+                           {"copying", copying},
+                           {"forks", forks},
+                           {"old_interface", old_interface}};
 
 }  // namespace
 

@@ -39,8 +39,8 @@ target_link_options(fake_libfabric PRIVATE
 rdm_program(ofi_shim fake_libfabric)
 add_dependencies(integration_ofi_shim rdmalloc_ofi)
 
-# ofi_case(CASE "sentence" [CONTROL] [OPTIONS ...]): one case of ofi_shim.cpp; the control is the same
-# program under the library alone.
+# ofi_case(CASE "sentence" [CONTROL] [OPTIONS ...]): one case of ofi_shim.cpp; the control is the
+# same program under the library alone.
 function(ofi_case name sentence)
   cmake_parse_arguments(PARSE_ARGV 2 arg "CONTROL" "" "OPTIONS")
   set(case sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh)
@@ -65,11 +65,12 @@ foreach(case foreign two_caches)
   ofi_case(${case} "a libfabric that does not unsubscribe is served as well: ${case}"
     OPTIONS FAKE_OFI_OLD=1)
 endforeach()
+ofi_case(threads "threads register, change memory and open domains at the same time")
 ofi_case(domains_end "domains end as they would, and leave nothing registered")
 ofi_case(busy "a domain that is in use is busy, and works on")
 ofi_case(another_monitor "who brings a memory monitor comes second" CONTROL)
 ofi_case(copying "providers that copy are left alone")
 ofi_case(forks "children may close what their parent opened, which goes on")
 ofi_case(old_interface "callers of the older interface reach it")
-ofi_case(domains_end "the user's choice of a memory monitor leaves all to libfabric, with one warning"
+ofi_case(domains_end "where the user chose a memory monitor, all is left to libfabric, and told once"
   OPTIONS FI_MR_CACHE_MONITOR=memhooks --lines 1 "FI_MR_CACHE_MONITOR=memhooks" --only-lines 1)

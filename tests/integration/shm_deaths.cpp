@@ -152,7 +152,8 @@ int nobody(const char* layout) {
   return is_in_dev_shm(name) ? 1 : 0;
 }
 
-// The one case in which a name stays: nobody is left who knows it. Whoever comes next takes it over.
+// The one case in which a name stays: nobody is left who knows it. Whoever comes next takes it
+// over.
 int alone() {
   for (const bool is_removed : {true, false}) {
     const std::string name = fresh_name("alone");

@@ -1,5 +1,5 @@
-// Ranks that send to all others at once, through one segment: every message arrives once, whole, and
-// in the order in which its thread sent it.
+// Ranks that send to all others at once, through one segment: every message arrives once, whole,
+// and in the order in which its thread sent it.
 //
 //   shm_ranks LAYOUT PROCS MESSAGES THREADS          starts that many ranks
 //   shm_ranks rank NAME RANK LAYOUT PROCS MESSAGES THREADS
@@ -175,8 +175,8 @@ int start_ranks(char** argument) {
   const std::string name = fresh_name(argument[1]);
   std::vector<pid_t> ranks;
   for (unsigned rank = 0; rank < number(argument[2]); ++rank) {
-    ranks.push_back(start({"rank", name, std::to_string(rank), argument[1], argument[2],
-                           argument[3], argument[4]}));
+    ranks.push_back(start(
+        {"rank", name, std::to_string(rank), argument[1], argument[2], argument[3], argument[4]}));
   }
   bool is_right = true;
   for (const pid_t rank : ranks) is_right = end_of(rank) == 0 && is_right;

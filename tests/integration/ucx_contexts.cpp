@@ -1,7 +1,7 @@
 // A program that knows UCX and nothing of us, but for the books that it reads. Under the shim its
 // contexts have the heap mapped.
 //
-//   ucx_contexts steady|many|own|threads|shared|fork|refused|uring
+//   ucx_contexts steady|many|own|threads|shared|unclean|fork|refused|uring
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -168,6 +168,15 @@ void shared() {
   check_books("after ucp_cleanup", 0);
 }
 
+// The program ends with its context, and with a thread at work that makes the heap grow.
+void unclean() {
+  (void)probe::make_context(false);
+  std::thread([] {
+    for (;;) grow(kMiB / 4);
+  }).detach();
+  usleep(20'000);
+}
+
 int reap(pid_t child) {
   int status = 0;
   waitpid(child, &status, 0);
@@ -250,6 +259,7 @@ int main(int argc, char** argv) {
   if (strcmp(what, "own") == 0) own();
   if (strcmp(what, "threads") == 0) threads();
   if (strcmp(what, "shared") == 0) shared();
+  if (strcmp(what, "unclean") == 0) unclean();
   if (strcmp(what, "fork") == 0) forks();
   if (strcmp(what, "refused") == 0) refused();
   if (strcmp(what, "uring") == 0) uring();

@@ -43,6 +43,8 @@ ucx_case(threads "contexts come and go while threads malloc"
   OPTIONS ${ucx_shared_memory} --only-lines 0)
 ucx_case(shared "threads with workers in one context send while the heap grows"
   OPTIONS ${ucx_shared_memory} --only-lines 0)
+ucx_case(unclean "a program may end without ucp_cleanup, with a thread at work"
+  OPTIONS ${ucx_shared_memory} --only-lines 0)
 ucx_case(fork "children have their heap and own no mapping"
   OPTIONS ${ucx_shared_memory} --only-lines 0)
 ucx_case(refused "a context that cannot be shared by threads is left alone, with one warning"
@@ -76,6 +78,12 @@ rdm_test("ucx: a plug-in that brings libucp with it is served" LABELS ucx
   COMMAND ${ucx_case} --library ${ucx_libraries} ${ucx_shared_memory} ${run})
 rdm_test("control: ucx, without the shim a plug-in is not served" LABELS ucx
   COMMAND ${ucx_case} --library $<TARGET_FILE:rdmalloc> --expect 1 ${ucx_shared_memory} ${run})
+
+rdm_test("the UCX shim exports what it says and needs no libstdc++" LABELS ucx
+  COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/exports.sh $<TARGET_FILE:rdmalloc_ucx>
+          ${PROJECT_SOURCE_DIR}/regcache/preload/ucx.map)
+rdm_test("a program without UCX runs unharmed under the UCX shim" LABELS ucx
+  COMMAND ${ucx_case} --library ${ucx_libraries} --only-lines 0 -- /bin/sh -c "exit 0")
 
 # With libfabric at the same time.
 find_path(LIBFABRIC_HEADERS rdma/fi_domain.h)

@@ -112,7 +112,7 @@ class Job:
         # Known from all other processes by this.
         self.mark = f"MPI_TEST_JOB={self.folder}"
         surroundings = {name: value for name, value in os.environ.items()
-                        if not name.startswith(("RDMALLOC_", "LD_", "MALLOC_", "OMPI_", "UCX_"))}
+                        if not name.startswith(("RDMALLOC_", "LD_", "MALLOC_", "OMPI_"))}
         surroundings.update(ALLOWED, TMPDIR=str(temporary), HOME=str(self.folder),
                             MPI_TEST_JOB=str(self.folder),
                             RDMALLOC_REPORT=f"{self.folder}/report.%p.json")

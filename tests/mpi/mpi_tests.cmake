@@ -36,3 +36,8 @@ foreach(mpi ${mpis})
   mpi_test("each line that the README gives for ${${mpi}} works as it stands there"
     recipes_test ARGS ${PROJECT_SOURCE_DIR}/README.md ${mpi})
 endforeach()
+
+foreach(mpi ${mpis})
+  mpi_test("under ${${mpi}}, four ranks of an ordinary user each pin within their own memlock limit"
+    user_test ARGS ${mpi} LABELS root)
+endforeach()

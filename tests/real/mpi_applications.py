@@ -2,26 +2,25 @@
 """MPI applications as the distribution ships them: same answers without and with rdmalloc, and a table
 of times and peak memory.
 
-    mpi_applications.py [--long] APPLICATION/MPI...     such as lammps/openmpi scalapack/mpich
+    mpi_applications.py [--long] APPLICATION/MPI...     such as lammps/openmpi tachyon/mpich
 
-LAMMPS and HPCC are packaged for Open MPI alone, ScaLAPACK's tests and Tachyon for both MPIs.
+LAMMPS and HPCC are packaged for Open MPI alone, Tachyon for both MPIs. NWChem and ScaLAPACK's tests
+are packaged for both, too, but with Debian's MPICH 4.0.2 they go wrong by themselves (its reductions;
+pmodels/mpich issue 6239), so nothing can be seen there.
 """
 
 import pathlib
 import re
 import sys
 
-from mpi_inputs import hpcc_input, lammps_input, scalapack_input, tachyon_scene
-from side_by_side import Run, check, check_books, check_same, fail, need, os, show, skip, test
+from mpi_inputs import hpcc_input, lammps_input, tachyon_scene
+from side_by_side import Run, check, check_books, fail, need, os, show, skip, test
 
 RANKS = 2
 LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
 # As root, and with more ranks than cores perhaps.
 OPEN_MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "OMPI_MCA_rmaps_base_oversubscribe": "1"}
-# ScaLAPACK's tests fail now and then under Debian's MPICH 4.0.2, with any malloc: its reductions in
-# shared memory get derived types wrong (pmodels/mpich issue 6239).
-MPICH = {"MPIR_CVAR_REDUCE_POSIX_INTRA_ALGORITHM": "mpir"}
 
 
 class Lammps:
@@ -38,6 +37,10 @@ class Lammps:
         return table[0] if table else b""
 
 
+# A row of HPCC's PTRANS: what was transposed, how long it took, the check, bandwidth, residual.
+TRANSPOSITION = re.compile(r"^(?:WALL|CPU) +((?:\d+ +){6})[\d.]+ (PASSED|FAILED) +[\d.]+ +([\d.]+)$")
+
+
 class Hpcc:
     """Linear algebra, transposition, updates and transforms; each says whether it is right."""
 
@@ -49,29 +52,11 @@ class Hpcc:
 
     def answer(self, run):
         text = (run.folder / "hpccoutf.txt").read_text(errors="replace")
-        kept = [line for line in text.splitlines()
+        lines = (re.sub(TRANSPOSITION, r"\1 \2 \3", line) for line in text.splitlines())
+        kept = [line for line in lines
                 if re.search(r"PASSED|FAILED|^Success=|[Ff]ound \d+ errors|tests completed", line)]
         check(len(kept) > 5 and "Success=1" in kept, "\n".join(kept) + "\nhpcc failed")
         return "\n".join(kept).encode()
-
-
-class Scalapack:
-    """LU factorizations over process grids; the answer is each one's check, without its times."""
-
-    def prepare(self, folder, long):
-        (folder / "LU.dat").write_text(scalapack_input(long))
-
-    def command(self, mpi):
-        path = LIBRARIES / f"scalapack/{mpi}-tests/xdlu"
-        if not path.exists():
-            skip("ScaLAPACK's tests are not installed: type: sh cmake/bootstrap.sh test")
-        return [path]
-
-    def answer(self, run):
-        rows = re.findall(rb"^WALL((?: +\d+){7}).* (PASSED|FAILED)$", run.output, re.MULTILINE)
-        totals = re.findall(rb"^ +\d+ tests .*$", run.output, re.MULTILINE)
-        check(rows and b"0 tests completed and failed" in b"".join(totals), "a check failed")
-        return b"\n".join([*(b" ".join(row) for row in rows), *totals])
 
 
 class Tachyon:
@@ -91,10 +76,12 @@ class Tachyon:
                 need("tachyon-nox"), "scene.dat", "-o", "scene.tga", "-format", "TARGA"]
 
     def answer(self, run):
-        return (run.folder / "scene.tga").read_bytes()
+        picture = (run.folder / "scene.tga").read_bytes()
+        check(len(set(picture)) > 100, "the picture shows next to nothing")
+        return picture
 
 
-APPLICATIONS = {"lammps": Lammps, "hpcc": Hpcc, "scalapack": Scalapack, "tachyon": Tachyon}
+APPLICATIONS = {"lammps": Lammps, "hpcc": Hpcc, "tachyon": Tachyon}
 
 
 def runner():
@@ -107,9 +94,8 @@ def run_job(application, mpi, folder, *, rdmalloc, long):
     own = folder / "run"
     own.mkdir()
     application.prepare(own, long)
-    environment = dict(OPEN_MPI if mpi == "openmpi" else MPICH, OMP_NUM_THREADS="1",
-                       OPENBLAS_NUM_THREADS="1", RDMALLOC_WARN="off",
-                       RDMALLOC_REPORT=f"{own}/reports/%p.json")
+    environment = dict(OPEN_MPI, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1",
+                       RDMALLOC_WARN="off", RDMALLOC_REPORT=f"{own}/reports/%p.json")
     under = [runner(), "run", "--"] if rdmalloc else []
     command = [need(f"mpirun.{mpi}"), "-np", str(RANKS), *under, *application.command(mpi)]
     # Not Run's own way to run under rdmalloc: that would be mpirun, and not the ranks.

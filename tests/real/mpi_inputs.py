@@ -25,7 +25,7 @@ run {steps}
 
 def hpcc_input(long):
     """HPL's input, which HPCC takes the other sizes from, too. Lines are found by their number."""
-    size = 4000 if long else 600
+    size = 4000 if long else 400
     return f"""HPLinpack benchmark input file
 of a test
 HPL.out
@@ -68,31 +68,6 @@ HPL.out
 """
 
 
-def scalapack_input(long):
-    """As large as its test program's fixed work space lets matrices be."""
-    sizes = "100 300 460"
-    blocks = "1 2 4 8 16 24 32 48 64" if long else "2 8 32"
-    return f"""'ScaLAPACK, LU factorization input file'
-'rdmalloc'
-'LU.out'
-6
-3
-{sizes}
-{sizes}
-{len(blocks.split())}
-{blocks}
-1
-4
-1
-32
-2
-1 2
-2 1
-30.0
-T
-"""
-
-
 def tachyon_scene(long):
     """Reflecting balls over a plane."""
     side = 4096 if long else 1024
@@ -112,6 +87,7 @@ CAMERA
   UPDIR 0.0 1.0 0.0
 END_CAMERA
 LIGHT CENTER 4.0 8.0 -6.0 RAD 0.2 COLOR 1.0 1.0 1.0
-PLANE CENTER 0.0 -1.0 0.0 NORMAL 0.0 1.0 0.0 TEXTURE AMBIENT 0.1 DIFFUSE 0.8 SPECULAR 0.1 OPACITY 1.0 COLOR 0.9 0.9 0.9 TEXFUNC 0
+PLANE CENTER 0.0 -1.0 0.0 NORMAL 0.0 1.0 0.0 TEXTURE AMBIENT 0.1 DIFFUSE 0.8 SPECULAR 0.1 OPACITY
+1.0 COLOR 0.9 0.9 0.9 TEXFUNC 0
 {balls}END_SCENE
 """

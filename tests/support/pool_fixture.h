@@ -25,9 +25,18 @@ namespace rdmalloc::fake {
 class HeapPoolMemory final : public rdmalloc::PoolMemory {
  public:
   explicit HeapPoolMemory(TestHeap& heap) : heap_(&heap) {}
+  // What pools hold that a test did not close; blocks() is for tests of leaks.
+  ~HeapPoolMemory() {
+    for (const auto& [address, block] : sizes_) {
+      if (block.bytes == 0 && !block.exposed) ::free(address);
+    }
+  }
+  HeapPoolMemory(const HeapPoolMemory&) = delete;
+  HeapPoolMemory& operator=(const HeapPoolMemory&) = delete;
 
   // The k-th allocation from now on fails; 0: none.
   void fail(size_t k) { countdown_ = k; }
+  void fail_all(bool fails) { all_fail_ = fails; }
   size_t blocks() const {
     const std::lock_guard hold(mutex_);
     return sizes_.size();
@@ -35,7 +44,7 @@ class HeapPoolMemory final : public rdmalloc::PoolMemory {
 
   void* allocate(size_t size, size_t alignment, unsigned flags) noexcept override {
     const std::lock_guard hold(mutex_);
-    if (countdown_ != 0 && --countdown_ == 0) return nullptr;
+    if (all_fail_ || (countdown_ != 0 && --countdown_ == 0)) return nullptr;
     void* got = nullptr;
     const size_t rounded = os::page_ceil(size);
     const bool exposed = (flags & RDM_EXPOSED) != 0;
@@ -95,6 +104,7 @@ class HeapPoolMemory final : public rdmalloc::PoolMemory {
   mutable std::mutex mutex_;
   std::map<void*, Block> sizes_;
   size_t countdown_ = 0;
+  bool all_fail_ = false;
 };
 
 struct PoolFixture {

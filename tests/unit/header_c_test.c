@@ -2,6 +2,7 @@
 #include <rdmalloc/adapters.h>
 #include <rdmalloc/backend.h>
 #include <rdmalloc/inline.h>
+#include <rdmalloc/ofi.h>
 #include <rdmalloc/pool.h>
 #include <rdmalloc/rdmalloc.h>
 #include <rdmalloc/shm.h>

@@ -30,18 +30,20 @@ LAYERS = [
     ("board", r"regcache/monitor/(changes|monitor)\.(h|cpp)", {"status", "os"}),
     # One leaf for each monitor, as backends are.
     ("monitor", r"regcache/monitor/.*", {"status", "os", "board"}),
+    # A library of its own, on nothing but the public headers.
+    ("shm", r"regcache/shm/.*", {"public"}),
     ("regcache", r"regcache/.*", {"status", "os", "core", "public", "board"}),
     ("bench", r"bench/.*", {"status", "os", "core", "top", "public", "regcache", "board"}),
     ("tests", r"tests/.*",
      {"status", "os", "core", "engine", "top", "cli", "public", "regcache", "backend", "preload",
-      "board", "monitor", "pool"}),
+      "board", "monitor", "pool", "shm"}),
 ]
 
 # What only some layers may include of the system: system calls stay in one place.
 SYSTEM = [
     (r"sys/(mman|syscall|resource|ipc|shm)\.h|sched\.h|numa(if)?\.h|linux/.*",
-     {"os", "cli", "backend", "monitor", "preload", "tests", "bench"}),
-    (r"hwloc.*", {"os", "cli", "tests", "bench"}),
+     {"os", "cli", "backend", "monitor", "preload", "shm", "tests", "bench"}),
+    (r"hwloc.*", {"os", "cli", "shm", "tests", "bench"}),
     (r"(.*/)?jemalloc(\.h|/.*)", {"engine", "tests", "bench"}),
     (r"infiniband/.*|rdma/.*|cuda.*|uc[pst]/.*", {"backend", "preload", "tests", "bench"}),
     # libstdc++ at run time, exceptions, locales: not in what is preloaded.

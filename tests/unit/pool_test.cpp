@@ -302,11 +302,12 @@ TEST_CASE("when growing fails, what is there is handed out, and later more is tr
   Pool* pool = f.create();
   std::vector<rdm_buffer> held;
   for (int i = 0; i < 16; ++i) held.push_back(f.get(pool));
-  f.memory.fail(1);
+  f.memory.fail_all(true);
   rdm_buffer none{};
   REQUIRE(Pool::get(pool, &none) == RDM_OUT_OF_BUDGET);
   REQUIRE(none.address == nullptr);
   REQUIRE(f.says("all 16 buffers are out, and no more could be had: no memory"));
+  f.memory.fail_all(false);
   // Not tried again at once, though it would succeed.
   REQUIRE(Pool::get(pool, &none) == RDM_OUT_OF_BUDGET);
   std::this_thread::sleep_for(std::chrono::milliseconds(150));

@@ -116,9 +116,8 @@ std::vector<int> run_ranks(unsigned procs, unsigned layout,
 }  // namespace
 
 TEST_CASE("a name that is none is refused") {
-  for (const std::string& name :
-       {std::string(), std::string("a/b"), std::string("/a"), std::string(".."),
-        std::string(201, 'x')}) {
+  for (const std::string& name : {std::string(), std::string("a/b"), std::string("/a"),
+                                  std::string(".."), std::string(201, 'x')}) {
     Options options;
     rdm_shm* segment = nullptr;
     CHECK(create(name, 2, 0, options, &segment) == RDM_INVALID);
@@ -223,8 +222,8 @@ TEST_CASE("a segment whose file is damaged is refused") {
       damaged.expect_refused("");
     }
     damaged.put<uint32_t>(procs, 2);
-    damaged.put<uint32_t>(
-        offsetof(shm::SegmentHeader, shape) + offsetof(shm::Shape, queue_entries), 3);
+    damaged.put<uint32_t>(offsetof(shm::SegmentHeader, shape) + offsetof(shm::Shape, queue_entries),
+                          3);
     damaged.expect_refused("damaged");
   }
   SECTION("truncated, or longer") {

@@ -1,4 +1,6 @@
 // The UCX backend over a made-up UCX: what it maps, by which thread, and what it makes of failures.
+#include <string.h>
+
 #include <chrono>
 #include <memory>
 #include <string>
@@ -208,6 +210,33 @@ TEST_CASE("what UCX has pinned of its own by now is not left to it twice") {
   f.source.acquire(3 * kMiB);
   f.opened();
   CHECK(f.ucx.live.size() == 1);
+}
+
+TEST_CASE(
+    "who comes from a mapping to open or close a domain is refused, and does not wait for ever") {
+  Fixture f;
+  f.source.acquire(kMiB);
+  Domain* first = f.opened();
+  int opened = RDM_OK;
+  int closed = RDM_OK;
+  char why[320] = {};
+  f.ucx.answer = [&](size_t) {
+    rdm_domain_options options{};
+    options.size = sizeof options;
+    options.error = why;
+    options.error_size = sizeof why;
+    Domain* domain = nullptr;
+    opened = f.registry->open(&UcxBackend::kOperations, nullptr, &options, &domain);
+    closed = f.registry->close(first);
+    return UCS_OK;
+  };
+  Domain* second = f.opened();
+  CHECK(opened == RDM_BUSY);
+  CHECK(closed == RDM_BUSY);
+  CHECK(strlen(why) > 0);
+  f.ucx.answer = nullptr;
+  CHECK(f.registry->close(second) == RDM_OK);
+  CHECK(f.registry->close(first) == RDM_OK);
 }
 
 TEST_CASE("two registrations of the same memory are told apart, though UCX shares the handle") {

@@ -19,3 +19,25 @@ promise "an MPI ping-pong needs few registrations with UCX's cache and hooks off
   $few $mpirun $uncached $shim "$programs/pingpong" 20
 control "without us and without its cache UCX registers each large message" 60 \
   $few $mpirun $uncached "$programs/pingpong" 20
+
+# MPICH, and what the README says of cards.
+requires mpirun.mpich "no MPICH: type: sh cmake/bootstrap.sh test"
+requires "$GUEST_BUILD/tests/mpi/messages.mpich" "the MPI program was not built, for want of libmpich-dev"
+mpich="mpirun.mpich -np 2 -genv UCX_NET_DEVICES rxe0:1 -genv UCX_TLS rc_v,self
+  -genv UCX_UD_VERBS_ETH_DGID_CHECK n"
+messages="$GUEST_BUILD/tests/mpi/messages.mpich isend"
+promise "an MPICH program that frees messages right after the wait is right, and needs few registrations" 60 \
+  $few $mpich $shim $messages
+control "with glibc the same MPICH program registers freed and new messages again and again" 60 \
+  $few $mpich -genv MALLOC_MMAP_THRESHOLD_ 131072 $messages
+promise "MPICH's windows over malloc'd memory carry the right bytes over the device" 60 \
+  $mpich $rdmalloc run --ucx -- "$GUEST_BUILD/tests/mpi/messages.mpich" onesided
+
+# As a user would have them in his environment.
+export UCX_NET_DEVICES=rxe0:1 UCX_TLS=rc_v,self UCX_UD_VERBS_ETH_DGID_CHECK=n
+recipes="env RDMALLOC_BUILD=$GUEST_BUILD python3 -B $GUEST_SOURCE/tests/mpi/recipes_test.py
+  $GUEST_SOURCE/README.md"
+promise "each line that the README gives for Open MPI with a card works as it stands there" 90 \
+  $recipes openmpi-card
+promise "each line that the README gives for MPICH with a card works as it stands there" 90 \
+  $recipes mpich-card

@@ -1,0 +1,75 @@
+// Who is in a stock: its owner, or a thread that holds its pool's members_ and revoked it.
+#pragma once
+
+#include <time.h>
+
+#include "allocator/os/process_barrier.h"
+#include "regcache/pool/pool.h"
+
+namespace rdmalloc {
+
+// The owner's use of its stock together with the shelves: what moves between them moves under the
+// shelf lock, so that who looks through both misses nothing. The lock comes first: who reaches into
+// stocks waits for their owners without it.
+class Pool::StockUse {
+ public:
+  // `stock` may be null.
+  StockUse(Pool& pool, Stock* stock) : pool_(pool), stock_(stock) {
+    pthread_mutex_lock(&pool_.shelf_lock_);
+    if (stock_ == nullptr || stock_->enter(pool_.fenced_)) return;
+    pthread_mutex_unlock(&pool_.shelf_lock_);
+    pthread_mutex_lock(&pool_.members_);
+    pthread_mutex_lock(&pool_.shelf_lock_);
+    is_locked_ = true;
+  }
+  ~StockUse() {
+    if (stock_ != nullptr && !is_locked_) stock_->leave();
+    pthread_mutex_unlock(&pool_.shelf_lock_);
+    if (is_locked_) pthread_mutex_unlock(&pool_.members_);
+  }
+  StockUse(const StockUse&) = delete;
+  StockUse& operator=(const StockUse&) = delete;
+
+ private:
+  Pool& pool_;
+  Stock* const stock_;
+  bool is_locked_ = false;
+};
+
+// While one lives no thread but this one is, or comes, into a stock of the pool. Under members_,
+// and not under the shelf lock.
+class Pool::Revoked {
+ public:
+  // All but `mine`.
+  Revoked(Pool& pool, const Stock* mine) : pool_(pool), mine_(mine) {
+    for (Stock* stock = pool_.first_stock_; stock != nullptr; stock = stock->next) {
+      if (stock != mine_) stock->revoked.store(1, std::memory_order_seq_cst);
+    }
+    if (!pool_.fenced_) os::process_barrier();
+    for (Stock* stock = pool_.first_stock_; stock != nullptr; stock = stock->next) {
+      if (stock != mine_) wait_for(*stock);
+    }
+  }
+  ~Revoked() {
+    for (Stock* stock = pool_.first_stock_; stock != nullptr; stock = stock->next) {
+      if (stock != mine_) stock->revoked.store(0, std::memory_order_release);
+    }
+  }
+  Revoked(const Revoked&) = delete;
+  Revoked& operator=(const Revoked&) = delete;
+
+ private:
+  // An owner is in for a few instructions, unless it lost its processor there.
+  static void wait_for(const Stock& stock) {
+    constexpr int kSpins = 1000;
+    constexpr timespec kPause{0, 20000};
+    for (int i = 0; stock.busy.load(std::memory_order_seq_cst) != 0; ++i) {
+      if (i >= kSpins) nanosleep(&kPause, nullptr);
+    }
+  }
+
+  Pool& pool_;
+  const Stock* const mine_;
+};
+
+}  // namespace rdmalloc

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Four ranks of an ordinary user with a small RLIMIT_MEMLOCK share a node.
+
+    user_test.py openmpi|mpich
+
+Each rank has the limit for itself. It pins no more than that, the rest of its memory is overflow,
+and every byte arrives. The user cannot reach the build folder, so what is needed is copied.
+"""
+
+import os
+import shutil
+import sys
+
+from job import RUN, Job, build, check, mpirun, program, skip, test, under
+
+RANKS = 4
+MEMLOCK_KIB = 4096
+NOBODY = "65534"
+
+
+def copied(folder, mpi):
+    """The folder of a build of which only these files are there."""
+    place = folder / "build"
+    for part in ("bin", "lib", "tests/mpi"):
+        (place / part).mkdir(parents=True)
+    shutil.copy(build() / "bin/rdmalloc", place / "bin")
+    for library in (build() / "lib").glob("librdmalloc*.so*"):
+        shutil.copy(library, place / "lib", follow_symlinks=False)
+    shutil.copy(program(mpi, "messages"), place / "tests/mpi")
+    return place
+
+
+def user(folder):
+    mpi = sys.argv[1]
+    if os.geteuid() != 0:
+        skip("becoming another user needs root")
+    launcher = mpirun(mpi)
+    os.environ["RDMALLOC_BUILD"] = str(copied(folder, mpi))
+    as_user = ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups",
+               "--bounding-set", "-all", "--inh-caps", "-all"]
+    limited = ["sh", "-c", f'ulimit -l {MEMLOCK_KIB} && exec "$@"', "sh"]
+    job = Job([*limited, *as_user, launcher, "-np", RANKS, *under(mpi, RUN),
+               program(mpi, "messages"), "isend"], folder)
+    job.expect(0, ranks=RANKS)
+    for report in job.reports:
+        pinned, overflow = report["pinned_bytes"], report["overflow_bytes"]
+        print(f"  process {report['pid']}: pinned {pinned}, overflow {overflow} bytes")
+        check(0 < pinned <= MEMLOCK_KIB << 10, "pinned is not within the limit")
+        check(report["budget_limited_by"] == "memlock", "memlock is not what limits")
+    check(any(report["overflow_bytes"] for report in job.reports),
+          "no rank reached its limit: this test shows nothing")
+
+
+test(user)
