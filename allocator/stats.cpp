@@ -115,8 +115,8 @@ bool is_number(const char* text) {
   return text != nullptr && os::parse_decimal(os::text(text), &number, &rest) && rest.size == 0;
 }
 
-// The rank in MPI_COMM_WORLD, as the launcher tells it: Open MPI's, PMIx's, MPICH's and Slurm's. Null
-// where none does; asking MPI would need it to be there, and not finalized yet.
+// The rank in MPI_COMM_WORLD, as the launcher tells it: Open MPI's, PMIx's, MPICH's and Slurm's.
+// Null where none does; asking MPI would need it to be there, and not finalized yet.
 const char* launched_rank() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
     const char* rank = getenv(name);

@@ -51,11 +51,10 @@ std::string find_library() {
 }
 
 std::string find_shim(const Shim& shim) {
-  const std::string advice =
-      shim.headers == nullptr
-          ? "it belongs beside librdmalloc.so; install rdmalloc again"
-          : std::string("it is built where the headers of ") + shim.headers +
-                " are; install those, then build and install rdmalloc again";
+  const std::string advice = shim.headers == nullptr
+                                 ? "it belongs beside librdmalloc.so; install rdmalloc again"
+                                 : std::string("it is built where the headers of ") + shim.headers +
+                                       " are; install those, then build and install rdmalloc again";
   return find_beside(shim.library, advice.c_str());
 }
 

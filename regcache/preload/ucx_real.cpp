@@ -22,18 +22,20 @@ bool find(void* library, const char* name, Function* out) {
   return *out != nullptr;
 }
 
-bool find_both(void* library) {
+bool find_all(void* library) {
   return find(library, "ucp_init_version", &real.init_version) &&
-         find(library, "ucp_cleanup", &real.cleanup);
+         find(library, "ucp_cleanup", &real.cleanup) &&
+         find(library, "ucp_mem_map", &real.mem_map) &&
+         find(library, "ucp_mem_query", &real.mem_query);
 }
 
 // Next after the shim there may be nothing: an MPI library brings libucp along with a plug-in, out
 // of the global scope, and then its handle leads to it. The handle is kept, so that the functions
 // stay when the plug-in goes.
 bool find_anywhere() {
-  if (find_both(RTLD_NEXT)) return true;
+  if (find_all(RTLD_NEXT)) return true;
   void* library = dlopen(kLibrary, RTLD_NOLOAD | RTLD_LAZY);
-  return library != nullptr && find_both(library);
+  return library != nullptr && find_all(library);
 }
 
 }  // namespace

@@ -1,13 +1,15 @@
 // librdmalloc-ucx.so: each UCP context that the program, or its MPI library, makes has the heap
 // mapped into it, so that UCX finds malloc'd buffers registered.
 //
-// ucp_init is an inline function that calls ucp_init_version, and so these two names reach every
-// context. Interposed by name alone; who asks a handle of dlopen for them does not come here.
+// ucp_init is an inline function that calls ucp_init_version, and so that and ucp_cleanup reach
+// every context. ucp_mem_map and ucp_mem_query are for programs that map malloc'd memory
+// themselves. Interposed by name alone; who asks a handle of dlopen for them does not come here.
 #include <pthread.h>
 #include <ucp/api/ucp.h>
 
 #include "include/rdmalloc/rdmalloc.h"
 #include "regcache/preload/ucx_contexts.h"
+#include "regcache/preload/ucx_mappings.h"
 #include "regcache/preload/ucx_parameters.h"
 #include "regcache/preload/ucx_real.h"
 
@@ -15,11 +17,19 @@ namespace rdmalloc::shim {
 namespace {
 
 constinit ContextTable contexts;
+constinit MappingTable mappings;
 
-[[gnu::constructor]] void start() {
-  (void)pthread_atfork([] { contexts.before_fork(); }, [] { contexts.after_fork(); },
-                       [] { contexts.after_fork(); });
+void before_fork() {
+  contexts.before_fork();
+  mappings.before_fork();
 }
+
+void after_fork() {
+  mappings.after_fork();
+  contexts.after_fork();
+}
+
+[[gnu::constructor]] void start() { (void)pthread_atfork(before_fork, after_fork, after_fork); }
 
 }  // namespace
 }  // namespace rdmalloc::shim
@@ -43,6 +53,29 @@ RDM_API void ucp_cleanup(ucp_context_h context) {
   contexts.close(context);
   const RealUcx* real = real_ucx();
   if (real != nullptr) real->cleanup(context);
+}
+
+RDM_API ucs_status_t ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_t* params,
+                                 ucp_mem_h* out) {
+  const RealUcx* real = real_ucx();
+  if (real == nullptr) return UCS_ERR_UNSUPPORTED;
+  const ucs_status_t status = real->mem_map(context, params, out);
+  if (status == UCS_OK) mappings.note(*out, *params);
+  return status;
+}
+
+RDM_API ucs_status_t ucp_mem_query(const ucp_mem_h handle, ucp_mem_attr_t* attributes) {
+  const RealUcx* real = real_ucx();
+  if (real == nullptr) return UCS_ERR_UNSUPPORTED;
+  const ucs_status_t status = real->mem_query(handle, attributes);
+  ucp_mem_attr_t range{};
+  range.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_LENGTH;
+  const uint64_t wanted = attributes->field_mask & range.field_mask;
+  if (status != UCS_OK || wanted == 0 || real->mem_query(handle, &range) != UCS_OK) return status;
+  mappings.narrow(handle, &range);
+  if ((wanted & UCP_MEM_ATTR_FIELD_ADDRESS) != 0) attributes->address = range.address;
+  if ((wanted & UCP_MEM_ATTR_FIELD_LENGTH) != 0) attributes->length = range.length;
+  return status;
 }
 
 }  // extern "C"

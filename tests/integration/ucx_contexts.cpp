@@ -1,7 +1,7 @@
 // A program that knows UCX and nothing of us, but for the books that it reads. Under the shim its
 // contexts have the heap mapped.
 //
-//   ucx_contexts steady|many|own|threads|shared|unclean|fork|refused|uring
+//   ucx_contexts steady|many|own|asks|threads|shared|unclean|fork|refused|uring
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -88,6 +88,16 @@ void many() {
   check_books("no context", 0);
 }
 
+ucp_mem_h map(ucp_context_h context, void* buffer, size_t length) {
+  ucp_mem_map_params_t parameters{};
+  parameters.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
+  parameters.address = buffer;
+  parameters.length = length;
+  ucp_mem_h handle = nullptr;
+  probe::need(ucp_mem_map(context, &parameters, &handle), "ucp_mem_map");
+  return handle;
+}
+
 // The program maps what it malloc'd itself, and unmaps it.
 void own() {
   ucp_context_h context = probe::make_context(false);
@@ -97,12 +107,7 @@ void own() {
       const size_t length = kMiB + static_cast<size_t>(i) * 4096;
       void* buffer = malloc(length);
       memset(buffer, i, length);
-      ucp_mem_map_params_t parameters{};
-      parameters.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
-      parameters.address = buffer;
-      parameters.length = length;
-      ucp_mem_h handle = nullptr;
-      probe::need(ucp_mem_map(context, &parameters, &handle), "ucp_mem_map");
+      ucp_mem_h handle = map(context, buffer, length);
       void* to = malloc(length);
       if (peers.send(buffer, handle, to, nullptr, length) != UCS_OK ||
           memcmp(buffer, to, length) != 0) {
@@ -115,6 +120,53 @@ void own() {
     }
   }
   check_books("after its own mappings", 1);
+  ucp_cleanup(context);
+  check_books("after ucp_cleanup", 0);
+}
+
+// What UCX says of a handle is what was mapped.
+void ask(ucp_mem_h handle, const void* buffer, size_t length) {
+  ucp_mem_attr_t whole{};
+  whole.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_LENGTH;
+  ucp_mem_attr_t half{};
+  half.field_mask = UCP_MEM_ATTR_FIELD_LENGTH;
+  half.address = &half;
+  probe::need(ucp_mem_query(handle, &whole), "ucp_mem_query");
+  probe::need(ucp_mem_query(handle, &half), "ucp_mem_query");
+  if (whole.address != buffer || whole.length != length || half.length != length) {
+    verdict.broken("%zu bytes at %p are said to be %zu at %p, and %zu", length, buffer,
+                   whole.length, whole.address, half.length);
+  }
+  if (half.address != &half) verdict.broken("an address that nobody asked for");
+}
+
+// The program maps malloc'd memory and asks UCX where it lies, as MPICH does of its windows:
+// several buffers of a region, in several threads. Memory that UCX allocates is asked of as well.
+void asks() {
+  ucp_context_h context = probe::make_context(false);
+  std::vector<std::thread> running;
+  for (int i = 0; i < 2; ++i) {
+    running.emplace_back([context] {
+      for (size_t length = 4096; length <= kMiB; length += 4096) {
+        void* buffer = malloc(length);
+        ucp_mem_h handle = map(context, buffer, length);
+        ask(handle, buffer, length);
+        probe::need(ucp_mem_unmap(context, handle), "ucp_mem_unmap");
+        free(buffer);
+      }
+    });
+  }
+  for (std::thread& thread : running) thread.join();
+  void* first = malloc(kMiB);
+  void* second = malloc(kMiB);
+  ucp_mem_h handles[] = {map(context, first, kMiB), map(context, second, kMiB / 2)};
+  ask(handles[1], second, kMiB / 2);
+  if (handles[0] != handles[1]) ask(handles[0], first, kMiB);
+  // From another thread than mapped.
+  std::thread([&] { ask(handles[1], second, kMiB / 2); }).join();
+  for (ucp_mem_h handle : handles) probe::need(ucp_mem_unmap(context, handle), "ucp_mem_unmap");
+  free(first);
+  free(second);
   ucp_cleanup(context);
   check_books("after ucp_cleanup", 0);
 }
@@ -257,6 +309,7 @@ int main(int argc, char** argv) {
   if (strcmp(what, "steady") == 0) steady();
   if (strcmp(what, "many") == 0) many();
   if (strcmp(what, "own") == 0) own();
+  if (strcmp(what, "asks") == 0) asks();
   if (strcmp(what, "threads") == 0) threads();
   if (strcmp(what, "shared") == 0) shared();
   if (strcmp(what, "unclean") == 0) unclean();

@@ -39,6 +39,8 @@ ucx_case(many "several contexts each have the heap, and end in any order" CONTRO
   OPTIONS ${ucx_shared_memory} --only-lines 0)
 ucx_case(own "a program may map what it malloc'd itself, too" CONTROL
   OPTIONS ${ucx_shared_memory} --only-lines 0)
+ucx_case(asks "a program that asks UCX where its own mapping lies hears what it mapped"
+  OPTIONS ${ucx_shared_memory} --only-lines 0)
 ucx_case(threads "contexts come and go while threads malloc"
   OPTIONS ${ucx_shared_memory} --only-lines 0)
 ucx_case(shared "threads with workers in one context send while the heap grows"

@@ -20,8 +20,9 @@ SECONDS_TO_GO = 5  # for what a job started, once its mpirun has ended
 MOST_SHOWN = 3000
 MPIS = ("openmpi", "mpich")
 SHIMS = ("verbs", "ucx", "ofi", "mpi")
-PLAIN, RUN, PRELOAD, ALL_SHIMS = "without", "rdmalloc run", "LD_PRELOAD", "rdmalloc run, all shims"
-FORMS = (PLAIN, RUN, PRELOAD, ALL_SHIMS)
+PLAIN, RUN, PRELOAD = "without", "rdmalloc run", "LD_PRELOAD"
+UCX, ALL_SHIMS = "rdmalloc run --ucx", "rdmalloc run, all shims"
+FORMS = (PLAIN, RUN, PRELOAD, UCX, ALL_SHIMS)
 
 
 class Failed(Exception):
@@ -81,7 +82,8 @@ def variable(mpi, name, value):
 def under(mpi, form):
     """The words before the program, for one of FORMS."""
     command = [str(build() / "bin/rdmalloc"), "run"]
-    return {PLAIN: [], RUN: [*command, "--"], ALL_SHIMS: [*command, *shims(), "--"],
+    ucx = [word for word in shims() if word == "--ucx"]
+    return {PLAIN: [], RUN: [*command, "--"], UCX: [*command, *ucx, "--"], ALL_SHIMS: [*command, *shims(), "--"],
             PRELOAD: variable(mpi, "LD_PRELOAD", str(build() / "lib/librdmalloc.so"))}[form]
 
 

@@ -1,5 +1,5 @@
-/* What the programs of this folder share: bytes that tell where they are from, and who looks at each
- * of them. The programs know MPI and nothing of rdmalloc. Include after <mpi.h>. */
+/* What the programs of this folder share: bytes that tell where they are from, and who looks at
+ * each of them. The programs know MPI and nothing of rdmalloc. Include after <mpi.h>. */
 #pragma once
 
 #include <stdio.h>
@@ -10,13 +10,13 @@
 static const int kSizes[] = {1 << 10, 12 << 10, 100 << 10, 1 << 20};
 enum { kSizeCount = sizeof kSizes / sizeof kSizes[0] };
 
-static inline void give_up(const char *why) {
+static inline void give_up(const char* why) {
   fprintf(stderr, "%s\n", why);
   MPI_Abort(MPI_COMM_WORLD, 3);
 }
 
-static inline unsigned char *make(int size) {
-  unsigned char *bytes = malloc((size_t)size);
+static inline unsigned char* make(int size) {
+  unsigned char* bytes = malloc((size_t)size);
   if (bytes == NULL) give_up("malloc failed");
   return bytes;
 }
@@ -25,12 +25,12 @@ static inline unsigned char byte_at(int seed, int position) {
   return (unsigned char)(seed * 31 + position * 7 + (position >> 8));
 }
 
-static inline void fill(unsigned char *bytes, int size, int seed) {
+static inline void fill(unsigned char* bytes, int size, int seed) {
   for (int i = 0; i < size; ++i) bytes[i] = byte_at(seed, i);
 }
 
 /* 1 when some byte is not what fill() with this seed wrote, else 0. */
-static inline int is_wrong(const unsigned char *bytes, int size, int seed) {
+static inline int is_wrong(const unsigned char* bytes, int size, int seed) {
   for (int i = 0; i < size; ++i) {
     if (bytes[i] != byte_at(seed, i)) return 1;
   }

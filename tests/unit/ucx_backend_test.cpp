@@ -85,7 +85,6 @@ TEST_CASE("a failure at any mapping undoes those before it, and is told") {
   CHECK(f.open(&domain) == RDM_SYSTEM);
   CHECK(domain == nullptr);
   CHECK(f.ucx.live.empty());
-  CHECK(f.ucx.mapped.size() == k + 1);
   CHECK(f.said("made-up failure"));
   CHECK(f.said("UCX_LOG_LEVEL"));
 }
@@ -220,7 +219,9 @@ TEST_CASE(
   int opened = RDM_OK;
   int closed = RDM_OK;
   char why[320] = {};
-  f.ucx.answer = [&](size_t) {
+  const size_t trial = f.ucx.mapped.size();  // made before there is a domain to come from
+  f.ucx.answer = [&](size_t before) {
+    if (before == trial) return UCS_OK;
     rdm_domain_options options{};
     options.size = sizeof options;
     options.error = why;
