@@ -1,0 +1,44 @@
+#include "regcache/preload/ucx_mappings.h"
+
+#include "regcache/posix_lock.h"
+
+namespace rdmalloc::shim {
+
+// Memory that UCX allocates has a handle of its own, which UCX knows best.
+void MappingTable::note(ucp_mem_h handle, const ucp_mem_map_params_t& params) {
+  constexpr uint64_t kNamed = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
+  const bool allocates = (params.field_mask & UCP_MEM_MAP_PARAM_FIELD_FLAGS) != 0 &&
+                         (params.flags & UCP_MEM_MAP_ALLOCATE) != 0;
+  if (allocates || (params.field_mask & kNamed) != kNamed) return;
+  const PosixLock hold(&mutex_);
+  mappings_[noted_++ % kMappings] = {handle, pthread_self(),
+                                     reinterpret_cast<uintptr_t>(params.address), params.length};
+}
+
+void MappingTable::narrow(ucp_mem_h handle, ucp_mem_attr_t* range) {
+  const PosixLock hold(&mutex_);
+  const Mapping* mapping = find(handle, *range);
+  if (mapping == nullptr) return;
+  range->address = reinterpret_cast<void*>(mapping->base);
+  range->length = mapping->length;
+}
+
+// A handle may have gone and come again for other memory: then what was noted lies outside.
+const MappingTable::Mapping* MappingTable::find(ucp_mem_h handle,
+                                                const ucp_mem_attr_t& range) const {
+  const auto base = reinterpret_cast<uintptr_t>(range.address);
+  const Mapping* of_another = nullptr;
+  for (size_t age = 1; age <= kMappings && age <= noted_; ++age) {
+    const Mapping& mapping = mappings_[(noted_ - age) % kMappings];
+    const size_t offset = mapping.base - base;
+    if (mapping.handle != handle || mapping.base < base || offset > range.length ||
+        mapping.length > range.length - offset) {
+      continue;
+    }
+    if (pthread_equal(mapping.thread, pthread_self()) != 0) return &mapping;
+    if (of_another == nullptr) of_another = &mapping;
+  }
+  return of_another;
+}
+
+}  // namespace rdmalloc::shim
