@@ -83,7 +83,8 @@ def under(mpi, form):
     """The words before the program, for one of FORMS."""
     command = [str(build() / "bin/rdmalloc"), "run"]
     ucx = [word for word in shims() if word == "--ucx"]
-    return {PLAIN: [], RUN: [*command, "--"], UCX: [*command, *ucx, "--"], ALL_SHIMS: [*command, *shims(), "--"],
+    return {PLAIN: [], RUN: [*command, "--"], UCX: [*command, *ucx, "--"],
+            ALL_SHIMS: [*command, *shims(), "--"],
             PRELOAD: variable(mpi, "LD_PRELOAD", str(build() / "lib/librdmalloc.so"))}[form]
 
 
