@@ -32,6 +32,7 @@ enum { kPage, kCacheline, kAggregated, kMpsc };
 constexpr unsigned kProcs[] = {2, 16};
 constexpr size_t kLengths[] = {8, 1024, 4096};
 constexpr unsigned kRoundTrips = 800;  // in a slice
+constexpr unsigned kSlicesOfSegment = 10;
 // ns; a median beyond that is of scheduling: another program had the partner's processor.
 constexpr double kDisturbed = 20'000;
 // What a median of medians still moves by from run to run.
@@ -43,16 +44,29 @@ struct Case {
   Contest contest = {};
 };
 
-// By number of ranks; made when first needed, so that a filter starts no ranks in vain.
-std::vector<std::unique_ptr<Partner>>& partners_of(unsigned procs) {
-  static std::vector<std::unique_ptr<Partner>> all[2];
-  std::vector<std::unique_ptr<Partner>>& partners = all[procs == kProcs[0] ? 0 : 1];
-  if (partners.empty()) {
-    for (const Side& side : kSides) {
-      partners.push_back(std::make_unique<Partner>(side.layout, procs));
+// The two that talk over one layout. Made when first needed, so that a filter starts no ranks in
+// vain, and anew now and then: how fast a segment is depends on which pages of the machine's memory
+// it happened to get, by more than on its layout.
+class Table {
+ public:
+  Partner& partner(unsigned layout, unsigned procs) {
+    if (partner_ == nullptr || slices_++ % kSlicesOfSegment == 0) {
+      partner_.reset();
+      partner_ = std::make_unique<Partner>(layout, procs);
     }
+    return *partner_;
   }
-  return partners;
+
+ private:
+  std::unique_ptr<Partner> partner_;
+  unsigned slices_ = 0;
+};
+
+// By number of ranks, and side.
+Table tables[std::size(kProcs)][std::size(kSides)];
+
+Partner& partner_of(unsigned procs, size_t side) {
+  return tables[procs == kProcs[0] ? 0 : 1][side].partner(kSides[side].layout, procs);
 }
 
 // A list, because Google Benchmark keeps references.
@@ -67,8 +81,9 @@ void add_cases() {
       for (const Side& side : kSides) what.contest.sides.push_back(side.name);
       what.contest.rounds = rounds(201);
       what.contest.slice = [&what](size_t side) -> Slice {
-        const double ns = partners_of(what.procs)[side]->round_trip(
-            what.length, is_short_form() ? kRoundTrips / 10 : kRoundTrips);
+        const double ns =
+            partner_of(what.procs, side)
+                .round_trip(what.length, is_short_form() ? kRoundTrips / 10 : kRoundTrips);
         return {ns, ns < kDisturbed};
       };
       add(what.contest, kPage);

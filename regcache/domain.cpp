@@ -96,6 +96,8 @@ int Domain::close(bool tell_backend) {
   const bool forked = phase_.load(std::memory_order_acquire) == Phase::kForked;
   int result = RDM_OK;
   if (!forked) {
+    const uint32_t pools = pools_.load(std::memory_order_acquire);
+    if (pools != 0) return refuse_while_pools(pools);
     result = close_foreign();
     if (result == RDM_BUSY) return result;
     phase_.store(Phase::kClosing, std::memory_order_seq_cst);
@@ -114,11 +116,27 @@ int Domain::close(bool tell_backend) {
   return result;
 }
 
+int Domain::refuse_while_pools(uint32_t pools) const {
+  char sentence[kLongestWhy];
+  snprintf(sentence, sizeof sentence,
+           "pools that are open (%u) hand out this domain's keys: rdm_pool_close each, then close "
+           "the domain",
+           pools);
+  return fail(RDM_BUSY, sentence);
+}
+
+bool Domain::hold() {
+  if (!is_open()) return false;
+  pools_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
 // Threads that were registering are gone with their parent.
 void Domain::note_fork_child() {
   if (!is_in_use()) return;
   phase_ = Phase::kForked;
   registering_ = 0;
+  pools_ = 0;
   for (size_t i = 0; i < source_->regions().size(); ++i) {
     KeyEntry& entry = entry_of(source_->regions()[i]);
     entry.length = 0;

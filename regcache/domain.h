@@ -42,7 +42,8 @@ class Domain {
            const RegionSource& source, PinAccount* account, DomainCounters* counters);
 
   // Deregisters everything, last region first, when no thread registers any more. RDM_SYSTEM when
-  // the backend refused one; RDM_BUSY, and the domain stays open, when foreign memory is in use.
+  // the backend refused one; RDM_BUSY, and the domain stays open, when foreign memory is in use, or
+  // pools are open.
   // `tell_backend`: call its closed().
   int close(bool tell_backend);
 
@@ -51,7 +52,12 @@ class Domain {
   void set_foreign(ForeignCache* foreign) { foreign_ = foreign; }
   ForeignCache& foreign() const { return *foreign_; }
 
-  // In the child of a fork: nothing is registered any more.
+  // A pool is to hand out this domain's keys: it is not closed until the pool lets go. False: it is
+  // not open. Not for a domain that another thread is closing.
+  bool hold();
+  void let_go() { pools_.fetch_sub(1, std::memory_order_release); }
+
+  // In the child of a fork: nothing is registered any more, and no pool holds it.
   void note_fork_child();
 
   // Opening succeeded: from now on failures are told to the user, and one that was tolerated is.
@@ -121,6 +127,7 @@ class Domain {
                         bool may_ask_again = false);
   int deregister(const Region& region);
   int close_foreign();
+  int refuse_while_pools(uint32_t pools) const;
   size_t most_for(const rdm_backend_request& request) const;
   bool makes_room(int status, size_t length);
   bool is_crowded() const;
@@ -166,6 +173,7 @@ class Domain {
   const RegionSource* source_ = nullptr;
   PinAccount* account_ = nullptr;
   ForeignCache* foreign_ = nullptr;
+  std::atomic<uint32_t> pools_{0};            // that are open
   std::atomic<uintptr_t> put_off_thread_{0};  // whom the backend told to come later, ...
   std::atomic<uint64_t> put_off_at_{0};       // ... and when: os::now_ns()
   std::atomic<bool> opening_{false};

@@ -41,15 +41,18 @@ std::string objection_to_number(const std::string& value) {
   return {};
 }
 
-void add_number(CLI::App& command, const char* flag, uint64_t& number, const std::string& help) {
+// `fallback` says what stands in for a number that is 0 and not given; without it, it is required.
+void add_number(CLI::App& command, const char* flag, uint64_t& number, const std::string& help,
+                const std::string& fallback = {}) {
   const auto keep = [&number](const std::string& value) {
     Amount amount;
     if (parse_amount({value.data(), value.size()}, &amount)) number = amount.value;
   };
-  const std::string fallback =
-      number == 0 ? "; required" : " (default " + std::to_string(number) + ")";
-  CLI::Option* option = command.add_option_function<std::string>(flag, keep, help + fallback);
-  option->type_name("NUMBER")->check(objection_to_number)->required(number == 0);
+  const bool is_required = number == 0 && fallback.empty();
+  const std::string value = number == 0 ? fallback : std::to_string(number);
+  const std::string rest = is_required ? "; required" : " (default " + value + ")";
+  CLI::Option* option = command.add_option_function<std::string>(flag, keep, help + rest);
+  option->type_name("NUMBER")->check(objection_to_number)->required(is_required);
 }
 
 std::string words_of(std::span<const Choice> choices, const char* between, const char* last) {
@@ -93,6 +96,10 @@ rdm_shm_plan make_plan(const ShmPlanRequest& request) {
   options.cacheline = request.cacheline;
   options.eager_limit = request.eager_limit;
   options.chunk_size = request.chunk_size;
+  options.eager_fragments = static_cast<unsigned>(request.eager_fragments);
+  options.max_fragments = static_cast<unsigned>(request.max_fragments);
+  options.boxes = static_cast<unsigned>(request.boxes);
+  options.box_size = request.box_size;
   rdm_shm_plan plan = {};
   plan.size = sizeof plan;
   if (rdm_shm_plan_get(&options, &plan) != RDM_OK) {
@@ -181,6 +188,15 @@ void add_shm_plan_flags(CLI::App& command, ShmPlanRequest& request) {
   add_number(command, "--queue-entries", request.queue_entries, "entries of a circular buffer");
   add_number(command, "--chunk-size", request.chunk_size,
              "bytes of a message that a max fragment holds");
+  add_number(command, "--eager-fragments", request.eager_fragments,
+             "least eager fragments of each process",
+             std::to_string(RDM_SHM_EAGER_FRAGMENTS) + " for each process that there is; mpsc: " +
+                 std::to_string(RDM_SHM_EAGER_FRAGMENTS_MPSC) + " in all");
+  add_number(command, "--max-fragments", request.max_fragments,
+             "max fragments of each process; mpsc has none");
+  add_number(command, "--boxes", request.boxes, "mpsc: most fast boxes of each process");
+  add_number(command, "--box-size", request.box_size, "mpsc: bytes of a fast box's slots",
+             std::to_string(RDM_SHM_BOX_SIZE) + ", or two cache lines if that is more");
   add_choice(command, "--threads", request.threads, kThreads,
              "threads of a process that send and receive; heads and tails of the aggregated layout "
              "are on lines of their own for multiple ones");

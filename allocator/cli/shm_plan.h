@@ -20,6 +20,11 @@ struct ShmPlanRequest {
   uint64_t eager_limit = RDM_SHM_EAGER_LIMIT;
   uint64_t queue_entries = RDM_SHM_QUEUE_ENTRIES;
   uint64_t chunk_size = RDM_SHM_CHUNK_SIZE;
+  // 0: the default, which for the first and the last depends on others.
+  uint64_t eager_fragments = 0;
+  uint64_t max_fragments = RDM_SHM_MAX_FRAGMENTS;
+  uint64_t boxes = RDM_SHM_BOXES;
+  uint64_t box_size = 0;
   std::string layout = "aggregated";
   std::string threads = "single";
   bool eager_with_header = false;

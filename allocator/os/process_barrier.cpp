@@ -11,6 +11,8 @@ bool enable_process_barrier() {
   return system_call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
 }
 
-void process_barrier() { (void)system_call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED); }
+bool process_barrier() {
+  return system_call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+}
 
 }  // namespace rdmalloc::os

@@ -8,8 +8,8 @@ namespace rdmalloc::os {
 // threads. A child of fork must ask again.
 bool enable_process_barrier();
 
-// Orders the memory accesses of all threads: when it returns, each has run a full barrier since it
-// was called. Microseconds.
-void process_barrier();
+// Orders the memory accesses of all threads: when it returns true, each has run a full barrier
+// since it was called. False: the kernel refuses by now, as under a seccomp filter. Microseconds.
+[[nodiscard]] bool process_barrier();
 
 }  // namespace rdmalloc::os

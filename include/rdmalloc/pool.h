@@ -50,12 +50,13 @@ typedef struct {
   size_t error_size;   /* bytes at `error`; 1024 hold all of it */
 } rdm_pool_options;
 
-/* A pool whose buffers are registered in `domain`, or have no key if that is null. The domain must
- * stay open until the pool is closed. Fails rather than start with less than `reserve`, and then says
+/* A pool whose buffers are registered in `domain`, or have no key if that is null. The domain
+ * stays open until the pool is closed (rdm_domain_close: RDM_BUSY). Fails rather than start with less than `reserve`, and then says
  * who holds the memory: this process, by its books, and the other processes of the user that pin most.
  * RDM_OUT_OF_BUDGET: the memory cannot be had, or not be pinned; RDM_NOT_REGISTERED: the domain's
- * device refused it; RDM_INVALID; RDM_UNSUPPORTED: too many pools, or buffers longer than the
- * device's memory regions; RDM_SYSTEM: no memory for bookkeeping. `*out` is set only on RDM_OK. */
+ * device refused it; RDM_INVALID: the options are wrong, or the domain is closed; RDM_UNSUPPORTED:
+ * too many pools, or buffers longer than the device's memory regions; RDM_SYSTEM: no memory for
+ * bookkeeping. `*out` is set only on RDM_OK. */
 RDM_API int rdm_pool_create(rdm_domain *domain, const rdm_pool_options *options, rdm_pool **out);
 
 /* A buffer, of the calling thread's stock, else of its NUMA node (a chunk lies on the node of the

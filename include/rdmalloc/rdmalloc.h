@@ -175,7 +175,8 @@ RDM_API int rdm_domain_open_ofi(struct fid_domain *domain, uint64_t access,
                                 const rdm_domain_options *options, rdm_domain **out);
 
 /* Deregisters all of the domain's regions, and what it keeps of foreign memory. RDM_BUSY: some foreign
- * memory is still referenced, the domain stays open and rdm_last_error() tells how many. Other threads may malloc, and look up in other domains;
+ * memory is still referenced, or a pool in it is open (pool.h); the domain stays open and
+ * rdm_last_error() tells how many. Other threads may malloc, and look up in other domains;
  * a lookup in this one that runs at the same time says registered or not, and its key is dead.
  * In a child of fork, a domain of its parent is forgotten without a call to its backend. RDM_SYSTEM:
  * some memory region could not be deregistered and is lost; the domain is closed all the same. */

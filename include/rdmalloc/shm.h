@@ -8,9 +8,9 @@
  * (fragmented sm allocations) and, as RDM_SHM_MPSC, what came after it there.
  *
  * A segment may be used by several threads, each function from any of them; sending to one peer from
- * several threads at a time takes rdm_shm_plan_options.threads. A child of fork must not use its
- * parent's segments; it may attach to segments of its own. Nothing here may be called from a signal
- * handler or from inside malloc. */
+ * several threads at a time takes RDM_SHM_MULTITHREADED in the plan's flags. A child of fork must
+ * not use its parent's segments; it may attach to segments of its own. Nothing here may be called
+ * from a signal handler or from inside malloc. */
 #ifndef RDMALLOC_SHM_H
 #define RDMALLOC_SHM_H
 
@@ -37,8 +37,9 @@ typedef struct {
 /* Creates the segment /dev/shm/`name` after `plan`, and attaches to it as rank `rank`. Only
  * processes of the same user may attach. A segment of that name whose creator is dead is replaced.
  * RDM_INVALID: the name (1 to 200 characters, no slash), the plan or the rank; RDM_BUSY: there is
- * such a segment, in use; RDM_OUT_OF_BUDGET: no space for all of it; RDM_SYSTEM. `*out` is set only
- * on RDM_OK. */
+ * such a segment, in use; RDM_OUT_OF_BUDGET: no space for all of it, or files may not be so long;
+ * RDM_SYSTEM. Then nothing is left in /dev/shm, and those who attach are told when their time is
+ * over. `*out` is set only on RDM_OK. */
 RDM_API int rdm_shm_create(const char *name, const rdm_shm_plan_options *plan, unsigned rank,
                            const rdm_shm_options *options, rdm_shm **out);
 
@@ -53,8 +54,9 @@ RDM_API int rdm_shm_attach(const char *name, unsigned rank, const rdm_shm_option
 /* Waits for all ranks, and returns the same to all of them: RDM_OK, or what the first that failed
  * failed with: RDM_AGAIN: not all came in time; RDM_PEER_DIED: one died; or the status with which
  * one of them failed. `own` is RDM_OK when this rank is ready, or the reason why it is not, which
- * makes all fail. A rank that could not attach has made all fail already. To be called once, before
- * the first message. The name is gone afterwards, whatever came of it. */
+ * makes all fail. A rank that found no space, memory or address space when attaching has made all
+ * fail already. To be called once, before the first message. The name is gone afterwards, whatever
+ * came of it. */
 RDM_API int rdm_shm_commit(rdm_shm *segment, int own);
 
 /* Unmaps the segment. What this rank sent can still be received; its own messages and fragments in
@@ -76,7 +78,8 @@ typedef struct {
 } rdm_shm_fragment;
 
 /* One of this rank's own buffers of at least `size` bytes: an eager one if that is enough, else one
- * of the plan's chunk size. RDM_INVALID: none is so large; RDM_AGAIN: all are in use. */
+ * of the plan's chunk size. RDM_INVALID: none is so large; RDM_AGAIN: all are in use;
+ * RDM_PEER_DIED: they are, and a rank died, who may have had them. */
 RDM_API int rdm_shm_fragment_get(rdm_shm *segment, size_t size, rdm_shm_fragment *out);
 
 /* Gives it back unsent. */
@@ -88,7 +91,8 @@ RDM_API void rdm_shm_fragment_put(rdm_shm *segment, const rdm_shm_fragment *frag
  * rank itself. */
 RDM_API int rdm_shm_post(rdm_shm *segment, unsigned peer, const rdm_shm_fragment *fragment);
 
-/* Sends a copy of `length` bytes. The same, and RDM_AGAIN when there is no fragment. */
+/* Sends a copy of `length` bytes. The same, and as rdm_shm_fragment_get where there is no fragment.
+ */
 RDM_API int rdm_shm_send(rdm_shm *segment, unsigned peer, uint64_t tag, const void *data,
                          size_t length);
 
@@ -103,7 +107,7 @@ typedef struct {
 
 /* The next message of any peer, whose memory is this rank's until it releases it; in any order, and
  * soon, for senders wait for it. RDM_AGAIN: there is none now, or another thread is just looking.
- * RDM_SYSTEM: the segment is damaged. Never waits. */
+ * RDM_SYSTEM: the segment is damaged. Never waits, and does not tell of deaths: rdm_shm_wait does. */
 RDM_API int rdm_shm_poll(rdm_shm *segment, rdm_shm_message *out);
 RDM_API void rdm_shm_release(rdm_shm *segment, const rdm_shm_message *message);
 

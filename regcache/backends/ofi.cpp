@@ -6,7 +6,6 @@
 
 #include <new>
 
-#include "allocator/os/file.h"
 #include "allocator/os/memory.h"
 #include "include/rdmalloc/ofi.h"
 #include "regcache/backend_table.h"
@@ -33,13 +32,6 @@ constexpr int kMostKeysTaken = 1024;
 
 const uint64_t OfiKeys::kFirst = RDM_OFI_FIRST_KEY;
 const uint64_t OfiKeys::kFirstShort = RDM_OFI_FIRST_SHORT_KEY;
-
-uint64_t pinned_by_registrations() {
-  uint64_t kib = 0;
-  os::for_each_line("/proc/self/status",
-                    [&kib](os::Text line) { return !os::parse_field(line, "VmPin:", &kib); });
-  return kib << 10;
-}
 
 int OfiBackend::create(fid_domain* domain, uint64_t access, OfiBackend** out, char* why,
                        size_t size, PinnedMemory pinned_memory) {

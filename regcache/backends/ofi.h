@@ -12,11 +12,9 @@
 #include <cstdint>
 
 #include "include/rdmalloc/backend.h"
+#include "regcache/pinned_memory.h"
 
 namespace rdmalloc {
-
-// What registrations have pinned of this process, in bytes (VmPin).
-uint64_t pinned_by_registrations();
 
 // Keys for domains whose callers choose them: see include/rdmalloc/ofi.h. Thread-safe.
 class OfiKeys {

@@ -7,17 +7,10 @@
 #include "allocator/os/memory.h"
 #include "regcache/backends/verbs.h"
 #include "regcache/memory_hole.h"
+#include "regcache/pinned_memory.h"
 
 namespace rdmalloc {
 namespace {
-
-// What registrations have pinned of this process: the account that ibv_reg_mr is charged to.
-uint64_t pinned_memory() {
-  uint64_t kib = 0;
-  os::for_each_line("/proc/self/status",
-                    [&kib](os::Text line) { return !os::parse_field(line, "VmPin:", &kib); });
-  return kib << 10;
-}
 
 // In pages, as the kernel counts.
 uint64_t pages_of(const VerbsAttempt& attempt) {
@@ -29,7 +22,7 @@ uint64_t pages_of(const VerbsAttempt& attempt) {
 int explain_out_of_memory(const VerbsAttempt& attempt, char* why, size_t size) {
   const bool on_demand = (attempt.access & IBV_ACCESS_ON_DEMAND) != 0;
   const os::LockLimit limit = os::lock_limit();
-  const uint64_t pinned = pinned_memory();
+  const uint64_t pinned = pinned_by_registrations();
   const uint64_t need = pages_of(attempt);
   if (!on_demand && limit.effective() != os::kNoLimit && pinned + need > limit.effective()) {
     snprintf(why, size,

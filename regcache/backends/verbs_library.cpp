@@ -1,18 +1,10 @@
-#include <dlfcn.h>
-
 #include "regcache/backends/verbs.h"
+#include "regcache/find_function.h"
 
 namespace rdmalloc {
 namespace {
 
 constexpr char kLibrary[] = "libibverbs.so.1";
-
-// By version, because the library keeps an older, incompatible interface under the same names.
-template <typename Function>
-bool find(void* library, const char* name, const char* version, Function* out) {
-  *out = reinterpret_cast<Function>(dlvsym(library, name, version));
-  return *out != nullptr;
-}
 
 }  // namespace
 
@@ -26,13 +18,14 @@ const char* find_verbs_library(VerbsLibrary* out) {
            "the device's driver with it (ibverbs-providers)";
   }
   VerbsLibrary found;
-  if (!find(library, "ibv_reg_mr", "IBVERBS_1.1", &found.reg_mr) ||
-      !find(library, "ibv_dereg_mr", "IBVERBS_1.1", &found.dereg_mr) ||
-      !find(library, "ibv_query_device", "IBVERBS_1.1", &found.query_device)) {
+  if (!find_function(library, "ibv_reg_mr", "IBVERBS_1.1", &found.reg_mr) ||
+      !find_function(library, "ibv_dereg_mr", "IBVERBS_1.1", &found.dereg_mr) ||
+      !find_function(library, "ibv_query_device", "IBVERBS_1.1", &found.query_device)) {
     return "libibverbs.so.1 lacks the functions of its interface 1.1: install rdma-core's";
   }
-  (void)find(library, "ibv_reg_mr_iova2", "IBVERBS_1.8", &found.reg_mr_iova2);
-  (void)find(library, "ibv_is_fork_initialized", "IBVERBS_1.13", &found.is_fork_initialized);
+  (void)find_function(library, "ibv_reg_mr_iova2", "IBVERBS_1.8", &found.reg_mr_iova2);
+  (void)find_function(library, "ibv_is_fork_initialized", "IBVERBS_1.13",
+                      &found.is_fork_initialized);
   *out = found;
   return nullptr;
 }

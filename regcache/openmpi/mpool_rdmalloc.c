@@ -149,8 +149,9 @@ static int open_component(void) {
 
 static int register_component(void);
 
-/* The name that Open MPI looks up in the file. */
-OPAL_MODULE_DECLSPEC extern mca_mpool_base_component_t mca_mpool_rdmalloc_component;
+/* The name that Open MPI looks up in the file. Not OPAL_MODULE_DECLSPEC: 5.x has none. */
+extern mca_mpool_base_component_t mca_mpool_rdmalloc_component
+    __attribute__((visibility("default")));
 mca_mpool_base_component_t mca_mpool_rdmalloc_component = {
     .mpool_version =
         {

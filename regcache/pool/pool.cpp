@@ -2,6 +2,7 @@
 
 #include "allocator/os/thread.h"
 #include "regcache/last_error.h"
+#include "regcache/pool/pool_memory.h"
 #include "regcache/pool/pool_stocks.h"
 #include "regcache/pool/pools.h"
 #include "regcache/posix_lock.h"
@@ -147,7 +148,8 @@ void Pool::reserve_for(Pools& pools) {
 int Pool::close() {
   const os::NoCancel no_cancel;
   Stock* stocks = nullptr;
-  if (phase_.load(std::memory_order_acquire) == Phase::kOpen) {
+  const bool is_own = phase_.load(std::memory_order_acquire) == Phase::kOpen;
+  if (is_own) {
     PosixLock members(&members_);
     size_t out = 0;
     {
@@ -168,6 +170,8 @@ int Pool::close() {
     pools_->give_stock(stock);
   }
   release_memory();
+  // What a parent's pool held it held in the parent.
+  if (is_own && settings_.domain != nullptr) memory_->let_go(settings_.domain);
   phase_.store(Phase::kFree, std::memory_order_release);
   return RDM_OK;
 }

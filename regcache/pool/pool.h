@@ -107,8 +107,6 @@ class Pool {
   // pool_growth.cpp
   int grow(int node);
   bool may_grow_apart(int node);
-  int fill_reserve(Message* why);
-  int take_reserve(Message* reason);
   size_t next_step() const;
   int add_chunk_or_less(size_t wanted, Message* why);
   int add_chunk(size_t wanted, Message* why);
@@ -119,6 +117,10 @@ class Pool {
   void discard(Chunk* chunk);
   void release_memory();
   size_t batch_for(const PoolSettings& settings) const;
+
+  // pool_reserve.cpp
+  int fill_reserve(Message* why);
+  int take_reserve(Message* reason);
 
   // pool_keys.cpp
   int find_keys(Chunk* chunk, Message* why);

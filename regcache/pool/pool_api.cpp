@@ -34,6 +34,10 @@ class HeapMemory final : public PoolMemory {
     (void)rdm_stats_get(&now, sizeof now);
     return now;
   }
+  bool hold(rdm_domain* domain) noexcept override {
+    return reinterpret_cast<Domain*>(domain)->hold();
+  }
+  void let_go(rdm_domain* domain) noexcept override { reinterpret_cast<Domain*>(domain)->let_go(); }
   bool takes_pinned_only(rdm_domain* domain) noexcept override {
     return (reinterpret_cast<Domain*>(domain)->limits().abilities & RDM_BACKEND_ON_DEMAND) == 0;
   }

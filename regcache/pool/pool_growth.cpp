@@ -3,7 +3,6 @@
 
 #include "allocator/os/clock.h"
 #include "allocator/os/memory.h"
-#include "regcache/pool/holders.h"
 #include "regcache/pool/pool.h"
 #include "regcache/pool/pool_memory.h"
 #include "regcache/pool/pools.h"
@@ -14,16 +13,12 @@ namespace {
 
 constexpr size_t kFirstStep = size_t{256} << 10;
 constexpr size_t kLongestStep = size_t{64} << 20;
-// A reserve is taken in such parts, or in buffers where these are longer: so that one that the
-// limits do not allow is refused before all of it was taken, and says how far it came.
-constexpr size_t kReserveStep = size_t{4} << 20;
 // What threads may keep of a pool that has a limit, each: this part of it.
 constexpr size_t kShare = 16;
 constexpr size_t kCacheLine = 64;
 constexpr size_t kBytesInBatch = size_t{512} << 10;
 // Growing that failed fails again, without another try, for so long.
 constexpr uint64_t kRetryNs = 100'000'000;
-constexpr size_t kLongestCause = 400;
 
 size_t least(size_t a, size_t b) { return a < b ? a : b; }
 size_t most_of(size_t a, size_t b) { return a > b ? a : b; }
@@ -57,44 +52,6 @@ int Pool::create(const PoolSettings& settings, Message* why) {
   const int status = fill_reserve(why);
   if (status != RDM_OK) release_memory();
   phase_.store(status == RDM_OK ? Phase::kOpen : Phase::kFree, std::memory_order_release);
-  return status;
-}
-
-// What can never be had is not tried: trying would populate and pin all there is.
-int Pool::take_reserve(Message* reason) {
-  if (settings_.reserve == 0) return RDM_OK;
-  const rdm_stats books = memory_->stats();
-  const size_t needed = settings_.reserve * stride_;
-  const bool must_be_pinned =
-      (settings_.flags & RDM_EXPOSED) != 0 ||
-      (settings_.domain != nullptr && memory_->takes_pinned_only(settings_.domain));
-  if (must_be_pinned && needed > books.budget_bytes) {
-    reason->add("no more than ").add_size(books.budget_bytes).add(" may be pinned");
-    return RDM_OUT_OF_BUDGET;
-  }
-  if (needed > books.memory_cap_bytes) {
-    reason->add("no more than ").add_size(books.memory_cap_bytes).add(" may be held");
-    return RDM_OUT_OF_BUDGET;
-  }
-  const size_t step = most_of(kReserveStep / stride_, 1);
-  int status = RDM_OK;
-  while (status == RDM_OK && held_ < settings_.reserve) {
-    status = add_chunk_or_less(least(settings_.reserve - held_, step), reason);
-  }
-  return status;
-}
-
-int Pool::fill_reserve(Message* why) {
-  Message reason;
-  const int status = take_reserve(&reason);
-  if (status == RDM_OK) return status;
-  char cause[kLongestCause];
-  reason.copy_to(cause, sizeof cause);
-  why->add("needs ").add_number(settings_.reserve * stride_);
-  why->add(settings_.domain == nullptr ? " bytes for " : " bytes registered for ");
-  why->add_number(settings_.reserve).add(" buffers, and got ").add_number(held_ * stride_);
-  why->add(": ").add(cause).add("; ");
-  say_who_holds_memory(memory_->stats(), why);
   return status;
 }
 
@@ -249,8 +206,8 @@ void Pool::discard(Chunk* chunk) {
   pools_->give_chunk(chunk);
 }
 
-// Of a pool that nobody uses any more. Each chunk leaves the list first: a child forked meanwhile
-// finds the list whole.
+// Of a pool that nobody uses any more. What is released is out of the books first: a child forked
+// meanwhile finds them whole.
 void Pool::release_memory() {
   while (first_chunk_ != nullptr) {
     Chunk* const chunk = first_chunk_;
@@ -258,8 +215,9 @@ void Pool::release_memory() {
     withdraw(chunk);
   }
   for (Shelf& shelf : shelves_) {
-    memory_->release(shelf.items);
+    PoolItem* const items = shelf.items;
     shelf = {};
+    memory_->release(items);
   }
   held_ = 0;
 }

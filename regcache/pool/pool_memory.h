@@ -18,6 +18,9 @@ class PoolMemory {
   virtual int lookup(rdm_domain* domain, const void* address, size_t length,
                      rdm_mr* out) noexcept = 0;
   virtual rdm_stats stats() noexcept = 0;
+  // The domain stays open until it is let go. False: it is not open.
+  virtual bool hold(rdm_domain* domain) noexcept = 0;
+  virtual void let_go(rdm_domain* domain) noexcept = 0;
   // Only pinned memory is registered there: the device cannot page on demand.
   virtual bool takes_pinned_only(rdm_domain* domain) noexcept = 0;
   // Why the domain could not register what it was asked to last; may be empty.

@@ -72,6 +72,7 @@ bool Pool::steal(Stock* mine, PoolItem* out) {
   const Revoked revoked(*this, mine);
   PosixLock shelves(&shelf_lock_);
   if (take_from_shelves(out)) return true;
+  if (!revoked.is_complete()) return false;
   Stock* richest = nullptr;
   uint32_t most = 0;
   for (Stock* stock = first_stock_; stock != nullptr; stock = stock->next) {

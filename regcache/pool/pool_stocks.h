@@ -36,8 +36,8 @@ class Pool::StockUse {
   bool is_locked_ = false;
 };
 
-// While one lives no thread but this one is, or comes, into a stock of the pool. Under members_,
-// and not under the shelf lock.
+// While one lives no thread but this one is, or comes, into a stock of the pool, if it is complete.
+// Under members_, and not under the shelf lock.
 class Pool::Revoked {
  public:
   // All but `mine`.
@@ -45,7 +45,7 @@ class Pool::Revoked {
     for (Stock* stock = pool_.first_stock_; stock != nullptr; stock = stock->next) {
       if (stock != mine_) stock->revoked.store(1, std::memory_order_seq_cst);
     }
-    if (!pool_.fenced_) os::process_barrier();
+    is_complete_ = pool_.fenced_ || os::process_barrier();
     for (Stock* stock = pool_.first_stock_; stock != nullptr; stock = stock->next) {
       if (stock != mine_) wait_for(*stock);
     }
@@ -57,6 +57,9 @@ class Pool::Revoked {
   }
   Revoked(const Revoked&) = delete;
   Revoked& operator=(const Revoked&) = delete;
+
+  // False: an owner may be in and not have been seen. Counts may be read, no more.
+  bool is_complete() const { return is_complete_; }
 
  private:
   // An owner is in for a few instructions, unless it lost its processor there.
@@ -70,6 +73,7 @@ class Pool::Revoked {
 
   Pool& pool_;
   const Stock* const mine_;
+  bool is_complete_ = false;
 };
 
 }  // namespace rdmalloc

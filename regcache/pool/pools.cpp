@@ -55,6 +55,17 @@ Pool* Pools::take_pool(Message* why) {
 
 int Pools::create(const PoolSettings& settings, Pool** out, Message* why) {
   const os::NoCancel no_cancel;
+  if (settings.domain != nullptr && !memory_->hold(settings.domain)) {
+    why->add("the domain is closed, or is of the parent process");
+    return RDM_INVALID;
+  }
+  const int status = create_held(settings, out, why);
+  if (status != RDM_OK && settings.domain != nullptr) memory_->let_go(settings.domain);
+  return status;
+}
+
+// In a domain that is held: the pool lets it go when it is closed.
+int Pools::create_held(const PoolSettings& settings, Pool** out, Message* why) {
   Pool* pool = nullptr;
   {
     PosixLock hold(&mutex_);

@@ -61,6 +61,7 @@ class Pools {
   bool start();
   bool set_up();
   Pool* take_pool(Message* why);
+  int create_held(const PoolSettings& settings, Pool** out, Message* why);
   ThreadStocks* stocks_here();
   static void thread_ends(void* stocks);
 

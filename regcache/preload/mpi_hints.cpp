@@ -49,12 +49,12 @@ Hints read_hints(const RealMpi& real, Handle info) {
   if (alignment.is_there) {
     char* end = nullptr;
     const long long asked = strtoll(alignment.text, &end, 10);
-    // What to make of nonsense is the MPI library's to say.
-    hints.theirs = asked <= 0 || (asked & (asked - 1)) != 0 || *end != '\0';
-    if (!hints.theirs) hints.align = static_cast<size_t>(asked);
+    // Nonsense is ignored, as a hint may be: MPICH (4.0) divides by what it reads.
+    const bool sound = asked > 0 && (asked & (asked - 1)) == 0 && *end == '\0';
+    if (sound) hints.align = static_cast<size_t>(asked);
   }
   // MPICH's key names memory of devices.
-  hints.theirs = hints.theirs || value_of(real, info, "mpich_buf_type").is_there;
+  hints.theirs = value_of(real, info, "mpich_buf_type").is_there;
   read_pool_hints(value_of(real, info, "mpool_hints"), &hints);
   return hints;
 }

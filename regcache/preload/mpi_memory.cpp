@@ -16,7 +16,6 @@ namespace {
 
 constexpr int kSuccess = 0;
 constexpr int kNoMpi = 1;  // any error: the values differ among MPIs, and here is none
-constexpr int kMpichNoMemory = 34;
 
 enum class State { kUnknown, kStarting, kRunning, kEnding };
 constinit std::atomic<State> state{State::kUnknown};
@@ -48,10 +47,11 @@ bool is_malloc_ours() {
 // interposing it: profiling tools live there.
 void start_fast_path(const RealMpi& real) {
   int key = 0;
-  if (real.comm_create_keyval(&never_copy, &on_finalize, &key, nullptr) != kSuccess ||
-      real.comm_set_attr(real.comm_self(), key, nullptr) != kSuccess) {
-    return;  // MPI is asked each time
-  }
+  if (real.comm_create_keyval(&never_copy, &on_finalize, &key, nullptr) != kSuccess) return;
+  const bool set = real.comm_set_attr(real.comm_self(), key, nullptr) == kSuccess;
+  // It lives as long as its attribute: MPI libraries that look for leaks find none of ours.
+  (void)real.comm_free_keyval(&key);
+  if (!set) return;  // MPI is asked each time
   State expected = State::kStarting;
   if (!state.compare_exchange_strong(expected, State::kRunning)) return;
   const bool tool = real.tool_alloc_mem != nullptr || real.tool_free_mem != nullptr;
@@ -93,12 +93,14 @@ bool is_running(const RealMpi& real) {
 // Open MPI says it well itself when it is asked for the impossible. MPICH (4.0) reports success
 // with an address near zero when it finds no memory: its error handler is called in its place.
 int raise_no_memory(const RealMpi& real) {
-  if (real.kind == Kind::kMpich) {
-    (void)real.comm_call_errhandler(real.comm_world(), kMpichNoMemory);
-    return kMpichNoMemory;
-  }
+  if (real.kind == Kind::kMpich) return raise_no_memory_on(real, real.comm_world());
   void* memory = nullptr;
   return real.alloc_mem(PTRDIFF_MAX, real.null_info(), &memory);
+}
+
+int raise_no_memory_on(const RealMpi& real, Handle communicator) {
+  (void)real.comm_call_errhandler(communicator, real.no_memory());
+  return real.no_memory();
 }
 
 void* take(size_t size, size_t align, bool exposed) {

@@ -42,8 +42,10 @@ void* take(size_t size, size_t align, bool exposed);
 // Whether MPI is running and is one we know; it is asked, until it has been seen to run.
 bool is_running(const RealMpi& real);
 
-// MPI_ERR_NO_MEM through the error handler, as a call of MPI without a communicator raises it.
+// MPI_ERR_NO_MEM through the error handler, as a call of MPI without a communicator raises it, and
+// as a call on that communicator does.
 int raise_no_memory(const RealMpi& real);
+int raise_no_memory_on(const RealMpi& real, Handle communicator);
 
 // Whether a call of malloc is all that is needed: what rdm_alloc would come to, at half its cost.
 inline bool is_plain(Count size, Handle info, const void* out) {

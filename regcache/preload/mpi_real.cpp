@@ -22,6 +22,7 @@ constexpr Handle kMpichCommWorld = 0x44000000;
 constexpr Handle kMpichCommSelf = 0x44000001;
 constexpr Handle kMpichInt = 0x4c000405;
 constexpr Handle kMpichMin = 0x58000002;
+constexpr int kMpichNoMemory = 34;
 constexpr const char* kMpichNames[] = {"MPICH", "MVAPICH", "Intel(R) MPI"};
 // As Open MPI's mpif.h has them.
 constexpr int kOpenMpiNullInfo = 0;
@@ -29,6 +30,7 @@ constexpr int kOpenMpiCommWorld = 0;
 constexpr int kOpenMpiCommSelf = 1;
 constexpr int kOpenMpiInteger = 7;
 constexpr int kOpenMpiMin = 2;
+constexpr int kOpenMpiNoMemory = 39;
 
 const void* object_of(const void* address) {
   Dl_info info{};
@@ -104,7 +106,9 @@ bool find_functions(void* library, RealMpi* out) {
          find(library, "PMPI_Finalized", &out->finalized) &&
          find(library, "PMPI_Info_get", &out->info_get) &&
          find(library, "PMPI_Comm_create_keyval", &out->comm_create_keyval) &&
+         find(library, "PMPI_Comm_free_keyval", &out->comm_free_keyval) &&
          find(library, "PMPI_Comm_set_attr", &out->comm_set_attr) &&
+         find(library, "PMPI_Comm_size", &out->comm_size) &&
          find(library, "PMPI_Comm_call_errhandler", &out->comm_call_errhandler) &&
          find(library, "PMPI_Allreduce", &out->allreduce);
 }
@@ -187,6 +191,8 @@ Handle RealMpi::int_type() const {
 }
 
 Handle RealMpi::min_op() const { return kind == Kind::kMpich ? kMpichMin : op_f2c(kOpenMpiMin); }
+
+int RealMpi::no_memory() const { return kind == Kind::kMpich ? kMpichNoMemory : kOpenMpiNoMemory; }
 
 const RealMpi* real_mpi() {
   const RealMpi* real = published.load(std::memory_order_acquire);

@@ -39,7 +39,9 @@ struct RealMpi {
   int (*finalized)(int*) = nullptr;
   int (*info_get)(Handle, const char*, int, char*, int*) = nullptr;
   int (*comm_create_keyval)(CopyAttribute*, DeleteAttribute*, int*, void*) = nullptr;
+  int (*comm_free_keyval)(int*) = nullptr;
   int (*comm_set_attr)(Handle, int, void*) = nullptr;
+  int (*comm_size)(Handle, int*) = nullptr;
   int (*comm_call_errhandler)(Handle, int) = nullptr;
   int (*allreduce)(const void*, void*, int, Handle, Handle, Handle) = nullptr;
 
@@ -65,6 +67,7 @@ struct RealMpi {
   Handle comm_world() const;
   Handle int_type() const;
   Handle min_op() const;
+  int no_memory() const;  // MPI_ERR_NO_MEM
 
   Handle handle_mask() const { return kind == Kind::kMpich ? UINT32_MAX : UINTPTR_MAX; }
   // A handle argument as the caller meant it.

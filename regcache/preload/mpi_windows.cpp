@@ -1,6 +1,7 @@
 #include "regcache/preload/mpi_windows.h"
 
 #include "include/rdmalloc/rdmalloc.h"
+#include "regcache/preload/mpi_hints.h"
 #include "regcache/preload/mpi_memory.h"
 #include "regcache/preload/mpi_settings.h"
 #include "regcache/preload/mpi_table.h"
@@ -41,13 +42,22 @@ int agree(const RealMpi& real, const WindowCall& call, bool have_memory, bool* a
   return error;
 }
 
-int allocate_ours(const RealMpi& real, const WindowCall& call) {
+void* memory_for(const RealMpi& real, const WindowCall& call) {
+  Hints hints;
+  hints.exposed = settings().exposed;
+  if (real.handle_of(call.info) != real.null_info() && real.is_info(call.info)) {
+    hints = read_hints(real, call.info);
+  }
   // A window of no bytes has an address, too.
   const size_t size = call.size > 0 ? static_cast<size_t>(call.size) : 1;
-  void* memory = take(size, 0, settings().exposed);
+  return take(size, hints.align, hints.exposed);
+}
+
+int allocate_ours(const RealMpi& real, const WindowCall& call) {
+  void* memory = memory_for(real, call);
   bool all_have = false;
   int error = agree(real, call, memory != nullptr, &all_have);
-  if (error == kSuccess && !all_have) error = raise_no_memory(real);
+  if (error == kSuccess && !all_have) error = raise_no_memory_on(real, call.communicator);
   if (all_have) error = create(real, call, memory);
   if (error != kSuccess) {
     rdm_free(memory);
@@ -66,6 +76,10 @@ int allocate_window(const WindowCall& call) {
   if (real == nullptr) return kNoMpi;
   const bool odd = call.size < 0 || call.base == nullptr || call.window == nullptr;
   if (!settings().win_allocate || odd || !is_running(*real)) return pass_on(*real, call);
+  int ranks = 0;
+  if (const int error = real->comm_size(call.communicator, &ranks); error != kSuccess) return error;
+  // Open MPI (4.1) has no window for one rank over memory that it is given, and mallocs its own.
+  if (ranks == 1 && real->kind == Kind::kOpenMpi) return pass_on(*real, call);
   return allocate_ours(*real, call);
 }
 

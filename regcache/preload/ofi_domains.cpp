@@ -7,7 +7,7 @@
 #include <atomic>
 
 #include "include/rdmalloc/ofi.h"
-#include "regcache/preload/ofi_warning.h"
+#include "regcache/preload/warning.h"
 
 namespace rdmalloc::shim {
 namespace {
@@ -33,7 +33,7 @@ struct FabricTable {
 constinit std::atomic<FabricTable*> tables{nullptr};
 
 struct Covered {
-  rdm_domain* domain;
+  rdm_domain* domain;  // null: covered no more
   fi_ops* real_fid;
   fi_ops_mr* real_mr;
   fi_ops* fid;
@@ -53,7 +53,9 @@ Covered* covered_of(fid* domain) {
 fi_ops_mr* cover(fid* domain, const void* address, size_t length) {
   const Covered* covered = covered_of(domain);
   rdm_mr mr;
-  if (rdm_owns(address) != 0) (void)rdm_lookup(covered->domain, address, length, &mr);
+  if (covered->domain != nullptr && rdm_owns(address) != 0) {
+    (void)rdm_lookup(covered->domain, address, length, &mr);
+  }
   return covered->real_mr;
 }
 
@@ -83,15 +85,24 @@ int register_by_attributes(fid* domain, const fi_mr_attr* attributes, uint64_t f
 }
 
 // Our memory regions go before their domain, which else would be busy. One that is busy with the
-// program's stays open, uncovered.
+// program's stays open, uncovered; it keeps our tables, which others may have got to know: a domain
+// that the program opened on it by hand registers through them.
 int close_domain(fid* domain) {
   Covered* covered = covered_of(domain);
-  (void)rdm_domain_close(covered->domain);
-  reinterpret_cast<fid_domain*>(domain)->mr = covered->real_mr;
+  auto* real = reinterpret_cast<fid_domain*>(domain);
+  if (covered->domain != nullptr) (void)rdm_domain_close(covered->domain);
+  covered->domain = nullptr;
+  real->mr = covered->real_mr;
   domain->ops = covered->real_fid;
+  const int status = domain->ops->close(domain);
+  if (status != 0) {
+    real->mr = &covered->mr;
+    domain->ops = covered->fid;
+    return status;
+  }
   free(covered->fid);
   free(covered);
-  return domain->ops->close(domain);
+  return 0;
 }
 
 // Providers that move bytes with the processor: nothing is gained by registering with them.
@@ -116,7 +127,7 @@ rdm_domain* open_domain(fid_domain* domain) {
   options.error_size = sizeof why;
   rdm_domain* opened_domain = nullptr;
   const int status = rdm_domain_open_ofi(domain, 0, &options, &opened_domain);
-  if (status != RDM_OK) warn_once(why[0] != '\0' ? why : rdm_strerror(status));
+  if (status != RDM_OK) warn_once("libfabric", why[0] != '\0' ? why : rdm_strerror(status));
   return opened_domain;
 }
 

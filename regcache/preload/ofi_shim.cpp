@@ -13,7 +13,7 @@
 #include "include/rdmalloc/ofi.h"
 #include "regcache/preload/ofi_domains.h"
 #include "regcache/preload/ofi_real.h"
-#include "regcache/preload/ofi_warning.h"
+#include "regcache/preload/warning.h"
 
 namespace rdmalloc::shim {
 namespace {
@@ -26,7 +26,7 @@ bool has_monitor() {
   Import state = import_state.load(std::memory_order_acquire);
   if (state == Import::kUntried) {
     const int status = rdm_ofi_import_monitor();
-    if (status != RDM_OK) warn_once(rdm_last_error());
+    if (status != RDM_OK) warn_once("libfabric", rdm_last_error());
     state = status == RDM_OK ? Import::kOurs : Import::kRefused;
     import_state.store(state, std::memory_order_release);
   }

@@ -1,41 +1,9 @@
 #include "regcache/preload/ucx_contexts.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <atomic>
-
 #include "regcache/posix_lock.h"
+#include "regcache/preload/warning.h"
 
 namespace rdmalloc::shim {
-namespace {
-
-constinit std::atomic<bool> has_warned{false};
-
-// librdmalloc names what is malformed; here it counts as on.
-bool may_warn() {
-  const char* text = getenv("RDMALLOC_WARN");
-  if (text == nullptr) return true;
-  for (const char* word : {"off", "0", "no", "false"}) {
-    if (strcmp(text, word) == 0) return false;
-  }
-  return true;
-}
-
-// Once for the process, by write(): the program may have closed, or be in, its stdio.
-void warn(const char* why) {
-  if (!may_warn() || has_warned.exchange(true)) return;
-  char line[512];
-  const int length =
-      snprintf(line, sizeof line, "rdmalloc: UCX registers malloc'd buffers by itself: %s\n", why);
-  if (length < 0) return;
-  const size_t bytes = static_cast<size_t>(length);
-  if (write(STDERR_FILENO, line, bytes < sizeof line ? bytes : sizeof line - 1) < 0) return;
-}
-
-}  // namespace
 
 void ContextTable::open(ucp_context_h context) {
   char why[320] = {};
@@ -46,10 +14,10 @@ void ContextTable::open(ucp_context_h context) {
   rdm_domain* domain = nullptr;
   const int status = rdm_domain_open_ucx(context, &options, &domain);
   if (status != RDM_OK) {
-    warn(why[0] != '\0' ? why : rdm_strerror(status));
+    warn_once("UCX", why[0] != '\0' ? why : rdm_strerror(status));
   } else if (!add({context, domain})) {
     (void)rdm_domain_close(domain);
-    warn("the process has more UCP contexts than are looked after");
+    warn_once("UCX", "the process has more UCP contexts than are looked after");
   }
 }
 

@@ -4,15 +4,22 @@
 
 namespace rdmalloc::shim {
 
-// Memory that UCX allocates has a handle of its own, which UCX knows best.
+// Memory that UCX allocates has a handle of its own, which UCX knows best; who had the handle
+// before is gone.
 void MappingTable::note(ucp_mem_h handle, const ucp_mem_map_params_t& params) {
   constexpr uint64_t kNamed = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
   const bool allocates = (params.field_mask & UCP_MEM_MAP_PARAM_FIELD_FLAGS) != 0 &&
                          (params.flags & UCP_MEM_MAP_ALLOCATE) != 0;
-  if (allocates || (params.field_mask & kNamed) != kNamed) return;
   const PosixLock hold(&mutex_);
+  if (allocates || (params.field_mask & kNamed) != kNamed) return forget(handle);
   mappings_[noted_++ % kMappings] = {handle, pthread_self(),
                                      reinterpret_cast<uintptr_t>(params.address), params.length};
+}
+
+void MappingTable::forget(ucp_mem_h handle) {
+  for (Mapping& mapping : mappings_) {
+    if (mapping.handle == handle) mapping = {};
+  }
 }
 
 void MappingTable::narrow(ucp_mem_h handle, ucp_mem_attr_t* range) {

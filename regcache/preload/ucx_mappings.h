@@ -40,7 +40,9 @@ class MappingTable {
   // The oldest is forgotten. Who asks does so right after mapping.
   static constexpr size_t kMappings = 256;
 
+  // Both with the lock held.
   const Mapping* find(ucp_mem_h handle, const ucp_mem_attr_t& range) const;
+  void forget(ucp_mem_h handle);
 
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   size_t noted_ = 0;

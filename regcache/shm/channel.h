@@ -28,7 +28,7 @@ class SpinLock {
 struct Peer {
   Ring to, from;
   Doorbell::Words* bell = nullptr;
-  // mpsc, under `lock` where several threads send or wait:
+  // mpsc, under `lock` where several threads send:
   SpinLock lock;
   FastBox box;              // where we send, once claimed
   uint32_t posted = 0;      // messages to its inbox
@@ -67,14 +67,22 @@ class Channel {
   bool allocate();
   static uint32_t spins_for(uint32_t procs);
   int open_ring(uint32_t from, uint32_t to, Ring* out);
+  Inbox inbox_of(uint32_t rank) const;
+  FastBox box_of(uint32_t rank, uint32_t index) const;
 
   Fragment* take(size_t size);
-  Fragment* fragment_of(uint64_t handle) const;
+  Fragment* fragment_of(uint64_t handle) const { return segment_.as<Fragment>(handle); }
+  uint64_t offset_of(Fragment* fragment) const {
+    return static_cast<uint64_t>(reinterpret_cast<unsigned char*>(fragment) - segment_.at(0));
+  }
   int deliver(uint32_t peer, Fragment* fragment);
   int deliver_mpsc(uint32_t peer, Fragment* fragment);
   bool send_whole(uint32_t peer, uint64_t tag, const void* data, size_t length, int* status);
   bool has_box(uint32_t peer);
+  bool is_peer(uint32_t rank) const { return rank < segment_.procs() && rank != segment_.rank(); }
+  int no_peer(uint32_t rank) const;
   int refused(uint32_t peer);
+  int nothing_free();
   void ring(uint32_t peer) { Doorbell(peers_[peer].bell).ring(); }
 
   bool poll_rings(uint64_t* offset);
@@ -85,7 +93,9 @@ class Channel {
   bool can_go_on();
   int sleep_until(uint64_t deadline);
 
-  size_t capacity(const Fragment* fragment) const;
+  size_t capacity(const Fragment* fragment) const {
+    return fragment->is_large != 0 ? segment_.plan().max_bytes() : segment_.plan().eager_bytes();
+  }
   bool is_mpsc() const { return segment_.plan().shape().layout == RDM_SHM_MPSC; }
   bool has_threads() const { return (segment_.plan().shape().flags & RDM_SHM_MULTITHREADED) != 0; }
 

@@ -34,17 +34,16 @@ uint32_t Channel::spins_for(uint32_t procs) {
   return procs <= static_cast<uint32_t>(CPU_COUNT(&processors)) ? kSpins : 0;
 }
 
+// Under the lock, also where this only looks: a thread that polls moves positions, and empties an
+// inbox for a moment; who looked just then would sleep though there is something.
 bool Channel::has_message() {
-  if (!is_mpsc()) {
-    for (uint32_t from = 0; from < segment_.procs(); ++from) {
-      if (from != segment_.rank() && peers_[from].from.has_next()) return true;
-    }
-    return false;
-  }
-  if (inbox_.has_next() || !polling_.try_lock()) return true;
-  bool has_any = false;
+  if (!polling_.try_lock()) return true;
+  bool has_any = is_mpsc() && inbox_.has_next();
   for (uint32_t i = 0; i < segment_.plan().box_count() && !has_any; ++i) {
     has_any = boxes_[i].peek() != nullptr;
+  }
+  for (uint32_t from = 0; from < segment_.procs() && !has_any && !is_mpsc(); ++from) {
+    has_any = from != segment_.rank() && peers_[from].from.has_next();
   }
   polling_.unlock();
   return has_any;
@@ -60,12 +59,8 @@ bool Channel::can_go_on() {
     case Starved::kLarge:
       return large_.has_some();
     default: {
-      Peer& peer = peers_[starved.by - Starved::kRing];
-      if (!is_mpsc()) return peer.to.has_room();
-      peer.lock.lock();
-      const bool has_room = peer.box.has_room();
-      peer.lock.unlock();
-      return has_room;
+      const Peer& peer = peers_[starved.by - Starved::kRing];
+      return is_mpsc() ? peer.box.has_room() : peer.to.has_room();
     }
   }
 }

@@ -68,19 +68,20 @@ class FastBox {
     return true;
   }
 
+  // For any thread of the sender, while another one pushes, too.
   bool has_room() const { return next_free() != nullptr; }
 
   // The receiver's side: the next slot that is filled, or null. It stays the receiver's until
   // done(), and those behind it can be had before that.
   Slot* peek() const {
-    Slot* slot = at(position_);
+    Slot* slot = at(position());
     // acquire: pairs with fill().
     const uint64_t word = slot->word.load(std::memory_order_acquire);
     const bool is_filled =
-        entry::value(word) != 0 && entry::turn(word) == entry::turn_of(position_, shift_);
+        entry::value(word) != 0 && entry::turn(word) == entry::turn_of(position(), shift_);
     return is_filled ? slot : nullptr;
   }
-  void advance() { ++position_; }
+  void advance() { __atomic_store_n(&position_, position() + 1, __ATOMIC_RELAXED); }
   uint32_t sender() const { return head_->sender.load(std::memory_order_relaxed) - 1; }
   uint64_t after() const { return head_->after; }
 
@@ -99,16 +100,19 @@ class FastBox {
   static uint64_t value_of(const Slot* slot) {
     return entry::value(slot->word.load(std::memory_order_relaxed));
   }
+  uint32_t position() const { return __atomic_load_n(&position_, __ATOMIC_RELAXED); }
   Slot* at(uint32_t position) const {
     return reinterpret_cast<Slot*>(slots_ + size_t{position & mask_} * slot_size_);
   }
   Slot* next_free() const {
-    Slot* slot = at(position_);
-    const uint64_t free = entry::make(entry::turn_of(position_, shift_), 0);
+    const uint32_t position = this->position();
+    Slot* slot = at(position);
+    const uint64_t free = entry::make(entry::turn_of(position, shift_), 0);
     return slot->word.load(std::memory_order_acquire) == free ? slot : nullptr;
   }
   void fill(Slot* slot, uint64_t value) {
-    const uint64_t turn = entry::turn_of(position_++, shift_);
+    const uint64_t turn = entry::turn_of(position(), shift_);
+    advance();
     slot->word.store(entry::make(turn, value), std::memory_order_release);
   }
 
@@ -117,6 +121,7 @@ class FastBox {
   uint32_t mask_ = 0;
   unsigned shift_ = 0;
   uint32_t slot_size_ = 0;
+  // One thread at a time moves it, others look. Not a std::atomic, for this is a value.
   uint32_t position_ = 0;
 };
 

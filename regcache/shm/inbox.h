@@ -47,7 +47,8 @@ class Inbox {
       // release: that sender's store comes behind the one above.
       if (!last_->compare_exchange_strong(expected, 0, std::memory_order_acq_rel,
                                           std::memory_order_relaxed)) {
-        first_->store(first, std::memory_order_relaxed);  // one more came: nobody saw the 0
+        // One more came, and saw a list that is not empty: it is linked behind this one.
+        first_->store(first, std::memory_order_relaxed);
         return false;
       }
     } else {

@@ -55,6 +55,7 @@ int Segment::create(const char* name, const Plan& plan, uint32_t rank, const Set
   header->header_bytes = sizeof(SegmentHeader);
   header->bytes = plan.bytes();
   header->shape = plan.shape();
+  header->maker = self_;
   header->creator = rank;
   // Before the name, which others must not find without it; see publish().
   status = file_.lock(rank);
@@ -81,11 +82,9 @@ int Segment::remove(const char* name) {
   SegmentHeader header;
   status = other.check(name, &header);
   if (status != RDM_OK) return status;
-  RankSlot creator;
-  other.file_.read(other.plan_.slot(header.creator), &creator, sizeof creator);
   other.self_ = this_process();
-  if (other.runs(header.creator, creator.process)) {
-    return fail(RDM_BUSY, "/dev/shm/%s is in use by process %u", name, creator.process.id);
+  if (other.runs(header.creator, header.maker)) {
+    return fail(RDM_BUSY, "/dev/shm/%s is in use by process %u", name, header.maker.id);
   }
   other.file_.remove_name(name);
   return RDM_OK;
@@ -99,10 +98,15 @@ int Segment::attach(const char* name, uint32_t rank, const Settings& settings) {
   status = check(name, &copy);
   if (status == RDM_OK) status = check_rank(rank, plan_.shape().procs);
   if (status == RDM_OK) status = file_.lock(rank);
-  if (status == RDM_OK) status = file_.map();
   if (status != RDM_OK) return status;
   rank_ = rank;
   self_ = this_process();
+  status = file_.map(plan_.bytes());
+  if (status != RDM_OK) {
+    // There may be room for the page on which to tell the others, who would wait in vain.
+    if (file_.map(sizeof(SegmentHeader)) == RDM_OK) decide(status, rank_);
+    return status;
+  }
   snprintf(name_, sizeof name_, "%s", name);
   return join(settings);
 }
@@ -146,6 +150,10 @@ int Segment::check_header(const char* name, const SegmentHeader& header, uint64_
                 static_cast<unsigned long long>(plan->bytes()));
   }
   return RDM_OK;
+}
+
+void Segment::give_up(int status) {
+  if (is_joined_) decide(status, rank_);
 }
 
 // What create() and attach() have in common: this rank's part. A failure here is told to all.

@@ -38,6 +38,8 @@ class Segment {
   int create(const char* name, const Plan& plan, uint32_t rank, const Settings& settings);
   int attach(const char* name, uint32_t rank, const Settings& settings);
   int commit(int own);
+  // Before commit(): makes all ranks fail, with that status.
+  void give_up(int status);
 
   // RDM_OK, and RDM_BUSY while its creator lives: see rdm_shm_remove.
   static int remove(const char* name);

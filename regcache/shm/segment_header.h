@@ -34,6 +34,7 @@ struct SegmentHeader {
   uint32_t header_bytes;
   uint64_t bytes;  // of the file
   Shape shape;
+  Process maker;     // whom the creator's slot names, too, once its part is there
   uint32_t creator;  // rank
   uint32_t reserved;
   std::atomic<uint64_t> verdict;

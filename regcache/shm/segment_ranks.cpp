@@ -78,8 +78,10 @@ bool Segment::find_dead_before_commit(uint32_t* dead) const {
   for (uint32_t rank = 0; rank < procs(); ++rank) {
     RankSlot slot;
     if (rank == rank_ || !file_.read(plan_.slot(rank), &slot, sizeof slot)) continue;
-    const uint32_t state = slot.state.load(std::memory_order_relaxed);
-    if (state == RankSlot::kAttached && !runs(rank, slot.process)) {
+    const bool is_there = slot.state.load(std::memory_order_relaxed) == RankSlot::kAttached;
+    // The creator was there before its part was.
+    if (!is_there && rank != header()->creator) continue;
+    if (!runs(rank, is_there ? slot.process : header()->maker)) {
       *dead = rank;
       return true;
     }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -18,6 +19,11 @@ namespace {
 
 constexpr char kFolder[] = "/dev/shm";
 constexpr size_t kLongestName = 200;
+// The byte whose lock is for removing the name; ranks' bytes are below.
+constexpr off_t kNameByte = off_t{1} << 32;
+// Allocated by one call. A signal may interrupt a call, which then gives back all that it had: with
+// a timer that ticks faster than a whole part is allocated, that would never end.
+constexpr uint64_t kAllocatedAtOnce = 4 << 20;
 
 struct Path {
   explicit Path(const char* name) { snprintf(text, sizeof text, "%s/%s", kFolder, name); }
@@ -35,6 +41,22 @@ int out_of_space(uint64_t bytes) {
               static_cast<unsigned long long>(left), kFolder);
 }
 
+// Beyond this limit the kernel would not only refuse but send SIGXFSZ.
+bool is_within_file_limit(uint64_t bytes) {
+  rlimit limit;
+  return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+         bytes <= limit.rlim_cur;
+}
+
+struct flock lock_of(off_t byte, short type) {
+  struct flock lock = {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = byte;
+  lock.l_len = 1;
+  return lock;
+}
+
 // Before anything is allocated: a segment that cannot fit fails at once, on the rank that creates
 // it.
 bool has_space(int descriptor, uint64_t bytes) {
@@ -47,7 +69,7 @@ bool has_space(int descriptor, uint64_t bytes) {
 }  // namespace
 
 SharedFile::~SharedFile() {
-  if (base_ != nullptr) munmap(base_, bytes_);
+  if (base_ != nullptr) munmap(base_, mapped_);
   if (descriptor_ >= 0) close(descriptor_);
 }
 
@@ -69,13 +91,19 @@ int SharedFile::make(uint64_t bytes, uint64_t allocated) {
     return fail(RDM_SYSTEM, "cannot make a file in %s: %s", kFolder, strerror(errno));
   }
   if (!has_space(descriptor_, bytes)) return out_of_space(bytes);
+  if (!is_within_file_limit(bytes)) {
+    return fail(RDM_OUT_OF_BUDGET,
+                "a segment of %llu bytes is longer than files of this process may be: raise the "
+                "limit (ulimit -f), or make the plan smaller",
+                static_cast<unsigned long long>(bytes));
+  }
   if (ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) {
     return fail(RDM_SYSTEM, "cannot make a file of %llu bytes in %s: %s",
                 static_cast<unsigned long long>(bytes), kFolder, strerror(errno));
   }
   bytes_ = bytes;
   const int status = allocate(0, allocated);
-  return status == RDM_OK ? map() : status;
+  return status == RDM_OK ? map(bytes) : status;
 }
 
 int SharedFile::publish(const char* name) {
@@ -112,28 +140,32 @@ int SharedFile::open(const char* name, uint64_t least) {
   return RDM_OK;
 }
 
-int SharedFile::map() {
-  void* base = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+int SharedFile::map(uint64_t bytes) {
+  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
   if (base == MAP_FAILED) {
     return fail(RDM_SYSTEM, "cannot map the %llu bytes of a segment: %s",
-                static_cast<unsigned long long>(bytes_), strerror(errno));
+                static_cast<unsigned long long>(bytes), strerror(errno));
   }
   base_ = static_cast<unsigned char*>(base);
+  mapped_ = bytes;
   return RDM_OK;
 }
 
 int SharedFile::allocate(uint64_t offset, uint64_t bytes) {
-  if (bytes == 0) return RDM_OK;
-  int error = 0;
-  do {
-    error = fallocate(descriptor_, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0
-                ? 0
-                : errno;
-  } while (error == EINTR);
-  if (error == 0) return RDM_OK;
-  if (error == ENOSPC || error == ENOMEM) return out_of_space(bytes);
-  return fail(RDM_SYSTEM, "cannot allocate %llu bytes of a segment: %s",
-              static_cast<unsigned long long>(bytes), strerror(error));
+  for (uint64_t done = 0; done < bytes;) {
+    const uint64_t left = bytes - done;
+    const uint64_t length = left < kAllocatedAtOnce ? left : kAllocatedAtOnce;
+    if (fallocate(descriptor_, 0, static_cast<off_t>(offset + done), static_cast<off_t>(length)) ==
+        0) {
+      done += length;
+      continue;
+    }
+    if (errno == EINTR) continue;
+    if (errno == ENOSPC || errno == ENOMEM) return out_of_space(left);
+    return fail(RDM_SYSTEM, "cannot allocate %llu bytes of a segment: %s",
+                static_cast<unsigned long long>(bytes), strerror(errno));
+  }
+  return RDM_OK;
 }
 
 bool SharedFile::read(uint64_t offset, void* to, size_t bytes) const {
@@ -144,16 +176,21 @@ void SharedFile::remove_name(const char* name) const {
   const Path path(name);
   struct stat ours;
   struct stat named;
-  if (fstat(descriptor_, &ours) != 0 || lstat(path.text, &named) != 0) return;
-  if (ours.st_ino == named.st_ino && ours.st_dev == named.st_dev) unlink(path.text);
+  // Or another could remove the name between the look and unlink(), and somebody create the next
+  // segment of that name, which would lose it.
+  struct flock lock = lock_of(kNameByte, F_WRLCK);
+  while (fcntl(descriptor_, F_SETLKW, &lock) != 0 && errno == EINTR) {
+  }
+  if (fstat(descriptor_, &ours) == 0 && lstat(path.text, &named) == 0 &&
+      ours.st_ino == named.st_ino && ours.st_dev == named.st_dev) {
+    unlink(path.text);
+  }
+  lock = lock_of(kNameByte, F_UNLCK);
+  fcntl(descriptor_, F_SETLK, &lock);
 }
 
 int SharedFile::lock(unsigned rank) const {
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = rank;
-  lock.l_len = 1;
+  struct flock lock = lock_of(rank, F_WRLCK);
   if (fcntl(descriptor_, F_SETLK, &lock) == 0) return RDM_OK;
   if (errno == EAGAIN || errno == EACCES) {
     return fail(RDM_BUSY, "rank %u is attached already", rank);
@@ -162,11 +199,7 @@ int SharedFile::lock(unsigned rank) const {
 }
 
 bool SharedFile::is_locked(unsigned rank) const {
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = rank;
-  lock.l_len = 1;
+  struct flock lock = lock_of(rank, F_WRLCK);
   return fcntl(descriptor_, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 

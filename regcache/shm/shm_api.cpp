@@ -38,16 +38,29 @@ int report(int status, const rdm_shm_options& options) {
   return status;
 }
 
+// Enters all the same, to tell the others, who would wait in vain.
+template <typename Enter>
+int without_memory(Enter enter) {
+  Segment segment;
+  const int status = enter(segment);
+  if (status != RDM_OK) return status;
+  segment.give_up(RDM_SYSTEM);
+  return fail(RDM_SYSTEM, "no memory for what is known of a segment");
+}
+
 // `enter` makes the segment's object one of a rank.
 template <typename Enter>
 int open_with(Enter enter, rdm_shm** out) {
   void* memory = aligned_alloc(64, (sizeof(rdm_shm) + 63) / 64 * 64);
-  if (memory == nullptr) return fail(RDM_SYSTEM, "no memory for what is known of a segment");
+  if (memory == nullptr) return without_memory(enter);
   auto* shm = new (memory) rdm_shm();
   int status = enter(shm->segment);
   if (status == RDM_OK) {
     shm->channel = Channel::make(shm->segment);
-    if (shm->channel == nullptr) status = fail(RDM_SYSTEM, "no memory for what is known of peers");
+    if (shm->channel == nullptr) {
+      status = fail(RDM_SYSTEM, "no memory for what is known of peers");
+      shm->segment.give_up(status);
+    }
   }
   if (status == RDM_OK) {
     *out = shm;

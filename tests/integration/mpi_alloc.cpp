@@ -106,6 +106,16 @@ void hints() {
   for (MPI_Info* info : {&aligned, &shared, &unknown, &pool}) MPI_Info_free(info);
 }
 
+// An alignment that is none is no reason to fail, nor to do without us.
+void nonsense() {
+  for (const char* value : {"0", "-8", "3", "x", "99999999999999999999999"}) {
+    MPI_Info info = info_with("mpi_minimum_memory_alignment", value);
+    MPI_Free_mem(allocate(100, info));
+    MPI_Info_free(&info);
+  }
+  if (served() != 5) verdict.broken("%zu of 5 served", served());
+}
+
 void exposed_by_default() {
   void* memory = allocate(100);
   if (!exposed(memory)) verdict.broken("not exposed");
@@ -219,14 +229,19 @@ void use_window(MPI_Win window, int* base) {
 }
 
 void windows(int flavor, bool from_us) {
+  constexpr uintptr_t kAlignment = 65536;
+  MPI_Info info = info_with("mpi_minimum_memory_alignment", "65536");
   uint64_t held = 0;
   for (int round = 0; round < 50; ++round) {
     if (round == 2) held = probe::stats().held_bytes;
     const size_t before = served();
     int* base = nullptr;
     MPI_Win window = MPI_WIN_NULL;
-    MPI_Win_allocate(1 << 20, sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
+    MPI_Win_allocate(1 << 20, sizeof(int), info, MPI_COMM_WORLD, &base, &window);
     if ((served() != before) != from_us) verdict.broken("memory from elsewhere");
+    if (from_us && reinterpret_cast<uintptr_t>(base) % kAlignment != 0) {
+      verdict.broken("not aligned");
+    }
     int* got = nullptr;
     int is_there = 0;
     MPI_Win_get_attr(window, MPI_WIN_CREATE_FLAVOR, &got, &is_there);
@@ -234,22 +249,41 @@ void windows(int flavor, bool from_us) {
     use_window(window, base);
     MPI_Win_free(&window);
   }
+  MPI_Info_free(&info);
   if (from_us && probe::stats().held_bytes != held) verdict.broken("windows keep their memory");
 }
 
 void window_ours() { windows(MPI_WIN_FLAVOR_CREATE, true); }
 void window_theirs() { windows(MPI_WIN_FLAVOR_ALLOCATE, false); }
 
-// A rank without memory: no rank has a window, and each is told.
+// Of one rank, over which Open MPI creates no window from given memory.
+void window_alone() {
+  int* base = nullptr;
+  MPI_Win window = MPI_WIN_NULL;
+  MPI_Win_allocate(4096, sizeof(int), MPI_INFO_NULL, MPI_COMM_SELF, &base, &window);
+  const int sent = 5;
+  MPI_Win_fence(0, window);
+  MPI_Put(&sent, 1, MPI_INT, 0, 3, 1, MPI_INT, window);
+  MPI_Win_fence(0, window);
+  if (base[3] != sent) verdict.broken("%d arrived", base[3]);
+  if (!in_window(base)) verdict.broken("memory from elsewhere");
+  MPI_Win_free(&window);
+}
+
+// A rank without memory: no rank has a window, and each is told by its communicator's error handler
+// (that of MPI_COMM_WORLD would end the program).
 void window_refused() {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm ours = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &ours);
+  MPI_Comm_set_errhandler(ours, MPI_ERRORS_RETURN);
   void* base = nullptr;
   MPI_Win window = MPI_WIN_NULL;
   const int got = class_of(MPI_Win_allocate(rank == 0 ? MPI_Aint{1} << 46 : 4096, 1, MPI_INFO_NULL,
-                                            MPI_COMM_WORLD, &base, &window));
+                                            ours, &base, &window));
   if (got != MPI_ERR_NO_MEM) verdict.broken("rank %d: error class %d", rank, got);
+  MPI_Comm_free(&ours);
 }
 
 void nothing() {}
@@ -263,6 +297,7 @@ constexpr Case kCases[] = {
     {"leaky", leaky},
     {"registered", registered},
     {"hints", hints},
+    {"nonsense", nonsense},
     {"exposed_by_default", exposed_by_default},
     {"unexposed", unexposed},
     {"mixed", mixed},
@@ -273,6 +308,7 @@ constexpr Case kCases[] = {
     {"callback", callback},
     {"window_ours", window_ours},
     {"window_theirs", window_theirs},
+    {"window_alone", window_alone},
     {"window_refused", window_refused},
     {"before_init", nothing},
     {"after_finalize", nothing},

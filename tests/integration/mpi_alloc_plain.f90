@@ -1,8 +1,8 @@
-! MPI_Alloc_mem from Fortran: by the name of mpif.h and module mpi, with Cray's pointers.
+! MPI_Alloc_mem from Fortran: by the names of mpif.h, with Cray's pointers.
 program mpi_alloc_plain
   use, intrinsic :: iso_c_binding
-  use mpi
   implicit none
+  include "mpif.h"
   interface
     function served() bind(c, name="mpi_alloc_served")
       import :: c_size_t

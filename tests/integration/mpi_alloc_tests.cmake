@@ -80,6 +80,7 @@ mpi_case(registered "what MPI_Alloc_mem gives is looked up registered"
 mpi_case(hints "MPI_Alloc_mem keeps alignment, exposes on demand and ignores unknown keys"
   CONTROL "without the shim nothing is exposed"
   CONTROL_OPTIONS --library $<TARGET_FILE:rdmalloc> --expect 1)
+mpi_case(nonsense "an alignment that is none is ignored")
 mpi_case(exposed_by_default "MPI_Alloc_mem's memory is exposed by a setting"
   OPTIONS RDMALLOC_MPI_EXPOSED=on --only-lines 0)
 mpi_case(unexposed "what cannot be exposed is ordinary memory, and that is said once"
@@ -97,12 +98,15 @@ mpi_case(callback "memory may be freed and allocated while MPI_Finalize runs")
 mpi_case(window_ours "MPI_Win_allocate takes memory of the window on demand" RANKS 2
   OPTIONS RDMALLOC_MPI_WIN_ALLOCATE=on)
 mpi_case(window_theirs "MPI_Win_allocate is left alone unless asked for" RANKS 2)
+mpi_case(window_alone "a window of one rank has memory of the window, on demand"
+  OPTIONS RDMALLOC_MPI_WIN_ALLOCATE=on CONTROL "without us its memory is elsewhere")
 mpi_case(window_refused "a rank without memory for a window stops all ranks' windows" RANKS 2
   OPTIONS RDMALLOC_MPI_WIN_ALLOCATE=on)
 
 # Misuse is told as the MPI tells it.
 foreach(when before_init after_finalize)
-  string(REPLACE "_" " MPI_" sentence ${when})
+  string(REPLACE "_i" " MPI_I" sentence ${when})
+  string(REPLACE "_f" " MPI_F" sentence ${sentence})
   set(status_openmpi_before_init 1)
   set(status_openmpi_after_finalize 0)
   set(status_mpich_before_init 1)
@@ -146,7 +150,7 @@ foreach(mpi ${mpis})
     continue()
   endif()
   mpi_build(${mpi} mpi_alloc_count.o ${MPICXX_${mpi}} ${cxx_flags} -c mpi_alloc_count.cpp)
-  foreach(module plain f08)
+  foreach(module plain cptr f08)
     mpi_build(${mpi} mpi_alloc_${module} ${MPIFORT_${mpi}} -fcray-pointer -rdynamic
       mpi_alloc_${module}.f90 mpi_alloc_count.o -ldl)
     rdm_test("${mpi}: a Fortran program is served, ${module}" LABELS mpi

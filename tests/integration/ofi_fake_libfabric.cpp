@@ -7,12 +7,19 @@
 
 #include <list>
 #include <mutex>
+#include <vector>
 
 namespace {
 
 fid_mem_monitor* monitor = nullptr;
 std::mutex mutex;  // like libfabric's: held while the monitor is asked
 FakeOfiBooks books;
+
+struct Registered {
+  const char* base;
+  size_t length;
+};
+std::vector<Registered> all_registered;  // ever
 
 void check(bool right, const char* what) {
   if (right) return;
@@ -102,6 +109,7 @@ Entry* make(Domain* domain, const char* at, size_t length) {
   entry.mr.mem_desc = &entry;
   entry.mr.key = ++books.registered;
   ++books.live;
+  all_registered.push_back({at, length});
   if (monitor == nullptr) return &entry;
   entry.kept = monitor->export_ops->subscribe(monitor, at, length) == 0;
   if (!entry.kept) unsubscribe(entry);
@@ -223,6 +231,18 @@ int fi_open(uint32_t, const char* name, void*, size_t, uint64_t, fid** out, void
   return 0;
 }
 
-FakeOfiBooks fake_ofi_books() { return books; }
+FakeOfiBooks fake_ofi_books() {
+  const std::lock_guard<std::mutex> hold(mutex);
+  return books;
+}
+
+uint64_t fake_ofi_registrations_of(const void* address) {
+  const std::lock_guard<std::mutex> hold(mutex);
+  uint64_t count = 0;
+  for (const Registered& each : all_registered) {
+    count += size_t(static_cast<const char*>(address) - each.base) < each.length ? 1 : 0;
+  }
+  return count;
+}
 
 }  // extern "C"

@@ -19,4 +19,7 @@ struct FakeOfiBooks {
 };
 FakeOfiBooks fake_ofi_books();
 
+// Registrations with the device, ever, that had the byte at `address`.
+uint64_t fake_ofi_registrations_of(const void* address);
+
 }  // extern "C"

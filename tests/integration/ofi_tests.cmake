@@ -36,15 +36,17 @@ set_target_properties(fake_libfabric PROPERTIES
   LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/ofi_fake_libfabric.map)
 target_link_options(fake_libfabric PRIVATE
   -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/ofi_fake_libfabric.map)
-rdm_program(ofi_shim fake_libfabric)
-add_dependencies(integration_ofi_shim rdmalloc_ofi)
+foreach(program ofi_shim ofi_lives)
+  rdm_program(${program} fake_libfabric)
+  add_dependencies(integration_${program} rdmalloc_ofi)
+endforeach()
 
-# ofi_case(CASE "sentence" [CONTROL] [OPTIONS ...]): one case of ofi_shim.cpp; the control is the
-# same program under the library alone.
-function(ofi_case name sentence)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "CONTROL" "" "OPTIONS")
+# ofi_case(PROGRAM CASE "sentence" [CONTROL] [OPTIONS ...]): the control is the same program under
+# the library alone.
+function(ofi_case program name sentence)
+  cmake_parse_arguments(PARSE_ARGV 3 arg "CONTROL" "" "OPTIONS")
   set(case sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh)
-  set(run -- $<TARGET_FILE:integration_ofi_shim> ${name})
+  set(run -- $<TARGET_FILE:integration_${program}> ${name})
   rdm_test("ofi: ${sentence}" COMMAND ${case}
     --library "$<TARGET_FILE:rdmalloc>:$<TARGET_FILE:rdmalloc_ofi>" ${arg_OPTIONS} ${run})
   if(arg_CONTROL)
@@ -53,24 +55,27 @@ function(ofi_case name sentence)
   endif()
 endfunction()
 
-ofi_case(steady "thousands of messages cost a few registrations under the shim" CONTROL
+ofi_case(ofi_shim steady "thousands of messages cost a few registrations under the shim" CONTROL
   OPTIONS --only-lines 0)
-ofi_case(foreign "other memory is registered once under the shim, and anew when it changed" CONTROL)
+ofi_case(ofi_shim foreign "other memory is registered once under the shim, and anew when it changed" CONTROL)
 foreach(monitor interposed userfaultfd)
-  ofi_case(foreign "other memory is registered anew when it changed, monitor ${monitor}"
+  ofi_case(ofi_shim foreign "other memory is registered anew when it changed, monitor ${monitor}"
     OPTIONS RDMALLOC_MONITOR=${monitor})
 endforeach()
-ofi_case(two_caches "of two caches that know the same memory none is stale" CONTROL)
+ofi_case(ofi_shim unwatched "other memory is registered for each use where no monitor watches"
+  OPTIONS RDMALLOC_MONITOR=none)
+ofi_case(ofi_shim two_caches "of two caches that know the same memory none is stale" CONTROL)
 foreach(case foreign two_caches)
-  ofi_case(${case} "a libfabric that does not unsubscribe is served as well: ${case}"
+  ofi_case(ofi_shim ${case} "a libfabric that does not unsubscribe is served as well: ${case}"
     OPTIONS FAKE_OFI_OLD=1)
 endforeach()
-ofi_case(threads "threads register, change memory and open domains at the same time")
-ofi_case(domains_end "domains end as they would, and leave nothing registered")
-ofi_case(busy "a domain that is in use is busy, and works on")
-ofi_case(another_monitor "who brings a memory monitor comes second" CONTROL)
-ofi_case(copying "providers that copy are left alone")
-ofi_case(forks "children may close what their parent opened, which goes on")
-ofi_case(old_interface "callers of the older interface reach it")
-ofi_case(domains_end "where the user chose a memory monitor, all is left to libfabric, and told once"
+ofi_case(ofi_shim threads "threads register, change memory and open domains at the same time")
+ofi_case(ofi_lives domains_end "domains end as they would, and leave nothing registered")
+ofi_case(ofi_lives busy "a domain that is in use is busy, and works on")
+ofi_case(ofi_lives by_hand "a domain of libfabric may be attached by hand as well, and closed too early")
+ofi_case(ofi_lives another_monitor "who brings a memory monitor comes second" CONTROL)
+ofi_case(ofi_shim copying "providers that copy are left alone")
+ofi_case(ofi_lives forks "children may close what their parent opened, which goes on")
+ofi_case(ofi_lives old_interface "callers of the older interface reach it")
+ofi_case(ofi_lives domains_end "where the user chose a memory monitor, all is left to libfabric, and told once"
   OPTIONS FI_MR_CACHE_MONITOR=memhooks --lines 1 "FI_MR_CACHE_MONITOR=memhooks" --only-lines 1)

@@ -3,21 +3,14 @@ rdm_program(pool_misuse rdmalloc)
 rdm_case("what a pool's calls cannot do they say in a sentence"
   PROGRAM pool_misuse)
 
-find_file(OPENMPI_MPOOL_HEADER opal/mca/mpool/mpool.h
-  PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openmpi/include/openmpi NO_DEFAULT_PATH)
 add_executable(integration_adapter_c adapter_c.c)
 target_compile_options(integration_adapter_c PRIVATE -Wall -Wextra -Werror)
 target_link_libraries(integration_adapter_c PRIVATE rdmalloc)
 set_target_properties(integration_adapter_c PROPERTIES C_STANDARD 11
   RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
-if(OPENMPI_MPOOL_HEADER)
-  # .../openmpi/include/openmpi/opal/mca/mpool/mpool.h
-  cmake_path(GET OPENMPI_MPOOL_HEADER PARENT_PATH folder)
-  foreach(up 1 2 3)
-    cmake_path(GET folder PARENT_PATH folder)
-  endforeach()
-  cmake_path(GET folder PARENT_PATH above)
-  target_include_directories(integration_adapter_c SYSTEM PRIVATE ${folder} ${above})
+if(TARGET rdmalloc_mpool)
+  target_include_directories(integration_adapter_c SYSTEM PRIVATE
+    $<TARGET_PROPERTY:rdmalloc_mpool,INCLUDE_DIRECTORIES>)
   target_compile_definitions(integration_adapter_c PRIVATE HAVE_OPENMPI)
 endif()
 find_path(UCS_MPOOL_HEADERS ucs/datastruct/mpool.h)

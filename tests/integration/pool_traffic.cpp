@@ -1,8 +1,8 @@
 // Pools and a device: what goes by the key that came with a buffer is right, byte by byte, while
 // the heap grows and threads come and go; and nothing is registered for it.
 //
-//   pool_traffic keys [ROUNDS]      with `wrong` for a third argument each key is another's: a
-//   control pool_traffic steady [ROUNDS]    with `kept`, nothing is put back: a control
+//   pool_traffic keys [ROUNDS] [wrong]     wrong: each key is another's, a control
+//   pool_traffic steady [ROUNDS] [kept]    kept: nothing is put back, a control
 #include <time.h>
 
 #include <thread>

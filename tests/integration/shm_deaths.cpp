@@ -3,6 +3,8 @@
 //
 //   shm_deaths killed LAYOUT PROCS ROUNDS SEED   one of many, while they start or send
 //   shm_deaths asleep LAYOUT                     the one for whom another sleeps
+//   shm_deaths pushing LAYOUT                    two, to whom others send again and again, never
+//                                                waiting
 //   shm_deaths alone                             the creator, before anybody else came
 //   shm_deaths nobody LAYOUT                     the control: nobody is killed, nobody is told
 #include <time.h>
@@ -30,7 +32,9 @@ void nap_us(unsigned us) {
 
 rdm_shm* enter_or_leave(const char* name, unsigned rank, unsigned layout, unsigned procs) {
   rdm_shm* shm = nullptr;
-  int status = enter(name, plan_for(procs, layout), rank, kSetUpMs, &shm);
+  rdm_shm_plan_options plan = plan_for(procs, layout);
+  plan.queue_entries = 2;  // who sends finds them full, or, with mpsc, no fragment
+  int status = enter(name, plan, rank, kSetUpMs, &shm);
   if (status == RDM_OK) status = rdm_shm_commit(shm, RDM_OK);
   if (status == RDM_OK) return shm;
   const bool is_expected = status == RDM_PEER_DIED || status == RDM_AGAIN;
@@ -68,6 +72,12 @@ int chat(const char* name, unsigned rank, unsigned layout, unsigned procs) {
 int sleep_in_wait(const char* name, unsigned rank, unsigned layout, unsigned procs) {
   rdm_shm* shm = enter_or_leave(name, rank, layout, procs);
   for (;;) leave_if_told(shm, rdm_shm_wait(shm, 60'000));
+}
+
+// Sends to the next rank, and hopes for the best.
+int push(const char* name, unsigned rank, unsigned layout, unsigned procs) {
+  rdm_shm* shm = enter_or_leave(name, rank, layout, procs);
+  for (;;) leave_if_told(shm, rdm_shm_send(shm, (rank + 1) % procs, 0, "x", 1));
 }
 
 std::vector<pid_t> start_all(const std::string& name, const char* what, const std::string& layout,
@@ -138,6 +148,25 @@ int asleep(const char* layout) {
   return tally.told == 2 ? 0 : 1;
 }
 
+// Each survivor must be told of its own receiver's death, not only of the first.
+int pushing(const char* layout) {
+  const std::string name = fresh_name("pushing");
+  const std::vector<pid_t> ranks = start_all(name, "push", layout, 4);
+  nap_us(300'000);
+  for (const size_t victim : {1, 3}) {
+    kill(ranks[victim], SIGKILL);
+    nap_us(100'000);
+  }
+  int wrong = 0;
+  for (const size_t rank : {0, 2}) {
+    const int end = end_in_time(ranks[rank]);
+    if (end != kToldOfDeath) fprintf(stderr, "rank %zu: %d\n", rank, end), ++wrong;
+  }
+  for (const pid_t rank : ranks) kill(rank, SIGKILL);
+  for (const size_t victim : {1, 3}) end_of(ranks[victim]);
+  return wrong == 0 && !is_in_dev_shm(name) ? 0 : 1;
+}
+
 int nobody(const char* layout) {
   const std::string name = fresh_name("nobody");
   const std::vector<pid_t> ranks = start_all(name, "sleep", layout, 3);
@@ -181,16 +210,17 @@ int alone() {
 
 int main(int count, char** argument) {
   const std::string what = count > 1 ? argument[1] : "";
-  if (count == 6 && (what == "chat" || what == "sleep")) {
-    const auto rank = what == "chat" ? chat : sleep_in_wait;
+  if (count == 6 && (what == "chat" || what == "sleep" || what == "push")) {
+    const auto rank = what == "chat" ? chat : what == "push" ? push : sleep_in_wait;
     return rank(argument[2], number(argument[3]), layout_of(argument[4]), number(argument[5]));
   }
   if (count == 6 && what == "killed") {
     return killed(argument[2], number(argument[3]), number(argument[4]), number(argument[5]));
   }
   if (count == 3 && what == "asleep") return asleep(argument[2]);
+  if (count == 3 && what == "pushing") return pushing(argument[2]);
   if (count == 3 && what == "nobody") return nobody(argument[2]);
   if (count == 2 && what == "alone") return alone();
-  fprintf(stderr, "usage: shm_deaths killed|asleep|nobody|alone ...\n");
+  fprintf(stderr, "usage: shm_deaths killed|asleep|pushing|nobody|alone ...\n");
   return 2;
 }

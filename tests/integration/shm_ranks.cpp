@@ -1,11 +1,14 @@
 // Ranks that send to all others at once, through one segment: every message arrives once, whole,
 // and in the order in which its thread sent it.
 //
-//   shm_ranks LAYOUT PROCS MESSAGES THREADS          starts that many ranks
-//   shm_ranks rank NAME RANK LAYOUT PROCS MESSAGES THREADS
+//   shm_ranks LAYOUT PROCS MESSAGES THREADS [SEED]   starts that many ranks
+//   shm_ranks rank NAME RANK LAYOUT PROCS MESSAGES THREADS SEED
 //   shm_ranks mpi NAME LAYOUT MESSAGES               is one rank of those that mpirun started
+//
+// A SEED makes everything as small as it can be, and odd: queues, lists, boxes, limits.
 #include <atomic>
 #include <mutex>
+#include <random>
 #include <thread>
 
 #include "tests/integration/shm_launch.h"
@@ -15,8 +18,30 @@ using namespace shm_test;
 namespace {
 
 struct Job {
-  unsigned layout, procs, messages, threads;
+  unsigned layout, procs, messages, threads, seed;
 };
+
+// Every rank makes the same.
+rdm_shm_plan_options plan_of(const Job& job) {
+  rdm_shm_plan_options plan = plan_for(job.procs, job.layout);
+  if (job.threads > 1) plan.flags = RDM_SHM_MULTITHREADED;
+  plan.queue_entries = 8;  // full, often
+  plan.cacheline = RDM_SHM_CACHELINE_SIZE;
+  plan.eager_limit = RDM_SHM_EAGER_LIMIT;
+  plan.chunk_size = RDM_SHM_CHUNK_SIZE;
+  if (job.seed == 0) return plan;
+  std::mt19937 random(job.seed);
+  const auto below = [&random](unsigned bound) { return static_cast<unsigned>(random() % bound); };
+  plan.queue_entries = 2U << below(3);
+  plan.cacheline = size_t{64} << below(3);
+  plan.eager_limit = 1 + below(5000);
+  plan.chunk_size = 1 + below(20'000);  // sometimes less than the eager limit
+  plan.eager_fragments = 1 + below(3);
+  plan.max_fragments = 1 + below(2);
+  plan.boxes = 1 + below(3);
+  plan.box_size = plan.cacheline << (1 + below(2));
+  return plan;
+}
 
 uint32_t mixed(uint32_t a, uint32_t b, uint32_t c) {
   uint32_t hash = a * 2654435761U ^ b * 2246822519U ^ c * 3266489917U;
@@ -28,11 +53,14 @@ uint32_t mixed(uint32_t a, uint32_t b, uint32_t c) {
 // What is sent is a function of who sends it where, and its number: sizes around all limits.
 class Text {
  public:
-  Text(const Job& job, unsigned from, unsigned to, uint32_t number)
+  Text(const rdm_shm_plan_options& plan, unsigned from, unsigned to, uint32_t number)
       : seed_(mixed(from, to, number)) {
-    static constexpr size_t kSizes[] = {0, 1, 8, 48, 49, 112, 113, 200, 1000, 4095, 4096};
-    length_ = kSizes[seed_ % 11];
-    if (job.layout != RDM_SHM_MPSC && seed_ % 64 == 0) length_ = seed_ % 128 == 0 ? 32768 : 4097;
+    const size_t slot = plan.cacheline - 16;  // the most that goes through a fast box whole
+    const size_t eager = plan.eager_limit;
+    const size_t sizes[] = {0, 1, 8, slot - 1, slot, slot + 1, 200, 1000, eager - 1, eager};
+    length_ = sizes[seed_ % 10] < eager ? sizes[seed_ % 10] : eager;
+    const bool has_large = plan.layout != RDM_SHM_MPSC && plan.chunk_size > eager;
+    if (has_large && seed_ % 64 == 0) length_ = seed_ % 128 == 0 ? plan.chunk_size : eager + 1;
   }
   size_t length() const { return length_; }
   bool is_copied() const { return (seed_ & 0x40000) != 0; }
@@ -55,7 +83,11 @@ class Text {
 class Rank {
  public:
   Rank(rdm_shm* shm, const Job& job)
-      : shm_(shm), job_(job), me_(rdm_shm_rank(shm)), expected_(size_t{job.procs} * job.threads) {}
+      : shm_(shm),
+        job_(job),
+        plan_(plan_of(job)),
+        me_(rdm_shm_rank(shm)),
+        expected_(size_t{job.procs} * job.threads) {}
 
   void run() {
     std::vector<std::thread> senders;
@@ -79,7 +111,7 @@ class Rank {
   }
 
   bool try_send(unsigned thread, unsigned to, uint32_t number) {
-    const Text text(job_, me_, to, number);
+    const Text text(plan_, me_, to, number);
     const uint64_t tag = uint64_t{thread} << 32 | number;
     int status = RDM_OK;
     if (text.is_copied()) {
@@ -134,7 +166,7 @@ class Rank {
       broken("rank %u: message %u of rank %u, instead of %u", me_, number, message.from, expected);
     }
     ++expected;
-    const Text text(job_, message.from, me_, number);
+    const Text text(plan_, message.from, me_, number);
     if (message.length != text.length() ||
         !text.is(static_cast<const unsigned char*>(message.data))) {
       broken("rank %u: message %u of rank %u is wrong, of %zu bytes", me_, number, message.from,
@@ -150,6 +182,7 @@ class Rank {
 
   rdm_shm* shm_;
   const Job& job_;
+  const rdm_shm_plan_options plan_;
   unsigned me_;
   std::vector<uint32_t> expected_;
   std::atomic<uint64_t> received_{0};
@@ -157,9 +190,7 @@ class Rank {
 };
 
 int run_rank(const char* name, unsigned rank, const Job& job) {
-  rdm_shm_plan_options plan = plan_for(job.procs, job.layout);
-  if (job.threads > 1) plan.flags = RDM_SHM_MULTITHREADED;
-  plan.queue_entries = 8;  // full, often
+  const rdm_shm_plan_options plan = plan_of(job);
   rdm_shm* shm = nullptr;
   if (enter(name, plan, rank, 30'000, &shm) != RDM_OK || rdm_shm_commit(shm, RDM_OK) != RDM_OK) {
     broken("rank %u: %s", rank, rdm_shm_last_error());
@@ -171,12 +202,12 @@ int run_rank(const char* name, unsigned rank, const Job& job) {
 
 unsigned number(const char* text) { return static_cast<unsigned>(strtoul(text, nullptr, 10)); }
 
-int start_ranks(char** argument) {
+int start_ranks(char** argument, const char* seed) {
   const std::string name = fresh_name(argument[1]);
   std::vector<pid_t> ranks;
   for (unsigned rank = 0; rank < number(argument[2]); ++rank) {
-    ranks.push_back(start(
-        {"rank", name, std::to_string(rank), argument[1], argument[2], argument[3], argument[4]}));
+    ranks.push_back(start({"rank", name, std::to_string(rank), argument[1], argument[2],
+                           argument[3], argument[4], seed}));
   }
   bool is_right = true;
   for (const pid_t rank : ranks) is_right = end_of(rank) == 0 && is_right;
@@ -195,17 +226,19 @@ unsigned from_launcher(const char* open_mpi, const char* mpich) {
 }  // namespace
 
 int main(int count, char** argument) {
-  if (count == 8 && strcmp(argument[1], "rank") == 0) {
+  if (count == 9 && strcmp(argument[1], "rank") == 0) {
     const Job job = {layout_of(argument[4]), number(argument[5]), number(argument[6]),
-                     number(argument[7])};
+                     number(argument[7]), number(argument[8])};
     return run_rank(argument[2], number(argument[3]), job);
   }
   if (count == 5 && strcmp(argument[1], "mpi") == 0) {
     const Job job = {layout_of(argument[3]), from_launcher("OMPI_COMM_WORLD_SIZE", "PMI_SIZE"),
-                     number(argument[4]), 1};
+                     number(argument[4]), 1, 0};
     return run_rank(argument[2], from_launcher("OMPI_COMM_WORLD_RANK", "PMI_RANK"), job);
   }
-  if (count == 5 && layout_of(argument[1]) != kNoLayout) return start_ranks(argument);
-  fprintf(stderr, "usage: shm_ranks LAYOUT PROCS MESSAGES THREADS\n");
+  if ((count == 5 || count == 6) && layout_of(argument[1]) != kNoLayout) {
+    return start_ranks(argument, count == 6 ? argument[5] : "0");
+  }
+  fprintf(stderr, "usage: shm_ranks LAYOUT PROCS MESSAGES THREADS [SEED]\n");
   return 2;
 }

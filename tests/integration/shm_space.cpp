@@ -1,13 +1,19 @@
-// Segments where /dev/shm is small, or its files another user's. Needs root: it mounts a /dev/shm
-// of its own, and becomes somebody else.
+// Segments where /dev/shm is small, or its files another user's, or where a process has no room
+// left for them. The first three need root: they mount a /dev/shm of their own, and become somebody
+// else.
 //
-//   shm_space small    a segment that cannot fit is refused, and says what to do
-//   shm_space late     space that is gone when one rank needs it makes all ranks fail, and none
-//   dies shm_space owner    nobody attaches to another user's segment, not even root
+//   shm_space small      a segment that cannot fit is refused, and says what to do
+//   shm_space late       space that is gone when one rank needs it makes all ranks fail; none dies
+//   shm_space owner      nobody attaches to another user's segment, not even root
+//   shm_space mapping    one rank that cannot map it makes all ranks fail, soon
+//   shm_space memory     one rank whose malloc fails makes all ranks fail, soon
+//   shm_space file_size  a limit of file sizes is a status, not a signal
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 
+#include <chrono>
 #include <thread>
 
 #include "tests/integration/shm_launch.h"
@@ -17,6 +23,7 @@ using namespace shm_test;
 namespace {
 
 constexpr int kSkipped = 77;
+int allocations_left = -1;  // of aligned_alloc(); below 0: no end
 constexpr uid_t kNobody = 65534;
 
 // A /dev/shm that only this process sees.
@@ -106,13 +113,101 @@ int owner() {
   return is_in_dev_shm("ours") ? 1 : 0;
 }
 
+// Another process's limit, `more` bytes beyond what it has mapped.
+void limit_address_space(size_t more) {
+  FILE* file = fopen("/proc/self/statm", "r");
+  unsigned long pages = 0;
+  if (file == nullptr || fscanf(file, "%lu", &pages) != 1) broken("/proc/self/statm");
+  fclose(file);
+  const rlim_t most = pages * static_cast<rlim_t>(getpagesize()) + more;
+  const rlimit limit = {most, most};
+  if (setrlimit(RLIMIT_AS, &limit) != 0) broken("RLIMIT_AS");
+}
+
+// Rank 1 attaches after `prepare`, which makes it fail with that status and sentence; rank 0 is
+// told the same, and not when its time is over.
+template <typename Prepare>
+void expect_all_fail(const char* what, const char* sentence, Prepare prepare) {
+  constexpr unsigned kPatienceMs = 60'000;
+  const std::string name = fresh_name(what);
+  rdm_shm_plan_options plan = plan_for(2, RDM_SHM_AGGREGATED);
+  plan.chunk_size = 8 << 20;
+  plan.max_fragments = 1;
+  const rdm_shm_options options = patience(kPatienceMs);
+  rdm_shm* shm = nullptr;
+  expect(rdm_shm_create(name.c_str(), &plan, 0, &options, &shm) == RDM_OK, "creating");
+  const pid_t child = fork();
+  if (child == 0) {
+    prepare();
+    rdm_shm* other = nullptr;
+    const int status = rdm_shm_attach(name.c_str(), 1, &options, &other);
+    _exit(strstr(rdm_shm_last_error(), sentence) != nullptr ? status : 99);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  expect(rdm_shm_commit(shm, RDM_OK) == RDM_SYSTEM, "the creator was not told");
+  expect(std::chrono::steady_clock::now() - start < std::chrono::milliseconds(kPatienceMs / 2),
+         "it was told late");
+  expect(strstr(rdm_shm_last_error(), "rank 1") != nullptr, "it was not told of whom");
+  expect(end_of(child) == RDM_SYSTEM, "the other did not fail as it should");
+  expect(!is_in_dev_shm(name), "it left its name");
+  rdm_shm_detach(shm);
+}
+
+int mapping() {
+  expect_all_fail("mapping", "cannot map", [] { limit_address_space(4 << 20); });
+  return 0;
+}
+
+// The library's own memory: what is known of the segment, of peers, fragments and boxes.
+int memory() {
+  for (int last = 0; last < 4; ++last) {
+    expect_all_fail("memory", "no memory", [last] { allocations_left = last; });
+  }
+  return 0;
+}
+
+int file_size() {
+  const std::string name = fresh_name("file-size");
+  const rdm_shm_plan_options plan = plan_for(2, RDM_SHM_AGGREGATED);
+  rdm_shm *first = nullptr, *second = nullptr;
+  rlimit limit = {65536, RLIM_INFINITY};
+  getrlimit(RLIMIT_FSIZE, &limit);
+  limit.rlim_cur = 65536;
+  expect(setrlimit(RLIMIT_FSIZE, &limit) == 0, "RLIMIT_FSIZE");
+  expect(rdm_shm_create(name.c_str(), &plan, 0, nullptr, &first) == RDM_OUT_OF_BUDGET,
+         "it was not refused");
+  expect(strstr(rdm_shm_last_error(), "ulimit -f") != nullptr, "it does not say what to do");
+  expect(!is_in_dev_shm(name), "it left its name");
+  limit.rlim_cur = limit.rlim_max;
+  expect(setrlimit(RLIMIT_FSIZE, &limit) == 0, "RLIMIT_FSIZE");
+  expect(rdm_shm_create(name.c_str(), &plan, 0, nullptr, &first) == RDM_OK, "creating");
+  // Who attaches makes nothing longer.
+  limit.rlim_cur = 65536;
+  expect(setrlimit(RLIMIT_FSIZE, &limit) == 0, "RLIMIT_FSIZE");
+  expect(rdm_shm_attach(name.c_str(), 1, nullptr, &second) == RDM_OK, "attaching");
+  rdm_shm_detach(second);
+  rdm_shm_detach(first);
+  return is_in_dev_shm(name) ? 1 : 0;
+}
+
 }  // namespace
+
+// In the C library's place, and so the segment library's as well.
+extern "C" void* aligned_alloc(size_t alignment, size_t size) {
+  if (allocations_left == 0) return nullptr;
+  if (allocations_left > 0) --allocations_left;
+  void* memory = nullptr;
+  return posix_memalign(&memory, alignment, size) == 0 ? memory : nullptr;
+}
 
 int main(int count, char** argument) {
   const std::string what = count == 2 ? argument[1] : "";
   if (what == "small") return small();
   if (what == "late") return late();
   if (what == "owner") return owner();
-  fprintf(stderr, "usage: shm_space small|late|owner\n");
+  if (what == "mapping") return mapping();
+  if (what == "memory") return memory();
+  if (what == "file_size") return file_size();
+  fprintf(stderr, "usage: shm_space small|late|owner|mapping|memory|file_size\n");
   return 2;
 }

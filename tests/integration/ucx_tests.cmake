@@ -78,6 +78,8 @@ add_dependencies(integration_ucx_host integration_ucx_plugin rdmalloc_ucx)
 set(run -- $<TARGET_FILE:integration_ucx_host> $<TARGET_FILE:integration_ucx_plugin>)
 rdm_test("ucx: a plug-in that brings libucp with it is served" LABELS ucx
   COMMAND ${ucx_case} --library ${ucx_libraries} ${ucx_shared_memory} ${run})
+rdm_test("ucx: a plug-in that brings libucp into the global scope is served, and may go" LABELS ucx
+  COMMAND ${ucx_case} --library ${ucx_libraries} ${ucx_shared_memory} ${run} global)
 rdm_test("control: ucx, without the shim a plug-in is not served" LABELS ucx
   COMMAND ${ucx_case} --library $<TARGET_FILE:rdmalloc> --expect 1 ${ucx_shared_memory} ${run})
 

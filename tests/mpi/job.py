@@ -23,6 +23,9 @@ SHIMS = ("verbs", "ucx", "ofi", "mpi")
 PLAIN, RUN, PRELOAD = "without", "rdmalloc run", "LD_PRELOAD"
 UCX, ALL_SHIMS = "rdmalloc run --ucx", "rdmalloc run, all shims"
 FORMS = (PLAIN, RUN, PRELOAD, UCX, ALL_SHIMS)
+# Open MPI takes UCX for messages and windows only where there is a card, or where it is told to.
+OVER_UCX = ("--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "opal_common_ucx_tls", "any",
+            "--mca", "opal_common_ucx_devices", "any")
 
 
 class Failed(Exception):
@@ -77,6 +80,11 @@ ALLOWED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
 def variable(mpi, name, value):
     """The words that give a variable to every rank."""
     return ["-x", f"{name}={value}"] if mpi == "openmpi" else ["-genv", name, value]
+
+
+def over(mpi, form):
+    """mpirun's own words for one of FORMS: what the form is for must be there to be served."""
+    return list(OVER_UCX) if mpi == "openmpi" and form == UCX else []
 
 
 def under(mpi, form):
@@ -166,6 +174,12 @@ class Job:
         if ranks is not None:
             check(len(self.reports) >= ranks, f"{where}{len(self.reports)} reports of {ranks} ranks")
             check(all(report["held_bytes"] for report in self.reports), "malloc did not come to us")
+        return self
+
+    def expect_registered(self):
+        """Each rank's heap was registered with something: a shim found what it is for."""
+        check(all(report["registrations"] for report in self.reports),
+              f"{self.output[-MOST_SHOWN:]}\nno region was registered: nothing came to the shim")
         return self
 
 

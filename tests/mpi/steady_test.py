@@ -5,22 +5,21 @@
 
 HOOKS says whose: one of HOOKED below. First it is shown that they are on: the code of munmap was
 changed. Then strace counts the calls between steady's marks by which memory is given back: none,
-so no hook of whatever kind is ever triggered. With --control the job runs without us, and must make
-some such calls.
+so no hook of whatever kind is ever triggered; with the heap mapped into UCX's contexts, too, where
+UCX carries the messages. With --control the job runs without us, and must make some such calls.
 """
 
 import re
 import sys
 
-from job import PLAIN, RUN, Job, check, mpirun, program, shutil, skip, test, under, variable
+from job import OVER_UCX, RUN, UCX, Job, check, mpirun, program, shutil, skip, test, under, variable
 
 RANKS = 2
-UCX = ["--mca", "pml", "ucx", "--mca", "btl", "self", "--mca", "opal_common_ucx_tls", "any",
-       "--mca", "opal_common_ucx_devices", "any", "-x", "UCX_TLS=posix,cma,self"]
+BY_UCX = [*OVER_UCX, "--mca", "btl", "self", "-x", "UCX_TLS=posix,cma,self"]
 OWN_HOOKS = "opal_common_ucx_opal_mem_hooks"
 # Open MPI tells UCX what its own patcher hears, or leaves UCX to patch. libfabric patches for itself.
-HOOKED = {"patcher": [*UCX, "--mca", OWN_HOOKS, "1"],
-          "bistro": [*UCX, "--mca", OWN_HOOKS, "0"],
+HOOKED = {"patcher": [*BY_UCX, "--mca", OWN_HOOKS, "1"],
+          "bistro": [*BY_UCX, "--mca", OWN_HOOKS, "0"],
           "libfabric": ["--mca", "pml", "cm", "--mca", "mtl", "ofi", "-x", "FI_UNIVERSE_SIZE=4"]}
 WATCHED = "munmap,mremap,madvise,brk,mmap"
 MARK = re.compile(r" munmap\(NULL, 0[ )]")
@@ -45,18 +44,13 @@ def given_back(text):
     return calls
 
 
-def steady(folder):
-    control = sys.argv[1] == "--control"
-    options = HOOKED[sys.argv[-1]]
-    if shutil.which("strace") is None:
-        skip("no strace")
-    name, form = program("openmpi", "steady"), PLAIN if control else RUN
-    launch = [mpirun("openmpi"), "-np", RANKS, *options, *variable("openmpi", *GLIBC)]
-    Job([*launch, *under("openmpi", form), name, "hooked"], folder).expect(0)
+def calls_of(launch, words, folder, reports):
+    """What the ranks gave back between the marks, all calls of all ranks."""
+    Job([*launch, *words, "hooked"], folder).expect(0)
     print("  munmap's code was changed")
     traced = f'exec strace -f -qq -e trace={WATCHED} -o trace.$$ "$@"'
-    job = Job([*launch, "sh", "-c", traced, "sh", *under("openmpi", form), name], folder)
-    job.expect(0, ranks=None if control else RANKS)
+    job = Job([*launch, "sh", "-c", traced, "sh", *words], folder)
+    job.expect(0, ranks=reports)
     traces = list(job.folder.glob("trace.*"))
     check(len(traces) == RANKS, f"{len(traces)} traces of {RANKS} ranks")
     total = 0
@@ -64,9 +58,23 @@ def steady(folder):
         calls = given_back(path.read_text())
         total += sum(calls.values())
         print(f"  {path.name}: {calls or 'nothing given back'}")
+    return total
+
+
+def steady(folder):
+    control = sys.argv[1] == "--control"
+    options = HOOKED[sys.argv[-1]]
+    if shutil.which("strace") is None:
+        skip("no strace")
+    launch = [mpirun("openmpi"), "-np", RANKS, *options, *variable("openmpi", *GLIBC)]
+    name = program("openmpi", "steady")
     if control:
-        check(total > 0, "without us nothing was given back either: this test shows nothing")
-    else:
+        check(calls_of(launch, [name], folder, None) > 0,
+              "without us nothing was given back either: this test shows nothing")
+        return
+    for form in (RUN, UCX) if "ucx" in options else (RUN,):
+        print(f"  {form}", flush=True)
+        total = calls_of(launch, [*under("openmpi", form), name], folder, RANKS)
         check(total == 0, f"{total} calls by which memory is given back")
 
 

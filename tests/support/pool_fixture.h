@@ -83,6 +83,10 @@ class HeapPoolMemory final : public rdmalloc::PoolMemory {
     books.memory_cap_bytes = (*heap_)->budget().memory_cap();
     return books;
   }
+  bool hold(rdm_domain* domain) noexcept override {
+    return reinterpret_cast<Domain*>(domain)->hold();
+  }
+  void let_go(rdm_domain* domain) noexcept override { reinterpret_cast<Domain*>(domain)->let_go(); }
   bool takes_pinned_only(rdm_domain* domain) noexcept override {
     const rdm_backend_limits& limits = reinterpret_cast<Domain*>(domain)->limits();
     return (limits.abilities & RDM_BACKEND_ON_DEMAND) == 0;
@@ -116,6 +120,7 @@ struct PoolFixture {
     pools->end_thread();
     registry_stop();
     process_barrier.is_there = true;
+    process_barrier.works = true;
     changes.note_fork_child();
   }
   PoolFixture(const PoolFixture&) = delete;

@@ -19,6 +19,8 @@ promise "an MPI ping-pong needs few registrations with UCX's cache and hooks off
   $few $mpirun $uncached $shim "$programs/pingpong" 20
 control "without us and without its cache UCX registers each large message" 60 \
   $few $mpirun $uncached "$programs/pingpong" 20
+promise "Open MPI's windows over malloc'd memory carry the right bytes over the device" 60 \
+  $mpirun --mca osc ucx $rdmalloc run --ucx -- "$GUEST_BUILD/tests/mpi/messages.openmpi" onesided
 
 # MPICH, and what the README says of cards.
 requires mpirun.mpich "no MPICH: type: sh cmake/bootstrap.sh test"

@@ -68,6 +68,27 @@ json() {
     "report['bytes'] * 1000 < json.load(open('$work/page.json'))['bytes']"
 }
 
+# Each number of fragments and boxes counts in its own row: 8 eager fragments, and then 64 more.
+lists_and_boxes() {
+  plan --procs 2 --json
+  cp "$work/out" "$work/less.json"
+  plan --procs 2 --json --eager-fragments 9 --max-fragments 16
+  promise_status 0
+  cp "$work/out" "$work/more.json"
+  promise_json "$work/more.json" "(lambda rows, old:
+    rows['eager freelists'] > 8 * old['eager freelists'] and
+    rows['max freelists'] > 1.9 * old['max freelists'] and
+    rows['FIFOs and CBs'] == old['FIFOs and CBs'])(*[
+      {row['description']: row['bytes'] for row in one['rows']}
+      for one in (report, json.load(open('$work/less.json')))])"
+  plan --procs 9 --layout mpsc --cacheline 64 --boxes 4 --box-size 1K --eager-fragments 5 --json
+  promise_status 0
+  cp "$work/out" "$work/mpsc.json"
+  # A box has a line before its slots, a fragment a header of 64 bytes.
+  promise_json "$work/mpsc.json" "([row['bytes'] for row in report['rows']][1:3] ==
+    [9 * 4 * (64 + 1024), 9 * 5 * (64 + 4096)])"
+}
+
 bad_numbers() {
   plan
   promise_refused "--procs is required"
@@ -93,6 +114,14 @@ bad_numbers() {
   promise_refused "chunk size must be from 1 to 1073741824, not 2147483648"
   plan --procs 4 --chunk-size 10%
   promise_refused "give a number"
+  plan --procs 4 --eager-fragments 2M
+  promise_refused "eager fragments must be from 1 to 1048576, not 2097152"
+  plan --procs 4 --max-fragments 0
+  promise_refused "--max-fragments: must be at least 1, not 0"
+  plan --procs 4 --layout mpsc --boxes 1025
+  promise_refused "boxes must be from 1 to 1024, not 1025"
+  plan --procs 4 --layout mpsc --box-size 128
+  promise_refused "box size must be a power of two from 256"
 }
 
 bad_words() {

@@ -1,4 +1,4 @@
-#include "regcache/preload/ofi_warning.h"
+#include "regcache/preload/warning.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,14 +25,19 @@ bool may_warn() {
 }  // namespace
 
 // By write(): the program may have closed, or be in, its stdio.
-void warn_once(const char* why) {
+void warn_once(const char* whom, const char* why) {
   if (!may_warn() || has_warned.exchange(true)) return;
   char line[512];
-  const int length = snprintf(
-      line, sizeof line, "rdmalloc: libfabric registers malloc'd buffers by itself: %s\n", why);
+  const int length = snprintf(line, sizeof line,
+                              "rdmalloc: %s registers malloc'd buffers by itself: %s\n", whom, why);
   if (length < 0) return;
-  const auto bytes = static_cast<size_t>(length);
-  if (write(STDERR_FILENO, line, bytes < sizeof line ? bytes : sizeof line - 1) < 0) return;
+  // The line ends with its sentence, also where that is cut.
+  size_t bytes = static_cast<size_t>(length);
+  if (bytes >= sizeof line) {
+    bytes = sizeof line - 1;
+    line[bytes - 1] = '\n';
+  }
+  if (write(STDERR_FILENO, line, bytes) < 0) return;
 }
 
 }  // namespace rdmalloc::shim

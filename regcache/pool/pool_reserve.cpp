@@ -1,0 +1,55 @@
+// The buffers that a pool starts with, or does not start without.
+#include "regcache/pool/holders.h"
+#include "regcache/pool/pool.h"
+#include "regcache/pool/pool_memory.h"
+
+namespace rdmalloc {
+namespace {
+
+// A reserve is taken in such parts, or in buffers where these are longer: so that one that the
+// limits do not allow is refused before all of it was taken, and says how far it came.
+constexpr size_t kReserveStep = size_t{4} << 20;
+constexpr size_t kLongestCause = 400;
+
+}  // namespace
+
+// What can never be had is not tried: trying would populate and pin all there is.
+int Pool::take_reserve(Message* reason) {
+  if (settings_.reserve == 0) return RDM_OK;
+  const rdm_stats books = memory_->stats();
+  const size_t needed = settings_.reserve * stride_;
+  const bool must_be_pinned =
+      (settings_.flags & RDM_EXPOSED) != 0 ||
+      (settings_.domain != nullptr && memory_->takes_pinned_only(settings_.domain));
+  if (must_be_pinned && needed > books.budget_bytes) {
+    reason->add("no more than ").add_size(books.budget_bytes).add(" may be pinned");
+    return RDM_OUT_OF_BUDGET;
+  }
+  if (needed > books.memory_cap_bytes) {
+    reason->add("no more than ").add_size(books.memory_cap_bytes).add(" may be held");
+    return RDM_OUT_OF_BUDGET;
+  }
+  const size_t step = kReserveStep > stride_ ? kReserveStep / stride_ : 1;
+  int status = RDM_OK;
+  while (status == RDM_OK && held_ < settings_.reserve) {
+    const size_t missing = settings_.reserve - held_;
+    status = add_chunk_or_less(missing < step ? missing : step, reason);
+  }
+  return status;
+}
+
+int Pool::fill_reserve(Message* why) {
+  Message reason;
+  const int status = take_reserve(&reason);
+  if (status == RDM_OK) return status;
+  char cause[kLongestCause];
+  reason.copy_to(cause, sizeof cause);
+  why->add("needs ").add_number(settings_.reserve * stride_);
+  why->add(settings_.domain == nullptr ? " bytes for " : " bytes registered for ");
+  why->add_number(settings_.reserve).add(" buffers, and got ").add_number(held_ * stride_);
+  why->add(": ").add(cause).add("; ");
+  say_who_holds_memory(memory_->stats(), why);
+  return status;
+}
+
+}  // namespace rdmalloc
