@@ -34,7 +34,8 @@ foreach(layout page cacheline aggregated mpsc)
     math(EXPR threads "1 + ${seed} % 3")
     math(EXPR ranks "2 + ${seed} % 7")
     set(sentence "${ranks} ranks send through next to no room for long, over ${layout}")
-    shm_case(ranks "${sentence}, seed ${seed}" LABELS long ARGUMENTS ${layout} ${ranks} 5000 ${threads} ${seed})
+    shm_case(ranks "${sentence}, seed ${seed}" LABELS long
+      ARGUMENTS ${layout} ${ranks} 5000 ${threads} ${seed})
   endforeach()
   # ranks, rounds, seed
   shm_case(deaths "whoever is killed, the others are told and nothing stays, over ${layout}"
