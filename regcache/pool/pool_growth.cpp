@@ -1,9 +1,9 @@
 // How a pool gets its memory: chunks from the allocator, their keys from the domain.
 #include <string.h>
 
+#include "allocator/holders.h"
 #include "allocator/os/clock.h"
 #include "allocator/os/memory.h"
-#include "regcache/pool/holders.h"
 #include "regcache/pool/pool.h"
 #include "regcache/pool/pool_memory.h"
 #include "regcache/pool/pools.h"
