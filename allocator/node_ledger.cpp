@@ -8,7 +8,7 @@ namespace rdmalloc {
 namespace {
 
 // A holder needs some microseconds. Who was stopped while it had the lock makes others wait no
-// longer than this, and then go without.
+// longer than this, once, and then go without.
 constexpr uint64_t kPatienceNs = 200'000'000;
 
 constexpr uint64_t kMagic = 0x7265676465'6c6472;  // "rdledger"
@@ -55,7 +55,7 @@ struct NodeLedger::Survey {
 
 class NodeLedger::Open {
  public:
-  explicit Open(const char* path) : file_(path, kPatienceNs) {
+  Open(const char* path, uint64_t patience_ns) : file_(path, patience_ns) {
     using State = os::LockedFile::State;
     switch (file_.state()) {
       case State::kLocked:
@@ -174,8 +174,9 @@ NodeLedger::Record NodeLedger::record(const Books& own, uint64_t granted) const 
 
 uint64_t NodeLedger::ask(const Books& own, uint64_t need, uint64_t want) {
   if (self_.start == 0) self_ = os::this_process();
-  Open ledger(path_);
-  if (ledger.is_busy()) return 0;
+  Open ledger(path_, was_busy_ ? 0 : kPatienceNs);
+  was_busy_ = ledger.is_busy();
+  if (was_busy_) return 0;
   if (!ledger.is_good()) return give_up(ledger.why(), ledger.error(), want);
   const uint64_t granted = grant(&ledger, own, need, want);
   return ledger.is_good() ? granted : give_up(ledger.why(), ledger.error(), want);
@@ -217,7 +218,7 @@ uint64_t NodeLedger::give_up(const char* why, int error, uint64_t want) {
 // Where the file cannot be had just now the record stays too large until the next time.
 void NodeLedger::settle(const Books& own) {
   if (!is_kept() || granted_ == own.pinned || self_.start == 0) return;
-  Open ledger(path_);
+  Open ledger(path_, was_busy_ ? 0 : kPatienceNs);
   Survey survey;
   if (!ledger.is_good() || !ledger.survey(self_, &survey) || survey.own == kNowhere) return;
   if (ledger.write(survey.own, record(own, own.pinned))) granted_ = own.pinned;
@@ -236,7 +237,7 @@ void NodeLedger::note_fork_child() {
 }
 
 size_t NodeLedger::read(Record* out, size_t most) {
-  Open ledger(path_);
+  Open ledger(path_, kPatienceNs);
   size_t count = 0;
   const bool all = ledger.is_good() && ledger.for_each([&](size_t, const Record& record) {
     if (record.number == 0 || !os::is_alive(process_of(record))) return true;

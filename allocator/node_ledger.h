@@ -83,8 +83,9 @@ class NodeLedger {
   uint64_t give_up(const char* why, int error, uint64_t want);
   Record record(const Books& own, uint64_t granted) const;
 
-  uint64_t cap_ = 0;      // 0: not kept
-  uint64_t granted_ = 0;  // as the file says
+  uint64_t cap_ = 0;       // 0: not kept
+  uint64_t granted_ = 0;   // as the file says
+  bool was_busy_ = false;  // the last time
   os::Process self_;
   Record holders_[kTold];  // of others, the greatest first
   char path_[kLongestPath] = {};

@@ -129,7 +129,7 @@ class Storm {
 
 int starts() {
   const char* told = getenv("LEDGER_STARTS");
-  return told != nullptr ? atoi(told) : 2000;
+  return told != nullptr ? atoi(told) : 1000;
 }
 
 }  // namespace
