@@ -1,5 +1,6 @@
 #include "allocator/budget.h"
 
+#include "allocator/launcher.h"
 #include "allocator/os/limits.h"
 #include "allocator/os/memory.h"
 
@@ -30,6 +31,8 @@ const char* name(LimitedBy by) {
       return "memlock";
     case LimitedBy::kAvailable:
       return "available";
+    case LimitedBy::kNode:
+      return "node";
   }
   return "?";
 }
@@ -50,7 +53,21 @@ void Budget::boot(const Options& options) {
   strict_ = options.on(OptionId::strict);
 
   cap_ = resolve(options.amount(OptionId::cap));
+  boot_node(options);
   limit_pins(lockable_);
+}
+
+// A rank's share is its own, whoever comes first; the ledger keeps the sum below the limit when
+// there are more processes than the launcher told of.
+void Budget::boot_node(const Options& options) {
+  const uint64_t node = resolve(options.amount(OptionId::node_cap));
+  if (node == 0) return;
+  const uint64_t share = node / ranks_on_node();
+  if (share < cap_) {
+    cap_ = share;
+    cap_by_ = LimitedBy::kNode;
+  }
+  ledger_.boot(options.path(OptionId::ledger), node);
 }
 
 void Budget::set_memlock(uint64_t memlock) {
@@ -62,7 +79,7 @@ void Budget::set_memlock(uint64_t memlock) {
 void Budget::limit_pins(uint64_t lockable) {
   const bool by_memlock = lockable < cap_;
   pin_limit_ = os::page_floor(by_memlock ? lockable : cap_);
-  pin_limited_by_ = by_memlock ? LimitedBy::kMemlock : LimitedBy::kCap;
+  pin_limited_by_ = by_memlock ? LimitedBy::kMemlock : cap_by_;
   limited_by_ = pin_limited_by_;
 }
 
@@ -88,7 +105,17 @@ Grant Budget::ask_pinned(size_t need, size_t want) {
     limited_by_ = room < need ? LimitedBy::kAvailable : pin_limited_by_;
   }
   if (room < need) return {};
-  return {os::page_floor(want < room ? want : room), RegionKind::kPinned};
+  room = ask_node(need, os::page_floor(want < room ? want : room));
+  if (room < need) return {};
+  return {os::page_floor(room), RegionKind::kPinned};
+}
+
+// Last, because what it grants is kept from others.
+uint64_t Budget::ask_node(uint64_t need, uint64_t want) {
+  if (!ledger_.is_kept()) return want;
+  const uint64_t granted = ledger_.ask({pinned(), held()}, need, want);
+  if (granted < need) limited_by_ = LimitedBy::kNode;
+  return granted;
 }
 
 Grant Budget::ask(size_t need, size_t want) {
@@ -141,6 +168,7 @@ void Budget::look_at_locked() {
 void Budget::note_fork_child() {
   pinned_ = 0;
   peak_pinned_ = 0;
+  ledger_.note_fork_child();
 }
 
 }  // namespace rdmalloc

@@ -8,13 +8,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/node_ledger.h"
 #include "allocator/options.h"
 #include "allocator/region.h"
 
 namespace rdmalloc {
 
 // What keeps more memory from being pinned.
-enum class LimitedBy : uint8_t { kCap, kMemlock, kAvailable };
+enum class LimitedBy : uint8_t { kCap, kMemlock, kAvailable, kNode };
 
 const char* name(LimitedBy by);
 
@@ -52,6 +53,10 @@ class Budget {
   // more is granted than is pinned now.
   void note_refusal(size_t bytes);
 
+  // What was granted since is charged, or will not be: the node's other processes may have the
+  // rest.
+  void settle() { ledger_.settle({pinned(), held()}); }
+
   // In the child of a fork: locks are not inherited, the memory is.
   void note_fork_child();
 
@@ -64,19 +69,24 @@ class Budget {
   uint64_t memory_cap() const { return memory_cap_; }
   uint64_t memory() const { return memory_; }
   LimitedBy limited_by() const { return limited_by_.load(std::memory_order_relaxed); }
+  const NodeLedger& ledger() const { return ledger_; }
 
  private:
   uint64_t room_to_populate(size_t want) const;
   uint64_t reserve() const;
   void set_memlock(uint64_t memlock);
   void limit_pins(uint64_t lockable);
+  void boot_node(const Options& options);
+  uint64_t ask_node(uint64_t need, uint64_t want);
   void look_at_locked();
 
-  uint64_t memory_ = 0;      // RAM, or the control group's limit
-  uint64_t memlock_ = 0;     // RLIMIT_MEMLOCK, or no limit with CAP_IPC_LOCK
-  uint64_t memory_cap_ = 0;  // most that is held
-  uint64_t lockable_ = 0;    // memlock_ less the headroom
-  uint64_t cap_ = 0;         // most that is pinned, whatever the kernel allows
+  uint64_t memory_ = 0;                 // RAM, or the control group's limit
+  uint64_t memlock_ = 0;                // RLIMIT_MEMLOCK, or no limit with CAP_IPC_LOCK
+  uint64_t memory_cap_ = 0;             // most that is held
+  uint64_t lockable_ = 0;               // memlock_ less the headroom
+  uint64_t cap_ = 0;                    // most that is pinned, whatever the kernel allows
+  LimitedBy cap_by_ = LimitedBy::kCap;  // where it comes from
+  NodeLedger ledger_;
   Amount headroom_;
   bool strict_ = false;
   bool refused_ = false;

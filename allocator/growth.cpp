@@ -59,18 +59,34 @@ Grant Heap::ask(const Request& request) {
 
 Heap::Taken Heap::grow(const Request& request) {
   const Grant grant = ask(request);
+  warn_of_ledger();
   if (grant.bytes == 0 || grant.kind != RegionKind::kPinned) {
     if (const Taken taken = take(request, Where::kAnywhere)) return taken;
   }
   if (grant.bytes == 0) return {};
-  if (const Taken taken = acquire(grant, request)) return taken;
-  return take(request, Where::kAnywhere);
+  const Taken taken = acquire(grant, request);
+  budget_.settle();
+  return taken ? taken : take(request, Where::kAnywhere);
+}
+
+bool Heap::reserve(size_t bytes) {
+  Request request{os::page_ceil(bytes), os::kPageSize, node_here()};
+  request.pinned = true;
+  Taken taken;
+  {
+    Locked hold(growth_);
+    const Grant grant = budget_.ask_pinned(request.size, request.size);
+    warn_of_ledger();
+    if (grant.bytes >= request.size) taken = acquire(grant, request);
+    budget_.settle();
+  }
+  return taken && release(taken.address, request.size);
 }
 
 // Zero length: no region, and nothing happened.
 Region Heap::make(Grant grant, const Request& request) {
   if (!regions_.has_room()) return {};
-  const bool may_overflow = !options_.on(OptionId::strict) && !request.exposed;
+  const bool may_overflow = !options_.on(OptionId::strict) && !request.exposed && !request.pinned;
   RegionOrder order;
   order.kind = grant.kind;
   order.length = grant.bytes;
@@ -129,6 +145,13 @@ Region* Heap::publish(const Region& region) {
   return added;
 }
 
+// Once, because there is trouble but once.
+void Heap::warn_of_ledger() {
+  if (warned_of_ledger_ || budget_.ledger().trouble()[0] == '\0') return;
+  warned_of_ledger_ = true;
+  if (options_.on(OptionId::warn)) Message().add(budget_.ledger().trouble()).send();
+}
+
 void Heap::warn_of_overflow() {
   if (warned_ || !options_.on(OptionId::warn)) return;
   // A cap of nothing is a decision, not an accident.
@@ -149,6 +172,12 @@ void Heap::warn_of_overflow() {
       break;
     case LimitedBy::kCap:
       message.add("RDMALLOC_CAP allows ").add_size(budget_.pin_limit());
+      break;
+    case LimitedBy::kNode:
+      message.add("RDMALLOC_NODE_CAP allows ").add_size(budget_.ledger().cap());
+      message.add(" on this node, this process ").add_size(budget_.pin_limit());
+      message.add(" of it; it has ").add_size(budget_.pinned());
+      budget_.ledger().say_who_holds(&message);
       break;
   }
   message.add(" (RDMALLOC_WARN=off silences this)").send();

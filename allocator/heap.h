@@ -51,6 +51,10 @@ class Heap {
   // null. In: *zero says that it must read as zero; out: that it does. Null: no memory.
   void* allocate(void* new_addr, size_t size, size_t alignment, bool* zero);
 
+  // Acquires so much more pinned memory at once, in one region, for allocations to come. False:
+  // that cannot be had, and nothing happened.
+  bool reserve(size_t bytes);
+
   // True when allocate() would have to acquire memory for this. A guess: other threads take too.
   bool must_grow(size_t size, size_t alignment, bool zero);
 
@@ -112,6 +116,7 @@ class Heap {
     size_t alignment;
     int node;
     bool exposed = false;
+    bool pinned = false;  // or not at all
   };
 
   // Where to look for it: in the node's own pinned regions, or wherever it may lie.
@@ -134,6 +139,7 @@ class Heap {
   Taken acquire(Grant grant, const Request& request);
   bool prepare(Region* region);
   Region* publish(const Region& region);
+  void warn_of_ledger();
   void warn_of_overflow();
 
   // exposed.cpp
@@ -148,7 +154,8 @@ class Heap {
   std::atomic<bool> booted_{false};
   std::atomic<bool> forked_{false};
   bool several_nodes_ = false;
-  bool warned_ = false;
+  bool warned_ = false;  // of overflow
+  bool warned_of_ledger_ = false;
   Options options_;
   Window window_;
   RegionTable regions_{window_};

@@ -124,8 +124,9 @@ bool Options::set(OptionId id, Text value) {
   if (!parse_value(kOptions[index].type, value, &amount)) return false;
   amounts_[index] = amount;
   if (kOptions[index].type == OptionType::kPath) {
-    memcpy(report_path_, value.data, value.size);
-    report_path_[value.size] = '\0';
+    char* path = paths_[path_index(id)];
+    memcpy(path, value.data, value.size);
+    path[value.size] = '\0';
   }
   return true;
 }

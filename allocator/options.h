@@ -60,15 +60,16 @@ class Options {
   // For kHuge, kNuma and kMonitor: the position of the value among the choices, as written in the
   // table. For kNumber: itself.
   uint64_t choice(OptionId id) const { return amounts_[static_cast<size_t>(id)].value; }
-  const char* report_path() const { return report_path_; }
+  const char* path(OptionId id) const { return paths_[path_index(id)]; }
   const char* warning() const { return warning_; }
 
  private:
+  static size_t path_index(OptionId id) { return id == OptionId::report ? 0 : 1; }
   void load_entry(os::Text entry);
   void complain(os::Text entry, const char* why);
 
   Amount amounts_[kOptionCount] = {};
-  char report_path_[kLongestPath] = {};
+  char paths_[2][kLongestPath] = {};
   char warning_[kLongestWarning] = {};
   size_t warning_size_ = 0;
 };

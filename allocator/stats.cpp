@@ -234,7 +234,7 @@ void write_text(const rdm_stats& stats) {
 
 void report_at_exit() {
   const Options& options = heap.options();
-  const char* path = options.report_path();
+  const char* path = options.path(OptionId::report);
   // A forked child writes no report over its parent's.
   const bool is_own = !heap.forked() || strstr(path, "%p") != nullptr;
   if (!is_own) path = "";

@@ -67,16 +67,17 @@ std::string objection(const OptionInfo& option, const std::string& value) {
          "' is malformed: " + (no_file ? "give a file name" : well_formed(option.type));
 }
 
-std::string writable_report(const std::string& value) {
+std::string writable_file(const OptionInfo& option, const std::string& value) {
+  const std::string what = std::string("cannot write the ") + option.name;
   const fs::path path = fs::absolute(value).lexically_normal();
-  // The file itself may have a %p in its name.
+  // The report itself may have a %p in its name.
   const std::string target = fs::exists(path) ? path : path.parent_path();
-  if (fs::is_directory(path)) throw Refusal("cannot write the report: " + value + " is a folder");
+  if (fs::is_directory(path)) throw Refusal(what + ": " + value + " is a folder");
   if (access(target.c_str(), W_OK) != 0) {
-    throw Refusal("cannot write the report to " + value + ": " + target + ": " + strerror(errno));
+    throw Refusal(what + " to " + value + ": " + target + ": " + strerror(errno));
   }
   if (!is_valid(OptionType::kPath, as_text(path))) {
-    throw Refusal("cannot write the report: " + path.string() + " is too long a path");
+    throw Refusal(what + ": " + path.string() + " is too long a path");
   }
   return path;
 }
@@ -124,7 +125,7 @@ void apply(const std::vector<Setting>& settings) {
   for (const Setting& setting : settings) {
     const OptionInfo& option = kOptions[static_cast<size_t>(setting.id)];
     const bool is_path = option.type == OptionType::kPath;
-    const std::string value = is_path ? writable_report(setting.value) : setting.value;
+    const std::string value = is_path ? writable_file(option, setting.value) : setting.value;
     setenv(variable_name(option).c_str(), value.c_str(), 1);
   }
 }

@@ -78,7 +78,8 @@ Section statistics() {
   RDM_STATS_LIST(STATISTIC)
 #undef STATISTIC
   section.entries.push_back(
-      {"budget_limited_by", "which limit budget_bytes comes from: cap, memlock or available"});
+      {"budget_limited_by",
+       "which limit budget_bytes comes from: cap, memlock, available or node"});
   return section;
 }
 

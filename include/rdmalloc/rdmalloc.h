@@ -290,7 +290,8 @@ RDM_API int rdm_pieces_done(rdm_pieces *pieces, const rdm_piece *piece);
   X(forked, "1 in a child of fork: what it inherited is not pinned")
 
 /* Which limit budget_bytes comes from. */
-enum { RDM_LIMITED_BY_CAP = 0, RDM_LIMITED_BY_MEMLOCK, RDM_LIMITED_BY_AVAILABLE };
+enum { RDM_LIMITED_BY_CAP = 0, RDM_LIMITED_BY_MEMLOCK, RDM_LIMITED_BY_AVAILABLE,
+       RDM_LIMITED_BY_NODE };
 
 typedef struct {
 #define RDM_STATS_FIELD_(name, meaning) uint64_t name; /* meaning */

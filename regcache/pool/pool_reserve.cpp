@@ -1,5 +1,5 @@
 // The buffers that a pool starts with, or does not start without.
-#include "regcache/pool/holders.h"
+#include "allocator/holders.h"
 #include "regcache/pool/pool.h"
 #include "regcache/pool/pool_memory.h"
 

@@ -43,3 +43,22 @@ rdm_case("a process that holds a gigabyte exits without delay"
 rdm_test("the library exports what it says and needs no libstdc++"
   COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/exports.sh $<TARGET_FILE:rdmalloc>
           ${CMAKE_CURRENT_SOURCE_DIR}/../../allocator/exports.map)
+
+# Programs that share a node's limit.
+find_program(RDMALLOC_SYSTEM_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
+function(node_case script name sentence)
+  rdm_test("${sentence}" LABELS ${ARGN} COMMAND ${RDMALLOC_SYSTEM_PYTHON} -B
+    ${CMAKE_CURRENT_SOURCE_DIR}/${script}_test.py $<TARGET_FILE:rdmalloc_cli> ${name})
+endfunction()
+if(RDMALLOC_SYSTEM_PYTHON)
+  node_case(node_cap sum
+    "programs together lock no more than the node's limit, and are told who has it")
+  node_case(node_cap control "control: without a limit for the node the same programs exceed it")
+  node_case(node_cap killed "the share of a program that was killed goes to the next")
+  node_case(node_cap damaged "a damaged ledger gives a sentence, and the program runs on")
+  node_case(node_cap foreign "another user's ledger gives a sentence, and the program runs on" root)
+  node_case(reserve had "a program has its reserve pinned before main")
+  node_case(reserve control "control: without a reserve it has less")
+  node_case(reserve refused "a reserve beyond the memlock limit ends the program with a sentence" root)
+  node_case(reserve node "a reserve that another process has already names that process")
+endif()

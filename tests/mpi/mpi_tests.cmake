@@ -41,3 +41,7 @@ foreach(mpi ${mpis})
   mpi_test("under ${${mpi}}, four ranks of an ordinary user each pin within their own memlock limit"
     user_test ARGS ${mpi} LABELS root)
 endforeach()
+
+foreach(mpi ${mpis})
+  mpi_test("under ${${mpi}}, ranks share the node's limit evenly" node_cap_test ARGS ${mpi})
+endforeach()

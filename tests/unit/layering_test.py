@@ -17,7 +17,7 @@ LAYERS = [
     # jemalloc's hooks and malloc's own names: they call the core, and nobody calls them ...
     ("engine", r"allocator/engine/.*", {"status", "os", "core"}),
     # ... but the top layer, which asks jemalloc for its counters.
-    ("top", r"allocator/(stats|c_api)\.(h|cpp)", {"status", "os", "core", "engine", "public"}),
+    ("top", r"allocator/(stats|c_api|reserve)\.(h|cpp)", {"status", "os", "core", "engine", "public"}),
     ("cli", r"allocator/cli/.*", {"status", "os", "core", "engine", "top", "public"}),
     # Options, budget, window, regions, heap.
     ("core", r"allocator/[^/]+", {"status", "os", "public"}),

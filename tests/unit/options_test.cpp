@@ -96,7 +96,7 @@ TEST_CASE_METHOD(Fixture, "an empty environment leaves the defaults") {
   CHECK(options.on(OptionId::warn));
   CHECK(options.choice(OptionId::huge) == kHugeOff);
   CHECK(options.choice(OptionId::numa) == kNumaLocal);
-  CHECK(std::string(options.report_path()).empty());
+  CHECK(std::string(options.path(OptionId::report)).empty());
 }
 
 TEST_CASE_METHOD(Fixture, "each variable sets its option") {
@@ -115,7 +115,7 @@ TEST_CASE_METHOD(Fixture, "each variable sets its option") {
   CHECK(options.choice(OptionId::huge) == kHugeHugetlb);
   CHECK(options.choice(OptionId::numa) != kNumaLocal);
   CHECK(options.on(OptionId::seal));
-  CHECK(std::string(options.report_path()) == "/tmp/report.%p");
+  CHECK(std::string(options.path(OptionId::report)) == "/tmp/report.%p");
   CHECK(options.on(OptionId::stats));
   CHECK_FALSE(options.on(OptionId::warn));
 }
@@ -172,7 +172,7 @@ TEST_CASE_METHOD(Fixture, "a flood of bad variables is cut, not overrun") {
 TEST_CASE_METHOD(Fixture, "a path too long to keep is refused") {
   CHECK(options.set(OptionId::report, text(std::string(Options::kLongestPath - 1, 'p'))));
   CHECK_FALSE(options.set(OptionId::report, text(std::string(Options::kLongestPath, 'q'))));
-  CHECK(options.report_path()[0] == 'p');
+  CHECK(options.path(OptionId::report)[0] == 'p');
 }
 
 }  // namespace rdmalloc

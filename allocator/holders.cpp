@@ -1,4 +1,4 @@
-#include "regcache/pool/holders.h"
+#include "allocator/holders.h"
 
 #include <dirent.h>
 #include <string.h>
@@ -66,6 +66,9 @@ void say_limits(const rdm_stats& books, Message* out) {
       break;
     case RDM_LIMITED_BY_AVAILABLE:
       out->add("by the memory that is available)");
+      break;
+    case RDM_LIMITED_BY_NODE:
+      out->add("by RDMALLOC_NODE_CAP)");
       break;
     default:
       out->add("by RDMALLOC_CAP)");

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "regcache/pool/holders.h"
+#include "allocator/holders.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_os.h"
 

@@ -1,0 +1,92 @@
+#include "allocator/os/process.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "allocator/os/system_call.h"
+
+namespace rdmalloc::os {
+namespace {
+
+// Fields of stat that follow the name: the state is the first of them.
+constexpr int kThreads = 18;
+constexpr int kStart = 20;
+
+// "/proc/", a number, "/stat".
+class StatPath {
+ public:
+  explicit StatPath(uint64_t number) {
+    add("/proc/");
+    add(Decimal(number).c_string());
+    add("/stat");
+  }
+  const char* c_string() const { return path_; }
+
+ private:
+  void add(const char* piece) {
+    while (*piece != '\0') path_[size_++] = *piece++;
+  }
+  char path_[40] = {};
+  size_t size_ = 0;
+};
+
+bool read_start(uint64_t number, uint64_t* start, bool* exists) {
+  char stat[1024];
+  const ssize_t got = read_file(StatPath(number).c_string(), stat, sizeof stat);
+  *exists = got > 0;
+  return got > 0 && parse_start({stat, static_cast<size_t>(got)}, start);
+}
+
+}  // namespace
+
+// A name may hold any byte, blanks and parentheses too: what counts is behind the last one.
+bool parse_start(Text stat, uint64_t* start) {
+  const void* end = memrchr(stat.data, ')', stat.size);
+  if (end == nullptr) return false;
+  Text rest = stat.drop(static_cast<size_t>(static_cast<const char*>(end) - stat.data) + 1);
+  bool is_zombie = false;
+  uint64_t number = 0;
+  for (int field = 1; field <= kStart; ++field) {
+    if (rest.size < 2 || rest.data[0] != ' ') return false;
+    rest = rest.drop(1);
+    if (field == 1) is_zombie = memchr("ZXx", rest.data[0], 3) != nullptr;
+    if (field == kThreads) {
+      if (!parse_decimal(rest, &number, &rest)) return false;
+      // A main thread that has ended, and others that live on.
+      if (is_zombie && number < 2) return false;
+    }
+    if (field == kStart) return parse_decimal(rest, start, &rest);
+    const void* blank = memchr(rest.data, ' ', rest.size);
+    if (blank == nullptr) return false;
+    rest = rest.drop(static_cast<size_t>(static_cast<const char*>(blank) - rest.data));
+  }
+  return false;
+}
+
+Process this_process() {
+  Process self;
+  self.number = static_cast<uint64_t>(system_call(SYS_getpid));
+  bool exists = false;
+  if (!read_start(self.number, &self.start, &exists)) self.start = 0;
+  return self;
+}
+
+// Where /proc hides processes, it hides those of other users.
+bool is_alive(const Process& process) {
+  uint64_t start = 0;
+  bool exists = false;
+  if (read_start(process.number, &start, &exists)) return start == process.start;
+  return !exists && system_call(SYS_kill, static_cast<long>(process.number), 0) == 0;
+}
+
+uint64_t process_namespace() {
+  struct stat found;
+  const long status =
+      system_call(SYS_newfstatat, AT_FDCWD, word("/proc/self/ns/pid"), word(&found), 0);
+  return status == 0 ? found.st_ino : 0;
+}
+
+uint64_t effective_user() { return static_cast<uint64_t>(system_call(SYS_geteuid)); }
+
+}  // namespace rdmalloc::os

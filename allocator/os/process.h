@@ -1,0 +1,33 @@
+// Processes, told apart for ever: a number is used again, a number and a start are not. Read from
+// /proc without malloc, inside malloc.
+#pragma once
+
+#include <cstdint>
+
+#include "allocator/os/file.h"
+
+namespace rdmalloc::os {
+
+struct Process {
+  uint64_t number = 0;
+  uint64_t start = 0;  // clock ticks after boot
+
+  bool operator==(const Process&) const = default;
+};
+
+// A start of 0: there is no /proc.
+Process this_process();
+
+// False once its memory is gone or going: a zombie is dead. A process of another user is none of
+// those that this user's processes wrote down, and counts as dead.
+bool is_alive(const Process& process);
+
+// From the text of /proc/PID/stat. False: malformed, or a zombie's.
+bool parse_start(Text stat, uint64_t* start);
+
+// What tells the process numbers here from those of other containers; 0: unknown.
+uint64_t process_namespace();
+
+uint64_t effective_user();
+
+}  // namespace rdmalloc::os

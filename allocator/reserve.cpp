@@ -1,0 +1,35 @@
+// RDMALLOC_RESERVE: what must be pinned before main, or the program ends here with a sentence,
+// rather than in the middle of its work.
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "allocator/heap.h"
+#include "allocator/holders.h"
+#include "allocator/message.h"
+#include "allocator/stats.h"
+
+namespace rdmalloc {
+namespace {
+
+// The command's, too: nothing was run.
+constexpr int kExitRefused = 2;
+
+[[noreturn]] void end_program(size_t bytes) {
+  const rdm_stats books = gather_stats();
+  Message message;
+  message.add("rdmalloc: RDMALLOC_RESERVE asks for ").add_size(bytes);
+  message.add(" pinned before the program starts, and they cannot be had: ");
+  say_who_holds_memory(books, &message);
+  message.send();
+  _exit(kExitRefused);
+}
+
+// Before those of the program and of the libraries that stand on this one.
+[[gnu::constructor(101)]] void reserve() {
+  if (!heap.booted()) free(malloc(1));
+  const uint64_t bytes = heap.budget().resolve(heap.options().amount(OptionId::reserve));
+  if (bytes != 0 && !heap.reserve(bytes)) end_program(bytes);
+}
+
+}  // namespace
+}  // namespace rdmalloc
