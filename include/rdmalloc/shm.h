@@ -55,7 +55,8 @@ RDM_API int rdm_shm_attach(const char *name, unsigned rank, const rdm_shm_option
  * failed with: RDM_AGAIN: not all came in time; RDM_PEER_DIED: one died; or the status with which
  * one of them failed. `own` is RDM_OK when this rank is ready, or the reason why it is not, which
  * makes all fail. A rank that found no space, memory or address space when attaching has made all
- * fail already. To be called once, before the first message. The name is gone afterwards, whatever
+ * fail already. Failing takes up to two seconds more (creating, attaching and detaching, too) while
+ * some rank is not there yet: it is to be told as well. To be called once, before the first message. The name is gone afterwards, whatever
  * came of it. */
 RDM_API int rdm_shm_commit(rdm_shm *segment, int own);
 

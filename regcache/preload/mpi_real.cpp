@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <atomic>
+#include "regcache/find_function.h"
+#include "regcache/preload/published.h"
 
 namespace rdmalloc::mpi {
 namespace {
@@ -80,37 +81,31 @@ void* find_private_library() {
   return found;
 }
 
-template <typename Function>
-bool find(void* library, const char* name, Function* out) {
-  *out = reinterpret_cast<Function>(dlsym(library, name));
-  return *out != nullptr;
-}
-
 // A function of that name which is neither ours nor the MPI's own is a tool's.
 template <typename Function>
 void find_tool(void* library, const char* name, const void* mpi, Function* out) {
-  if (!find(library, name, out)) return;
+  if (!find_function(library, name, out)) return;
   const void* object = object_of(reinterpret_cast<const void*>(*out));
   if (object == mpi || is_ours(reinterpret_cast<const void*>(*out))) *out = nullptr;
 }
 
 bool find_functions(void* library, RealMpi* out) {
-  (void)find(library, "PMPI_Win_allocate_c", &out->win_allocate_c);
-  (void)find(library, "PMPI_Win_create_c", &out->win_create_c);
-  return find(library, "PMPI_Alloc_mem", &out->alloc_mem) &&
-         find(library, "PMPI_Free_mem", &out->free_mem) &&
-         find(library, "PMPI_Win_allocate", &out->win_allocate) &&
-         find(library, "PMPI_Win_create", &out->win_create) &&
-         find(library, "PMPI_Win_free", &out->win_free) &&
-         find(library, "PMPI_Initialized", &out->initialized) &&
-         find(library, "PMPI_Finalized", &out->finalized) &&
-         find(library, "PMPI_Info_get", &out->info_get) &&
-         find(library, "PMPI_Comm_create_keyval", &out->comm_create_keyval) &&
-         find(library, "PMPI_Comm_free_keyval", &out->comm_free_keyval) &&
-         find(library, "PMPI_Comm_set_attr", &out->comm_set_attr) &&
-         find(library, "PMPI_Comm_size", &out->comm_size) &&
-         find(library, "PMPI_Comm_call_errhandler", &out->comm_call_errhandler) &&
-         find(library, "PMPI_Allreduce", &out->allreduce);
+  (void)find_function(library, "PMPI_Win_allocate_c", &out->win_allocate_c);
+  (void)find_function(library, "PMPI_Win_create_c", &out->win_create_c);
+  return find_function(library, "PMPI_Alloc_mem", &out->alloc_mem) &&
+         find_function(library, "PMPI_Free_mem", &out->free_mem) &&
+         find_function(library, "PMPI_Win_allocate", &out->win_allocate) &&
+         find_function(library, "PMPI_Win_create", &out->win_create) &&
+         find_function(library, "PMPI_Win_free", &out->win_free) &&
+         find_function(library, "PMPI_Initialized", &out->initialized) &&
+         find_function(library, "PMPI_Finalized", &out->finalized) &&
+         find_function(library, "PMPI_Info_get", &out->info_get) &&
+         find_function(library, "PMPI_Comm_create_keyval", &out->comm_create_keyval) &&
+         find_function(library, "PMPI_Comm_free_keyval", &out->comm_free_keyval) &&
+         find_function(library, "PMPI_Comm_set_attr", &out->comm_set_attr) &&
+         find_function(library, "PMPI_Comm_size", &out->comm_size) &&
+         find_function(library, "PMPI_Comm_call_errhandler", &out->comm_call_errhandler) &&
+         find_function(library, "PMPI_Allreduce", &out->allreduce);
 }
 
 void find_tools(void* library, RealMpi* out) {
@@ -123,10 +118,10 @@ void find_tools(void* library, RealMpi* out) {
 }
 
 bool find_conversions(void* library, RealMpi* out) {
-  return find(library, "PMPI_Info_f2c", &out->info_f2c) &&
-         find(library, "PMPI_Comm_f2c", &out->comm_f2c) &&
-         find(library, "PMPI_Type_f2c", &out->type_f2c) &&
-         find(library, "PMPI_Op_f2c", &out->op_f2c);
+  return find_function(library, "PMPI_Info_f2c", &out->info_f2c) &&
+         find_function(library, "PMPI_Comm_f2c", &out->comm_f2c) &&
+         find_function(library, "PMPI_Type_f2c", &out->type_f2c) &&
+         find_function(library, "PMPI_Op_f2c", &out->op_f2c);
 }
 
 bool says_mpich(void* library) {
@@ -134,7 +129,7 @@ bool says_mpich(void* library) {
   auto* text = static_cast<char*>(calloc(1, kVersionSize));
   int length = 0;
   bool says = false;
-  if (text != nullptr && find(library, "PMPI_Get_library_version", &version)) {
+  if (text != nullptr && find_function(library, "PMPI_Get_library_version", &version)) {
     (void)version(text, &length);
     for (const char* name : kMpichNames) says = says || strstr(text, name) != nullptr;
   }
@@ -152,23 +147,16 @@ void find_kind(void* library, RealMpi* out) {
   }
 }
 
-constinit std::atomic<const RealMpi*> published{nullptr};
-
-// Of threads that find at the same time, the first publishes.
-const RealMpi* find_and_publish() {
+bool find_all(RealMpi* out) {
   void* library =
       dlsym(RTLD_NEXT, "PMPI_Alloc_mem") != nullptr ? RTLD_NEXT : find_private_library();
-  if (library == nullptr) return nullptr;
-  auto* found = static_cast<RealMpi*>(calloc(1, sizeof(RealMpi)));
-  const RealMpi* first = nullptr;
-  if (found != nullptr && find_functions(library, found)) {
-    find_tools(library, found);
-    find_kind(library, found);
-    if (published.compare_exchange_strong(first, found)) return found;
-  }
-  free(found);
-  return first;
+  if (library == nullptr || !find_functions(library, out)) return false;
+  find_tools(library, out);
+  find_kind(library, out);
+  return true;
 }
+
+constinit shim::Published<RealMpi> published;
 
 }  // namespace
 
@@ -194,9 +182,6 @@ Handle RealMpi::min_op() const { return kind == Kind::kMpich ? kMpichMin : op_f2
 
 int RealMpi::no_memory() const { return kind == Kind::kMpich ? kMpichNoMemory : kOpenMpiNoMemory; }
 
-const RealMpi* real_mpi() {
-  const RealMpi* real = published.load(std::memory_order_acquire);
-  return real != nullptr ? real : find_and_publish();
-}
+const RealMpi* real_mpi() { return published.get(find_all); }
 
 }  // namespace rdmalloc::mpi

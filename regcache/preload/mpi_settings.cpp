@@ -1,32 +1,22 @@
 #include "regcache/preload/mpi_settings.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <atomic>
 
+#include "regcache/preload/switches.h"
+
 namespace rdmalloc::mpi {
 namespace {
+
+using shim::read_switch;
 
 constinit Settings current;
 constinit std::atomic<bool> said_no_mpi{false};
 constinit std::atomic<bool> said_not_exposed{false};
 
-// librdmalloc names what is malformed; here it keeps the default.
-void read_switch(const char* variable, bool* value) {
-  const char* text = getenv(variable);
-  if (text == nullptr) return;
-  for (const char* word : {"on", "1", "yes", "true"}) {
-    if (strcmp(text, word) == 0) *value = true;
-  }
-  for (const char* word : {"off", "0", "no", "false"}) {
-    if (strcmp(text, word) == 0) *value = false;
-  }
-}
-
 void say_once(std::atomic<bool>* said, const char* line) {
-  if (!said->exchange(true) && write(STDERR_FILENO, line, strlen(line)) < 0) return;
+  if (!said->exchange(true)) shim::say(line, strlen(line));
 }
 
 }  // namespace

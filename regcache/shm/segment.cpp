@@ -15,8 +15,6 @@ namespace rdmalloc::shm {
 
 namespace {
 
-constexpr uint32_t kNapMs = 2;  // while the name is not there yet
-
 int check_rank(uint32_t rank, uint32_t procs) {
   if (rank < procs) return RDM_OK;
   return fail(RDM_INVALID, "rank %u of a segment for %u processes", rank, procs);
@@ -33,11 +31,12 @@ void write_fragment(Fragment* fragment, uint32_t owner, uint32_t index, bool is_
 Segment::~Segment() {
   // Not a child of fork, which has only inherited the mapping.
   if (file_.base() == nullptr || self_.id != static_cast<uint32_t>(getpid())) return;
-  if (is_joined_) {
-    if (!is_committed_) decide(RDM_PEER_DIED, rank_);
+  if (is_joined_ && !is_committed_) decide(RDM_PEER_DIED, rank_);
+  // One that could not join came, too. Without a name it was not let near the slot.
+  if (is_joined_ || name_[0] != '\0') {
     slot(rank_)->state.store(RankSlot::kDetached, std::memory_order_release);
   }
-  if (name_[0] != '\0') file_.remove_name(name_);
+  if (name_[0] != '\0') remove_name_when_all_came();
 }
 
 int Segment::create(const char* name, const Plan& plan, uint32_t rank, const Settings& settings) {

@@ -14,6 +14,13 @@ namespace rdmalloc::shm {
 // How long a death may go unnoticed by one who waits.
 constexpr uint64_t kLookEveryMs = 20;
 
+// How long who fails keeps the name for ranks that come late: they are told why then, where without
+// the name they would wait for it in vain.
+constexpr uint32_t kKeepNameMs = 2'000;
+
+// Between looks at what is in the file system.
+constexpr uint32_t kNapMs = 2;
+
 struct Settings {
   uint32_t timeout_ms = 30'000;
   bool is_bound = true;
@@ -31,7 +38,8 @@ class Segment {
   Segment() = default;
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
-  // Tells the others that this rank has left, and takes away the name if nobody has.
+  // Tells the others that this rank has left, and takes away the name if nobody has, perhaps a
+  // moment later: see kKeepNameMs.
   ~Segment();
 
   // One of the two, once. As rdm_shm_create and rdm_shm_attach.
@@ -84,6 +92,8 @@ class Segment {
   int tell(uint64_t verdict) const;
   bool find_dead_before_commit(uint32_t* dead) const;
   bool runs(uint32_t rank, const Process& process) const;
+  bool is_anybody_to_come() const;
+  void remove_name_when_all_came();
 
   SharedFile file_;
   Plan plan_;

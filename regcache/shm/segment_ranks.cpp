@@ -32,10 +32,34 @@ int Segment::commit(int own) {
   }
   const int status = wait_for_verdict();
   is_committed_ = status == RDM_OK;
-  // Everybody does: whoever decided may have died since.
-  if (name_[0] != '\0') file_.remove_name(name_);
-  name_[0] = '\0';
+  // Everybody does: whoever decided may have died since. Who did not come in time is waited for no
+  // longer.
+  if (name_[0] == '\0') return status;
+  if (status == RDM_OK || status == RDM_AGAIN) {
+    file_.remove_name(name_);
+    name_[0] = '\0';
+  } else {
+    remove_name_when_all_came();
+  }
   return status;
+}
+
+// By reading, not through the mapping: see the class's comment.
+bool Segment::is_anybody_to_come() const {
+  for (uint32_t rank = 0; rank < procs(); ++rank) {
+    RankSlot slot;
+    if (rank == rank_ || !file_.read(plan_.slot(rank), &slot, sizeof slot)) continue;
+    if (slot.state.load(std::memory_order_relaxed) == RankSlot::kAbsent) return true;
+  }
+  return false;
+}
+
+void Segment::remove_name_when_all_came() {
+  const uint64_t patience = timeout_ms_ < kKeepNameMs ? timeout_ms_ : kKeepNameMs;
+  const uint64_t deadline = now_ms() + patience;
+  while (is_anybody_to_come() && now_ms() < deadline) nap_ms(kNapMs);
+  file_.remove_name(name_);
+  name_[0] = '\0';
 }
 
 int Segment::wait_for_verdict() {

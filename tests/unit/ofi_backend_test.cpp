@@ -5,6 +5,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "include/rdmalloc/ofi.h"
 #include "regcache/registry.h"
@@ -25,7 +26,11 @@ constexpr uint64_t kRemote = FI_REMOTE_READ | FI_REMOTE_WRITE;
 // A registry over a fake source of regions, and a made-up libfabric domain to open domains on.
 struct Fixture {
   Fixture() : ofi(test::reset_fake_ofi()) {}
-  ~Fixture() { registry->stop(); }
+  // As at the end of a program: what a test closed itself is refused.
+  ~Fixture() {
+    for (Domain* domain : domains) (void)registry->close(domain);
+    registry->stop();
+  }
 
   // The backend and then the domain, as rdm_domain_open_ofi() does it.
   int open(Domain** out, uint64_t access = 0, unsigned flags = 0) {
@@ -41,7 +46,11 @@ struct Fixture {
     options.error = why;
     options.error_size = sizeof why;
     status = registry->open(&OfiBackend::kOperations, backend, &options, out);
-    if (status != RDM_OK) OfiBackend::destroy(backend);
+    if (status != RDM_OK) {
+      OfiBackend::destroy(backend);
+    } else {
+      domains.push_back(*out);
+    }
     return status;
   }
   Domain* opened(uint64_t access = 0, unsigned flags = 0) {
@@ -58,6 +67,7 @@ struct Fixture {
   bool said(const char* words) const { return std::string(why).find(words) != std::string::npos; }
 
   FakeOfi& ofi;
+  std::vector<Domain*> domains;
   fake::RegionSource source;
   std::unique_ptr<Registry> registry = std::make_unique<Registry>(source);
   size_t trials = 0;  // registrations before the domain's own
@@ -211,9 +221,11 @@ TEST_CASE("a domain whose keys have few bits gets short ones") {
 }
 
 TEST_CASE("a domain with raw keys is served; one that registers for endpoints is refused") {
-  Fixture raw;
-  raw.ofi.has_raw_keys = true;
-  (void)raw.opened();
+  {
+    Fixture raw;
+    raw.ofi.has_raw_keys = true;
+    (void)raw.opened();
+  }
   Fixture endpoints;
   endpoints.ofi.is_for_endpoints = true;
   Domain* domain = nullptr;
@@ -275,6 +287,7 @@ TEST_CASE("a child of fork forgets the domain without a call to libfabric") {
   Fixture f;
   const Region& region = f.source.acquire(kMiB);
   Domain* domain = f.opened();
+  f.registry->stop();  // as in a child, where there is no such thread
   f.source.fork();
   rdm_mr mr{};
   CHECK(domain->lookup(at(region), 1, &mr) == RDM_NOT_REGISTERED);

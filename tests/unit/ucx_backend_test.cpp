@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "regcache/registry.h"
 #include "tests/support/catch.h"
@@ -21,7 +22,11 @@ constexpr size_t kMiB = size_t{1} << 20;
 // A registry over a fake source of regions, and a made-up UCX to open domains on.
 struct Fixture {
   Fixture() : ucx(test::reset_fake_ucx()) {}
-  ~Fixture() { registry->stop(); }
+  // As at the end of a program: what a test closed itself is refused.
+  ~Fixture() {
+    for (Domain* domain : domains) (void)registry->close(domain);
+    registry->stop();
+  }
 
   // The backend and then the domain, as rdm_domain_open_ucx() does it.
   int open(Domain** out) {
@@ -35,7 +40,11 @@ struct Fixture {
     options.error = why;
     options.error_size = sizeof why;
     status = registry->open(&UcxBackend::kOperations, backend, &options, out);
-    if (status != RDM_OK) UcxBackend::destroy(backend);
+    if (status != RDM_OK) {
+      UcxBackend::destroy(backend);
+    } else {
+      domains.push_back(*out);
+    }
     return status;
   }
   Domain* opened() {
@@ -53,6 +62,7 @@ struct Fixture {
   fake::RegionSource source;
   std::unique_ptr<Registry> registry = std::make_unique<Registry>(source);
   size_t trials = 0;  // mappings before the domain's own
+  std::vector<Domain*> domains;
   char why[320] = {};
 };
 
@@ -150,6 +160,7 @@ TEST_CASE("a child of fork owns no mapping, and closes without a call to UCX") {
   const Region& region = f.source.acquire(kMiB);
   Domain* domain = f.opened();
   const size_t mapped = f.ucx.mapped.size();
+  f.registry->stop();  // as in a child, where there is no such thread
   f.source.fork();
   rdm_mr mr{};
   CHECK(domain->lookup(at(region), 1, &mr) == RDM_NOT_REGISTERED);
