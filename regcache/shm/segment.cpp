@@ -31,12 +31,14 @@ void write_fragment(Fragment* fragment, uint32_t owner, uint32_t index, bool is_
 Segment::~Segment() {
   // Not a child of fork, which has only inherited the mapping.
   if (file_.base() == nullptr || self_.id != static_cast<uint32_t>(getpid())) return;
-  if (is_joined_ && !is_committed_) decide(RDM_PEER_DIED, rank_);
-  // One that could not join came, too. Without a name it was not let near the slot.
-  if (is_joined_ || name_[0] != '\0') {
+  if (is_joined_) {
+    if (!is_committed_) decide(RDM_PEER_DIED, rank_);
     slot(rank_)->state.store(RankSlot::kDetached, std::memory_order_release);
   }
-  if (name_[0] != '\0') remove_name_when_all_came();
+  if (name_[0] == '\0') return;
+  // Not in its slot: there may be no space for the page that has it.
+  if (!is_joined_) header()->turned_away.fetch_add(1, std::memory_order_acq_rel);
+  remove_name_when_all_came();
 }
 
 int Segment::create(const char* name, const Plan& plan, uint32_t rank, const Settings& settings) {
@@ -103,7 +105,10 @@ int Segment::attach(const char* name, uint32_t rank, const Settings& settings) {
   status = file_.map(plan_.bytes());
   if (status != RDM_OK) {
     // There may be room for the page on which to tell the others, who would wait in vain.
-    if (file_.map(sizeof(SegmentHeader)) == RDM_OK) decide(status, rank_);
+    if (file_.map(sizeof(SegmentHeader)) == RDM_OK) {
+      header()->turned_away.fetch_add(1, std::memory_order_acq_rel);
+      decide(status, rank_);
+    }
     return status;
   }
   snprintf(name_, sizeof name_, "%s", name);

@@ -38,9 +38,10 @@ struct SegmentHeader {
   uint32_t creator;  // rank
   uint32_t reserved;
   std::atomic<uint64_t> verdict;
-  std::atomic<uint32_t> ready;  // ranks that committed
-  std::atomic<uint32_t> lost;   // a rank that died after that, plus 1
-  Doorbell::Words commits;      // for those who wait in rdm_shm_commit()
+  std::atomic<uint32_t> ready;        // ranks that committed
+  std::atomic<uint32_t> lost;         // a rank that died after that, plus 1
+  std::atomic<uint32_t> turned_away;  // ranks that came and could not join
+  Doorbell::Words commits;            // for those who wait in rdm_shm_commit()
 };
 static_assert(sizeof(SegmentHeader) <= kSegmentHeaderBytes);
 

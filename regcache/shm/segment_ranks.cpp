@@ -46,12 +46,13 @@ int Segment::commit(int own) {
 
 // By reading, not through the mapping: see the class's comment.
 bool Segment::is_anybody_to_come() const {
+  uint32_t absent = 0;
   for (uint32_t rank = 0; rank < procs(); ++rank) {
     RankSlot slot;
-    if (rank == rank_ || !file_.read(plan_.slot(rank), &slot, sizeof slot)) continue;
-    if (slot.state.load(std::memory_order_relaxed) == RankSlot::kAbsent) return true;
+    if (!file_.read(plan_.slot(rank), &slot, sizeof slot)) continue;
+    if (slot.state.load(std::memory_order_relaxed) == RankSlot::kAbsent) ++absent;
   }
-  return false;
+  return absent > header()->turned_away.load(std::memory_order_acquire);
 }
 
 void Segment::remove_name_when_all_came() {

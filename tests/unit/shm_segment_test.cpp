@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -271,6 +272,22 @@ TEST_CASE("all ranks get the same verdict: ready, one that is not, one that give
     return rank == 2 ? RDM_PEER_DIED : rdm_shm_commit(segment, RDM_OK);
   };
   CHECK(run_ranks(5, RDM_SHM_AGGREGATED, one_leaves) == std::vector<int>(5, RDM_PEER_DIED));
+}
+
+TEST_CASE("a rank that comes after the others have failed is told why, and the name goes") {
+  const std::string name = fresh_name();
+  Options options(10'000);
+  rdm_shm *first = nullptr, *late = nullptr;
+  REQUIRE(create(name, 2, 0, options, &first) == RDM_OK);
+  std::thread other([&] {
+    CHECK(rdm_shm_commit(first, RDM_OUT_OF_BUDGET) == RDM_OUT_OF_BUDGET);
+    rdm_shm_detach(first);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  CHECK(attach(name, 1, options, &late) == RDM_OUT_OF_BUDGET);
+  CHECK(late == nullptr);
+  other.join();
+  CHECK_FALSE(is_there(name));
 }
 
 TEST_CASE("ranks that do not all come are told, and the name goes") {
