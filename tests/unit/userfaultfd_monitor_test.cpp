@@ -234,21 +234,32 @@ void make_reader_slow() {
 // one returns. Returns how often it found the registration.
 uint64_t take_addresses(bool settles, int seconds, uint64_t enough) {
   std::atomic<char*> offered{nullptr};
-  std::atomic<bool> taken{false};
+  std::atomic<bool> unmapped{false};
+  std::atomic<bool> done{false};
   std::atomic<bool> stop{false};
   std::atomic<uint64_t> stale{0};
+  // False: somebody else has it, such as a sanitizer, for whom the kernel found this place.
+  const auto take = [&unmapped](char* memory) {
+    constexpr int kThere = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+    for (;;) {
+      const bool is_last_try = unmapped;
+      if (os::system_call(SYS_mmap, os::word(memory), kLength, PROT_READ, kThere, -1, 0) ==
+          os::word(memory)) {
+        return true;
+      }
+      if (is_last_try) return false;
+    }
+  };
   std::thread taker([&] {
     while (!stop) {
       char* const memory = offered.exchange(nullptr);
       if (memory == nullptr) continue;
-      constexpr int kThere = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
-      while (os::system_call(SYS_mmap, os::word(memory), kLength, PROT_READ, kThere, -1, 0) !=
-             os::word(memory)) {
+      if (take(memory)) {
+        if (settles) changes.settle(address(memory), address(memory) + kLength);
+        if (is_hit(memory, kLength)) ++stale;
+        raw(SYS_munmap, memory, kLength);
       }
-      if (settles) changes.settle(address(memory), address(memory) + kLength);
-      if (is_hit(memory, kLength)) ++stale;
-      raw(SYS_munmap, memory, kLength);
-      taken = true;
+      done = true;
     }
   });
   make_reader_slow();
@@ -263,10 +274,12 @@ uint64_t take_addresses(bool settles, int seconds, uint64_t enough) {
   while (stale < enough && std::chrono::steady_clock::now() < end) {
     char* const memory = map_pages();
     REQUIRE(sink.add(address(memory), kLength, *monitor()));
-    taken = false;
+    unmapped = false;
+    done = false;
     offered = memory;
     raw(SYS_munmap, memory, kLength);
-    while (!taken) std::this_thread::yield();
+    unmapped = true;
+    while (!done) std::this_thread::yield();
     changes.wait_until_told();
   }
   stop = true;
