@@ -10,13 +10,6 @@ namespace {
 using os::Text;
 using os::text;
 
-// A number, all of it; 0: none.
-uint64_t number_of(Text value) {
-  uint64_t number = 0;
-  Text rest;
-  return parse_decimal(value, &number, &rest) && rest.size == 0 ? number : 0;
-}
-
 // The value of a variable, by a parser; 0 where it is missing.
 struct Question {
   Text prefix;  // its name and '='
@@ -37,7 +30,12 @@ uint64_t ask(const char* prefix, uint64_t (*parse)(Text, uint64_t), uint64_t con
   return question.answer;
 }
 
-uint64_t parse_number(Text value, uint64_t) { return number_of(value); }
+// A number, all of it; 0: none.
+uint64_t parse_number(Text value, uint64_t) {
+  uint64_t number = 0;
+  Text rest;
+  return parse_decimal(value, &number, &rest) && rest.size == 0 ? number : 0;
+}
 
 // Slurm's "4(x2),3": four on each of the first two nodes, three on the next.
 uint64_t parse_slurm(Text value, uint64_t node) {

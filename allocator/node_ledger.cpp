@@ -30,8 +30,6 @@ uint64_t less(uint64_t from, uint64_t amount) { return from > amount ? from - am
 
 uint64_t sum(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 
-os::Process process_of(const NodeLedger::Record& record) { return {record.number, record.start}; }
-
 }  // namespace
 
 // What one pass over the records finds.
@@ -80,8 +78,8 @@ class NodeLedger::Open {
   int error() const { return file_.error(); }
   size_t records() const { return header_.records; }
 
-  // Visits each record that is in use: visit(index, record) may change it. False: the file is
-  // damaged, which why() says from then on.
+  // Calls visit(index, record) -> bool for each record, free ones included. False: it said so, or
+  // the file is damaged, which why() says from then on.
   template <typename Visit>
   bool for_each(Visit visit) {
     constexpr size_t kAtOnce = 32;
@@ -91,7 +89,7 @@ class NodeLedger::Open {
       const size_t count = left < kAtOnce ? left : kAtOnce;
       if (!file_.read(place(first), some, count * sizeof *some)) return damaged();
       for (size_t i = 0; i < count; ++i) {
-        if (some[i].number > INT32_MAX) return damaged();
+        if (some[i].process.number > INT32_MAX) return damaged();
         if (!visit(first + i, some[i])) return damaged();
       }
     }
@@ -101,9 +99,9 @@ class NodeLedger::Open {
   bool survey(const os::Process& self, Survey* out) {
     *out = {};
     return for_each([&](size_t index, const Record& record) {
-      if (record.number == 0) {
+      if (record.process.number == 0) {
         if (out->free == kNowhere) out->free = index;
-      } else if (process_of(record) == self) {
+      } else if (record.process == self) {
         out->own = index;
       } else {
         out->add(record);
@@ -114,7 +112,7 @@ class NodeLedger::Open {
 
   bool bury_the_dead() {
     return for_each([this](size_t index, const Record& record) {
-      return record.number == 0 || os::is_alive(process_of(record)) || write(index, {});
+      return record.process.number == 0 || os::is_alive(record.process) || write(index, {});
     });
   }
 
@@ -164,8 +162,7 @@ void NodeLedger::boot(const char* path, uint64_t cap) {
 
 NodeLedger::Record NodeLedger::record(const Books& own, uint64_t granted) const {
   Record record;
-  record.number = self_.number;
-  record.start = self_.start;
+  record.process = self_;
   record.granted = granted;
   record.held = own.held;
   record.cap = cap_;
@@ -227,7 +224,7 @@ void NodeLedger::settle(const Books& own) {
 void NodeLedger::say_who_holds(Message* out) const {
   for (const Record& holder : holders_) {
     if (holder.granted == 0) continue;
-    out->add("; process ").add_number(holder.number).add(" has ").add_size(holder.granted);
+    out->add("; process ").add_number(holder.process.number).add(" has ").add_size(holder.granted);
   }
 }
 
@@ -240,7 +237,7 @@ size_t NodeLedger::read(Record* out, size_t most) {
   Open ledger(path_, kPatienceNs);
   size_t count = 0;
   const bool all = ledger.is_good() && ledger.for_each([&](size_t, const Record& record) {
-    if (record.number == 0 || !os::is_alive(process_of(record))) return true;
+    if (record.process.number == 0 || !os::is_alive(record.process)) return true;
     if (count < most) out[count] = record;
     ++count;
     return true;

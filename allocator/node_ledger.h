@@ -30,8 +30,7 @@ class NodeLedger {
 
   // As it lies in the file.
   struct Record {
-    uint64_t number = 0;   // of the process; 0: the record is free
-    uint64_t start = 0;    // see os::Process
+    os::Process process;   // number 0: the record is free
     uint64_t granted = 0;  // bytes it may have pinned
     uint64_t held = 0;     // bytes, pinned or not, when it last asked
     uint64_t cap = 0;      // the node's limit, as this process has it
@@ -50,7 +49,6 @@ class NodeLedger {
 
   bool is_kept() const { return cap_ != 0; }
   uint64_t cap() const { return cap_; }
-  const char* path() const { return path_; }
 
   // Asks to pin `want` more bytes than `own` says, of which `need` are needed at once. What was
   // granted; 0: the node has no room. When the ledger cannot be used it is not kept any more, what

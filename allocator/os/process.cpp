@@ -31,6 +31,7 @@ class StatPath {
   size_t size_ = 0;
 };
 
+// `exists`: that there is one to be seen.
 bool read_start(uint64_t number, uint64_t* start, bool* exists) {
   char stat[1024];
   const ssize_t got = read_file(StatPath(number).c_string(), stat, sizeof stat);
@@ -39,6 +40,11 @@ bool read_start(uint64_t number, uint64_t* start, bool* exists) {
 }
 
 }  // namespace
+
+bool read_start(uint64_t number, uint64_t* start) {
+  bool exists = false;
+  return read_start(number, start, &exists);
+}
 
 // A name may hold any byte, blanks and parentheses too: what counts is behind the last one.
 bool parse_start(Text stat, uint64_t* start) {
@@ -67,8 +73,7 @@ bool parse_start(Text stat, uint64_t* start) {
 Process this_process() {
   Process self;
   self.number = static_cast<uint64_t>(system_call(SYS_getpid));
-  bool exists = false;
-  if (!read_start(self.number, &self.start, &exists)) self.start = 0;
+  if (!read_start(self.number, &self.start)) self.start = 0;
   return self;
 }
 

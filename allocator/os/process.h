@@ -18,6 +18,10 @@ struct Process {
 // A start of 0: there is no /proc.
 Process this_process();
 
+// The start of the process that has this number now. False: there is none that can be seen, or it
+// is a zombie.
+bool read_start(uint64_t number, uint64_t* start);
+
 // False once its memory is gone or going: a zombie is dead. A process of another user is none of
 // those that this user's processes wrote down, and counts as dead.
 bool is_alive(const Process& process);

@@ -2,35 +2,21 @@
 // when another node's thread is the first to touch it, and when another node's memory was freed.
 //
 //   numa
-#include <sched.h>
 #include <sys/syscall.h>
 
-#include <thread>
 #include <vector>
 
-#include "tests/integration/probe.h"
+#include "tests/guest/on_node.h"
 
 namespace {
 
-constexpr int kNodes = 2;
 constexpr size_t kBuffers = 8;
 constexpr size_t kSize = size_t{1} << 20;
 probe::Verdict verdict;
 
+using guest::kNodes;
+using guest::on_node;
 using Buffers = std::vector<unsigned char*>;
-
-// The guest's node k has one processor, k.
-template <typename Work>
-void on_node(int node, Work work) {
-  std::thread thread([&] {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(node, &one);
-    if (sched_setaffinity(0, sizeof one, &one) != 0) probe::skip("there is no second processor");
-    work();
-  });
-  thread.join();
-}
 
 Buffers take() {
   Buffers taken;

@@ -3,22 +3,22 @@
 //   pools keys            what is sent by the lkey that came with a buffer is right, and a peer
 //                         reaches exposed buffers, and no others, by the rkey that came with them
 //   pools numa            a thread's buffers lie on its node, also after others put them back
-#include <sched.h>
 #include <sys/syscall.h>
 
-#include <thread>
 #include <vector>
 
 #include "include/rdmalloc/pool.h"
 #include "tests/guest/keys.h"
+#include "tests/guest/on_node.h"
 
 namespace {
 
 constexpr size_t kSize = size_t{16} << 10;
 constexpr size_t kBuffers = 64;
-constexpr int kNodes = 2;
 probe::Verdict verdict;
 
+using guest::kNodes;
+using guest::on_node;
 using Buffers = std::vector<rdm_buffer>;
 
 struct PoolLibrary {
@@ -86,19 +86,6 @@ void check_keys(unsigned flags, ibv_wc_status reached) {
   give_back(pool, all);
   if (pools.close(pool) != RDM_OK) verdict.broken("the pool does not close");
   if (guest::domains().close(domain) != RDM_OK) verdict.broken("the domain does not close");
-}
-
-// The guest's node k has one processor, k.
-template <typename Work>
-void on_node(int node, Work work) {
-  std::thread thread([&] {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(node, &one);
-    if (sched_setaffinity(0, sizeof one, &one) != 0) probe::skip("there is no second processor");
-    work();
-  });
-  thread.join();
 }
 
 void check_nodes(const Buffers& all, int node, const char* what) {

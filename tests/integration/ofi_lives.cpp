@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "tests/integration/ofi_import.h"
 #include "tests/integration/ofi_speaker.h"
 
 namespace {
@@ -68,19 +69,12 @@ void by_hand() {
 
 // Who brings a monitor comes second, as Open MPI does, and is told so.
 void another_monitor() {
-  static fi_ops_mem_monitor operations = {
-      sizeof operations,
-      [](fid_mem_monitor*) { return 0; },
-      [](fid_mem_monitor*) {},
-      [](fid_mem_monitor*, const void*, size_t) { return 0; },
-      [](fid_mem_monitor*, const void*, size_t) {},
-      [](fid_mem_monitor*, const void*, size_t) { return false; }};
-  static fid_mem_monitor monitor = {{FI_CLASS_MEM_MONITOR, nullptr, nullptr}, &operations, nullptr};
   fid* cache = nullptr;
   if (fi_open(FI_VERSION(1, 13), "mr_cache", nullptr, 0, 0, &cache, nullptr) != 0) {
     return verdict.broken("no cache");
   }
-  if (fi_import_fid(cache, &monitor.fid, 0) != -FI_EBUSY) verdict.broken("there was none before");
+  if (fi_import_fid(cache, probe::monitor_that_says<false>(), 0) != -FI_EBUSY)
+    verdict.broken("there was none before");
   fi_close(cache);
   // Ours knows that window memory stays what it is.
   Speaker speaker;

@@ -9,6 +9,7 @@
 #include <rdma/fi_ext.h>
 #include <sys/mman.h>
 
+#include "tests/integration/ofi_import.h"
 #include "tests/integration/ofi_pair.h"
 
 namespace {
@@ -18,17 +19,9 @@ constexpr size_t kBytes = size_t{64} << 10;
 probe::Verdict verdict;
 
 void trust_everything() {
-  static fi_ops_mem_monitor operations = {
-      sizeof operations,
-      [](fid_mem_monitor*) { return 0; },
-      [](fid_mem_monitor*) {},
-      [](fid_mem_monitor*, const void*, size_t) { return 0; },
-      [](fid_mem_monitor*, const void*, size_t) {},
-      [](fid_mem_monitor*, const void*, size_t) { return true; }};
-  static fid_mem_monitor monitor = {{FI_CLASS_MEM_MONITOR, nullptr, nullptr}, &operations, nullptr};
   fid* cache = nullptr;
   probe::need(fi_open(FI_VERSION(1, 13), "mr_cache", nullptr, 0, 0, &cache, nullptr), "fi_open");
-  probe::need(fi_import_fid(cache, &monitor.fid, 0), "fi_import_fid");
+  probe::need(fi_import_fid(cache, probe::monitor_that_says<true>(), 0), "fi_import_fid");
   (void)fi_close(cache);
 }
 

@@ -30,8 +30,8 @@ LAYERS = [
     ("board", r"regcache/monitor/(changes|monitor)\.(h|cpp)", {"status", "os"}),
     # One leaf for each monitor, as backends are.
     ("monitor", r"regcache/monitor/.*", {"status", "os", "board"}),
-    # A library of its own, on nothing but the public headers.
-    ("shm", r"regcache/shm/.*", {"public"}),
+    # A library of its own, on nothing but the public headers, and what reads /proc.
+    ("shm", r"regcache/shm/.*", {"status", "os", "public"}),
     ("regcache", r"regcache/.*", {"status", "os", "core", "public", "board"}),
     ("bench", r"bench/.*", {"status", "os", "core", "top", "public", "regcache", "board"}),
     ("tests", r"tests/.*",

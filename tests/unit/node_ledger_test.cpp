@@ -117,7 +117,7 @@ TEST_CASE_METHOD(Fixture, "a process whose number is used again is not taken for
   NodeLedger::Record record;
   REQUIRE(text.size() >= 2 * sizeof record);
   memcpy(&record, text.data() + sizeof record, sizeof record);
-  record.start -= 1;
+  record.process.start -= 1;
   memcpy(text.data() + sizeof record, &record, sizeof record);
   put(text);
   CHECK(ask(0, kCap, kCap) == kCap);

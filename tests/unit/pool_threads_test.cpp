@@ -1,12 +1,11 @@
 // Pools among threads, NUMA nodes and forks, over a fake device and a heap over fake system calls.
 #include <pthread.h>
 
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "tests/support/pool_buffers.h"
+#include "tests/support/steps.h"
 
 namespace rdmalloc {
 namespace {
@@ -39,41 +38,28 @@ TEST_CASE("what a living thread keeps is still to be had, with membarrier and wi
   f.settings.reserve = 512;
   f.settings.most = 512;
   Pool* pool = f.create();
-  std::mutex mutex;
-  std::condition_variable changed;
-  int step = 0;
-  const auto wait_for = [&](int wanted) {
-    std::unique_lock hold(mutex);
-    changed.wait(hold, [&] { return step >= wanted; });
-  };
-  const auto advance = [&] {
-    {
-      const std::lock_guard hold(mutex);
-      ++step;
-    }
-    changed.notify_all();
-  };
+  test::Steps steps;
   std::thread keeper([&] {
     std::vector<rdm_buffer> held;
     for (int i = 0; i < 40; ++i) held.push_back(f.get(pool));
     put_all(pool, held);
-    advance();
-    wait_for(2);
+    steps.advance();
+    steps.wait_for(2);
     // Its stock is gone, and it goes on.
     rdm_buffer none{};
     REQUIRE(Pool::get(pool, &none) == RDM_OUT_OF_BUDGET);
-    advance();
-    wait_for(4);
+    steps.advance();
+    steps.wait_for(4);
     REQUIRE(Pool::put(pool, f.get(pool).address) == RDM_OK);
   });
-  wait_for(1);
+  steps.wait_for(1);
   const std::vector<rdm_buffer> all = get_all(f, pool);
   REQUIRE(all.size() == 512);
   require_apart(all);
-  advance();
-  wait_for(3);
+  steps.advance();
+  steps.wait_for(3);
   put_all(pool, all);
-  advance();
+  steps.advance();
   keeper.join();
   REQUIRE(pool->validate());
   REQUIRE(pool->close() == RDM_OK);
@@ -85,30 +71,19 @@ TEST_CASE("where the kernel refuses a barrier by now, what another thread keeps 
   f.settings.reserve = 512;
   f.settings.most = 512;
   Pool* pool = f.create();
-  std::mutex mutex;
-  std::condition_variable changed;
-  int step = 0;
-  const auto advance = [&] {
-    const std::lock_guard hold(mutex);
-    ++step;
-    changed.notify_all();
-  };
-  const auto wait_for = [&](int wanted) {
-    std::unique_lock hold(mutex);
-    changed.wait(hold, [&] { return step >= wanted; });
-  };
+  test::Steps steps;
   std::thread keeper([&] {
     REQUIRE(Pool::put(pool, f.get(pool).address) == RDM_OK);
-    advance();
-    wait_for(2);
+    steps.advance();
+    steps.wait_for(2);
     REQUIRE(Pool::put(pool, f.get(pool).address) == RDM_OK);
   });
-  wait_for(1);
+  steps.wait_for(1);
   fake::process_barrier.works = false;
   std::vector<rdm_buffer> all = get_all(f, pool);
   REQUIRE(all.size() < 512);
   require_apart(all);
-  advance();
+  steps.advance();
   keeper.join();
   // It gave them back when it ended.
   const std::vector<rdm_buffer> rest = get_all(f, pool);
