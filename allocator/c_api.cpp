@@ -90,6 +90,8 @@ int rdm_stats_get(rdm_stats* out, size_t sizeof_out) {
   return RDM_OK;
 }
 
+void rdm_phase(const char* name) { heap.begin_phase(name); }
+
 int rdm_stats_json(int fd) {
   return rdmalloc::write_json(rdmalloc::gather_stats(), fd) ? RDM_OK : RDM_SYSTEM;
 }

@@ -40,7 +40,7 @@ size_t Heap::exposed_size(const void* address) {
 // Under the pool lock. What is not pinned by this process, and what there is no memory to keep a
 // record of, is free from here on, but for nobody.
 void Heap::put_back_exposed(const Region& region, void* address, size_t size) {
-  live_ -= size;
+  note_given_back(size);
   live_exposed_ -= size;
   if (!region.locked || !ok(pool_of(region).give(address, size))) retired_ += size;
 }

@@ -49,6 +49,7 @@ ExtentPool& Heap::pool_of(const Region& region) {
 Heap::Taken Heap::hand_out(void* address, size_t size) {
   if (address == nullptr) return {};
   live_ += size;
+  counters_.note_live(live_);
   Region* region = regions_.find(address);
   if (region->exposed) {
     live_exposed_ += size;
@@ -145,8 +146,14 @@ bool Heap::release(void* address, size_t size) {
   }
   Locked hold(pool_);
   if (!ok(pool_of(*region).give(address, size))) return false;
-  live_ -= size;
+  note_given_back(size);
   return true;
+}
+
+// Under the pool lock.
+void Heap::note_given_back(size_t size) {
+  live_ -= size;
+  counters_.note_live(live_);
 }
 
 Status Heap::attach(RegionObserver* observer) {
@@ -166,6 +173,17 @@ RegistrationCounters Heap::registrations() {
   RegistrationCounters sum;
   for (size_t i = 0; i < observer_count_; ++i) observers_[i]->add_to(&sum);
   return sum;
+}
+
+void Heap::share_counters() {
+  Locked hold(pool_);
+  counters_.note_budget(budget_, regions_.size());
+  counters_.share();
+}
+
+void Heap::begin_phase(const char* name) {
+  Locked hold(pool_);
+  counters_.begin_phase(name);
 }
 
 HeapCounters Heap::counters(size_t kept) {
@@ -205,6 +223,7 @@ void Heap::after_fork_in_child() {
   for (size_t i = 0; i < regions_.size(); ++i) regions_[i].locked = false;
   budget_.note_fork_child();
   retire_inherited();
+  counters_.note_fork_child();
   for (size_t i = 0; i < observer_count_; ++i) observers_[i]->on_fork_child();
   after_fork_in_parent();
 }

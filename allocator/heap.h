@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "allocator/budget.h"
+#include "allocator/counters.h"
 #include "allocator/extent_pool.h"
 #include "allocator/mutex.h"
 #include "allocator/options.h"
@@ -82,6 +83,15 @@ class Heap {
   // What all observers have registered.
   RegistrationCounters registrations();
 
+  // Lets other processes read the counters. Once, after boot().
+  void share_counters();
+  // See Counters. Outside malloc.
+  void begin_phase(const char* name);
+  const CounterPage& counter_page() const { return counters_.page(); }
+  void note_registrations(uint64_t domains, uint64_t registered, uint64_t registered_pinned) {
+    counters_.note_registrations(domains, registered, registered_pinned);
+  }
+
   const Options& options() const { return options_; }
   const Window& window() const { return window_; }
   const RegionTable& regions() const { return regions_; }
@@ -130,6 +140,7 @@ class Heap {
   Taken take_from(ExtentPool& pool, size_t size, size_t alignment);
   Taken take_sparse(size_t size, size_t alignment);
   Taken hand_out(void* address, size_t size);
+  void note_given_back(size_t size);
 
   // growth.cpp
   size_t next_step(size_t held) const;
@@ -179,6 +190,7 @@ class Heap {
   size_t live_pages_bytes_ = 0;
   size_t peak_live_ = 0;
   size_t peak_held_ = 0;
+  Counters counters_;  // for others to read
   std::atomic<uint64_t> acquire_ns_{0};
 };
 

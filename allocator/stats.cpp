@@ -9,6 +9,7 @@
 #include "allocator/engine/jemalloc.h"
 #include "allocator/heap.h"
 #include "allocator/message.h"
+#include "allocator/os/clock.h"
 #include "allocator/os/file.h"
 #include "allocator/os/limits.h"
 #include "allocator/os/standard_error.h"
@@ -106,6 +107,44 @@ void put_regions(Writer& out) {
     out.put(region.locked ? ", \"locked\": true" : ", \"locked\": false");
     out.put(region.sealed ? ", \"sealed\": true" : ", \"sealed\": false");
     out.put(region.exposed ? ", \"exposed\": true}" : ", \"exposed\": false}");
+  }
+}
+
+void put_json_string(Writer& out, const char* text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  out.put("\"");
+  for (; *text != '\0'; ++text) {
+    const auto byte = static_cast<unsigned char>(*text);
+    const char plain[] = {*text, '\0'};
+    const char escaped[] = {'\\', 'u', '0', '0', kDigits[byte >> 4], kDigits[byte & 15], '\0'};
+    out.put(byte < ' ' || byte == '"' || byte == '\\' ? escaped : plain);
+  }
+  out.put("\"");
+}
+
+// In the order in which they were first entered.
+void put_phases(Writer& out) {
+  const CounterPage& page = heap.counter_page();
+  const uint64_t count = page.phase_count.load(std::memory_order_acquire);
+  for (size_t i = 0; i < count; ++i) {
+    const PhaseRecord& phase = page.phases[i];
+    uint64_t ns = phase.ns;
+    if (page.phase_now == i) ns += os::now_ns() - page.phase_since;
+    out.put(i == 0 ? "\n    {\"name\": " : ",\n    {\"name\": ");
+    put_json_string(out, phase.name);
+    const auto put = [&out](const char* key, uint64_t value) {
+      out.put(", \"");
+      out.put(key);
+      out.put("\": ");
+      out.put_number(value);
+    };
+    put("entered", phase.entered);
+    put("ns", ns);
+    put("peak_live_bytes", phase.peak_live);
+    put("peak_held_bytes", phase.peak_held);
+    put("peak_pinned_bytes", phase.peak_pinned);
+    put("peak_overflow_bytes", phase.peak_overflow);
+    out.put("}");
   }
 }
 
@@ -211,6 +250,8 @@ bool write_json(const rdm_stats& stats, int fd) {
   out.put_number(static_cast<uint64_t>(getpid()));
   out.put(",\n  \"region_list\": [");
   put_regions(out);
+  out.put("\n  ],\n  \"phases\": [");
+  put_phases(out);
   out.put("\n  ]\n}\n");
   return out.finish();
 }

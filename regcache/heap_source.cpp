@@ -28,6 +28,10 @@ ForeignDefaults HeapSource::foreign() const noexcept {
   return defaults;
 }
 
+void HeapSource::note_registrations(uint64_t domains, uint64_t bytes, uint64_t pinned) noexcept {
+  heap.note_registrations(domains, bytes, pinned);
+}
+
 bool HeapSource::warns() const noexcept { return heap.options().on(OptionId::warn); }
 
 }  // namespace rdmalloc

@@ -35,6 +35,13 @@ class RegionSource {
 
   virtual ForeignDefaults foreign() const noexcept { return {}; }
 
+  // What is registered now, for others to see. By any thread, inside malloc too.
+  virtual void note_registrations(uint64_t domains, uint64_t bytes, uint64_t pinned) noexcept {
+    (void)domains;
+    (void)bytes;
+    (void)pinned;
+  }
+
   // Whether messages for the user are wanted.
   virtual bool warns() const noexcept = 0;
 

@@ -118,6 +118,7 @@ int Registry::open(const rdm_backend* given_backend, void* context,
     return fail(options, domain->why(), status);
   }
   domain->end_opening();
+  note_registrations();
   *out = domain;
   return RDM_OK;
 }
@@ -161,7 +162,15 @@ int Registry::close(Domain* domain) {
   const int status = domain->close(true);
   if (status == RDM_BUSY) return status;
   if (!needs_registrar()) registrar_.stop();
+  note_registrations();
   return status;
+}
+
+void Registry::note_registrations() noexcept {
+  uint64_t open = 0;
+  for (const Domain& domain : domains_) open += domain.is_open() ? 1 : 0;
+  source_->note_registrations(open, counters_.registered_bytes.load(std::memory_order_relaxed),
+                              account_.pinned());
 }
 
 void Registry::on_acquire(const Region& region) noexcept {
@@ -174,6 +183,7 @@ void Registry::on_acquire(const Region& region) noexcept {
     is_for_registrar = is_for_registrar || status == RDM_BACKEND_LATER;
   }
   if (is_for_registrar) registrar_.poke();
+  note_registrations();
 }
 
 // Of all domains, because they have one budget.
@@ -196,6 +206,7 @@ bool Registry::register_missing() {
     }
     domain.foreign().deregister_idle();
   }
+  note_registrations();
   return done;
 }
 

@@ -63,6 +63,7 @@ class Registry final : public RegionObserver, public ChangeSink {
   int replay(Domain* domain, bool partial);
   bool register_missing();
   bool needs_registrar() const;
+  void note_registrations() noexcept;
 
   RegionSource* const source_;
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;

@@ -70,9 +70,11 @@ bool parse_start(Text stat, uint64_t* start) {
   return false;
 }
 
+uint64_t process_number() { return static_cast<uint64_t>(system_call(SYS_getpid)); }
+
 Process this_process() {
   Process self;
-  self.number = static_cast<uint64_t>(system_call(SYS_getpid));
+  self.number = process_number();
   if (!read_start(self.number, &self.start)) self.start = 0;
   return self;
 }

@@ -15,6 +15,9 @@ struct Process {
   bool operator==(const Process&) const = default;
 };
 
+// Of this process, as it sees it itself.
+uint64_t process_number();
+
 // A start of 0: there is no /proc.
 Process this_process();
 

@@ -1,0 +1,76 @@
+// What a process tells of itself to whoever may look: a page of counters that it writes and others
+// read, without its help and without a signal. Its layout; who keeps it is Counters (counters.h),
+// who finds and reads it is the command.
+//
+// Others find the page as one of the process's descriptors, /proc/PID/fd/N, a link to a memfd of
+// this name. It is sealed: nobody can cut it short, and nobody but the process can write to it. It
+// goes with the process; nothing is left behind.
+//
+// A reader may see one counter newer than another. Nothing that is read here is ever read back by
+// the process.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace rdmalloc {
+
+inline constexpr char kCounterPageName[] = "rdmalloc";
+// The page's descriptor has this number, or the next free one, where the limit on descriptors
+// allows it: out of the way of programs that count on the lowest ones.
+inline constexpr int kCounterPageDescriptor = 200;
+
+// Bytes, unless its comment says otherwise. Each is as of now; peak_: the highest since the start.
+#define RDMALLOC_PAGE_COUNTERS(X)                                               \
+  X(live) /* in extents that arenas have, kept for reuse or in use */           \
+  X(peak_live)                                                                  \
+  X(held)                                                                       \
+  X(pinned)                                                                     \
+  X(peak_pinned)                                                                \
+  X(overflow)                                                                   \
+  X(sparse)                                                                     \
+  X(regions)           /* a count */                                            \
+  X(budget)            /* most that may be pinned */                            \
+  X(memory_cap)        /* most that may be held */                              \
+  X(limited_by)        /* LimitedBy: where the budget comes from */             \
+  X(domains)           /* a count of those open */                              \
+  X(registered)        /* once for each domain */                               \
+  X(registered_pinned) /* what that pinned: VmPin, but for the program's own */ \
+  X(forked)            /* 1 in a child of fork */
+
+// A phase of the program, by rdm_phase(). The peaks are those while it was in force.
+struct PhaseRecord {
+  static constexpr size_t kLongestName = 39;
+  using Word = std::atomic<uint64_t>;
+
+  char name[kLongestName + 1] = {};  // does not change once the phase is counted
+  Word entered{0};                   // times
+  Word ns{0};                        // in it, without the time since it was entered last
+  Word peak_live{0};
+  Word peak_held{0};
+  Word peak_pinned{0};
+  Word peak_overflow{0};
+};
+
+struct CounterPage {
+  using Word = std::atomic<uint64_t>;
+  static constexpr uint64_t kMagic = 0x73746e756f636472;  // "rdcounts"
+  static constexpr uint64_t kVersion = 1;
+  static constexpr size_t kMostPhases = 40;
+  static constexpr uint64_t kNoPhase = UINT64_MAX;
+
+  Word magic{0};  // last of all, when the page is complete
+  Word version{0};
+  Word process{0};  // its number, as it sees it itself
+#define RDMALLOC_PAGE_COUNTER(name) Word name{0};
+  RDMALLOC_PAGE_COUNTERS(RDMALLOC_PAGE_COUNTER)
+#undef RDMALLOC_PAGE_COUNTER
+  Word phase_count{0};
+  Word phase_now{kNoPhase};  // its index
+  Word phase_since{0};       // ns of CLOCK_MONOTONIC
+  PhaseRecord phases[kMostPhases];
+};
+static_assert(sizeof(CounterPage) <= 4096 && CounterPage::Word::is_always_lock_free);
+
+}  // namespace rdmalloc
