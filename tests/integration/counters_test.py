@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""What a process under the library shows of itself: phases in its report, a page on a descriptor.
+
+    counters_test.py RDMALLOC phases|children|descriptors|off|control
+"""
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+MIB = 1 << 20
+LINK = "/memfd:rdmalloc (deleted)"
+
+
+def check(good, why):
+    if not good:
+        print(f"FAILED: {why}")
+        sys.exit(1)
+
+
+def run(program, *flags, under=True, **more):
+    """What the Python program prints."""
+    words = ["/usr/bin/python3", "-c", program]
+    if under:
+        words = [sys.argv[1], "run", *flags, "--", *words]
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.startswith(("RDMALLOC_", "LD_"))}
+    done = subprocess.run(words, stdout=subprocess.PIPE, env=environment, timeout=60, **more)
+    check(done.returncode == 0, f"status {done.returncode}")
+    return done.stdout.decode()
+
+
+# Descriptors of the process that runs this, by what they are links to.
+SHOW = """
+import os
+def show():
+    for fd in sorted(os.listdir("/proc/self/fd"), key=int):
+        try:
+            print(fd, os.readlink("/proc/self/fd/" + fd), flush=True)
+        except OSError:
+            pass
+"""
+
+
+def pages(shown):
+    return [line.split(" ", 1)[0] for line in shown.splitlines() if line.endswith(LINK)]
+
+
+PHASES = f"""
+import ctypes, os, time
+phase = ctypes.CDLL(None).rdm_phase
+phase(b"build")
+block = bytearray(64 * {MIB})
+del block
+phase(b'a "quiet"\\n one')
+time.sleep(0.05)
+if os.fork() == 0:
+    phase(b"the child's")
+    os._exit(0)
+os.wait()
+phase(b"build")
+phase(None)
+block = bytearray(128 * {MIB})
+"""
+
+
+def phases():
+    with tempfile.TemporaryDirectory() as folder:
+        report = os.path.join(folder, "report")
+        run(PHASES, "--report", report)
+        with open(report, encoding="utf-8") as file:
+            found = json.load(file)
+    build, quiet = found["phases"]
+    check((build["name"], quiet["name"]) == ("build", 'a "quiet"\n one'), f"names: {found['phases']}")
+    check((build["entered"], quiet["entered"]) == (2, 1), "entered so often")
+    check(64 * MIB <= build["peak_live_bytes"] < 96 * MIB, f"the first phase's peak: {build}")
+    check(quiet["peak_live_bytes"] < 16 * MIB, f"a peak that was before: {quiet}")
+    check(quiet["peak_held_bytes"] >= 64 * MIB, f"what was held went away: {quiet}")
+    check(quiet["ns"] >= 50_000_000 and build["ns"] > 0, "time")
+    check(found["peak_held_bytes"] >= 128 * MIB, "what was in no phase is in the whole")
+
+
+def children():
+    """A child of fork and what it executes: each has one page, and it is its own."""
+    shown = run(SHOW + f"""
+import subprocess, sys
+def own():
+    return [os.stat("/proc/self/fd/" + fd).st_ino for fd in os.listdir("/proc/self/fd")
+            if os.path.lexists("/proc/self/fd/" + fd)
+            and os.readlink("/proc/self/fd/" + fd) == "{LINK}"]
+print(len(own()), own()[0], flush=True)
+if os.fork() == 0:
+    print(len(own()), own()[0], flush=True)
+    os._exit(0)
+os.wait()
+code = "import os\\nLINK = '{LINK}'\\n" + '''
+found = [fd for fd in os.listdir("/proc/self/fd")
+         if os.path.lexists("/proc/self/fd/" + fd)
+         and os.readlink("/proc/self/fd/" + fd) == LINK]
+print(len(found), os.stat("/proc/self/fd/" + found[0]).st_ino)'''
+subprocess.run([sys.executable, "-c", code], close_fds=False)
+""")
+    lines = [tuple(line.split()) for line in shown.splitlines()]
+    check(len(lines) == 3, shown)
+    check(all(count == "1" for count, _ in lines), f"not one page each: {lines}")
+    check(len({file for _, file in lines}) == 3, f"a page is shared: {lines}")
+
+
+def descriptors():
+    """The program's own numbers stay what they are; it may close ours, and go on."""
+    shown = run(SHOW + """
+print("first", os.open("/dev/null", os.O_RDONLY), flush=True)
+show()
+os.closerange(3, 4096)
+show()
+os.dup2(0, 200)
+if os.fork() == 0:
+    block = bytearray(32 << 20)
+    print("kept", os.readlink("/proc/self/fd/200") == os.readlink("/proc/self/fd/0"), flush=True)
+    os._exit(0)
+os.wait()
+block = bytearray(32 << 20)
+""", stdin=subprocess.DEVNULL)
+    check("first 3\n" in shown, f"the program's first descriptor is another: {shown}")
+    found = pages(shown)
+    check(len(found) == 1 and int(found[0]) >= 100, f"one page, and out of the way: {found}")
+    check("kept True" in shown, f"a child closed what the program put there: {shown}")
+    shown = run(SHOW + "show()", preexec_fn=lambda: few_descriptors(24))
+    check(pages(shown) == ["23"], f"with few descriptors it has the last: {shown}")
+
+
+def few_descriptors(count):
+    import resource
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
+
+
+def off():
+    shown = run(SHOW + "show()", "--counters=off")
+    check(not pages(shown), f"there is a page: {shown}")
+
+
+def control():
+    shown = run(SHOW + "show()", under=False)
+    check(not pages(shown), f"there is a page without us: {shown}")
+    check(not hasattr(ctypes.CDLL(None), "rdm_phase"), "rdm_phase is there without us")
+
+
+globals()[sys.argv[2]]()
