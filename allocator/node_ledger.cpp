@@ -201,15 +201,19 @@ uint64_t NodeLedger::grant(Open* ledger, const Books& own, uint64_t need, uint64
 }
 
 uint64_t NodeLedger::give_up(const char* why, int error, uint64_t want) {
+  complain(why, error,
+           ": RDMALLOC_NODE_CAP now limits this process alone; remove that file, or name another "
+           "with RDMALLOC_LEDGER");
+  cap_ = 0;
+  return want;
+}
+
+void NodeLedger::complain(const char* why, int error, const char* consequence) {
   Message message;
   message.add("rdmalloc: the node's ledger ").add(path_).add(" ").add(why);
   if (error != 0) message.add(" (errno ").add_number(static_cast<uint64_t>(error)).add(")");
-  message.add(
-      ": RDMALLOC_NODE_CAP now limits this process alone; remove that file, or name another");
-  message.add(" with RDMALLOC_LEDGER");
+  message.add(consequence);
   message.copy_to(trouble_, sizeof trouble_);
-  cap_ = 0;
-  return want;
 }
 
 // Where the file cannot be had just now the record stays too large until the next time.
@@ -243,7 +247,7 @@ size_t NodeLedger::read(Record* out, size_t most) {
     return true;
   });
   if (all) return count;
-  (void)give_up(ledger.why(), ledger.error(), 0);
+  complain(ledger.why(), ledger.error(), "");
   return SIZE_MAX;
 }
 

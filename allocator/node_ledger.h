@@ -49,6 +49,7 @@ class NodeLedger {
 
   bool is_kept() const { return cap_ != 0; }
   uint64_t cap() const { return cap_; }
+  const char* path() const { return path_; }
 
   // Asks to pin `want` more bytes than `own` says, of which `need` are needed at once. What was
   // granted; 0: the node has no room. When the ledger cannot be used it is not kept any more, what
@@ -79,6 +80,7 @@ class NodeLedger {
 
   uint64_t grant(Open* ledger, const Books& own, uint64_t need, uint64_t want);
   uint64_t give_up(const char* why, int error, uint64_t want);
+  void complain(const char* why, int error, const char* consequence);
   Record record(const Books& own, uint64_t granted) const;
 
   uint64_t cap_ = 0;       // 0: not kept

@@ -13,13 +13,15 @@ END
 }
 
 # The build: compilers, the engine, topology, the command, the benchmarks, the backends' interfaces,
-# intrusive trees.
+# intrusive trees, packed traces, a terminal's screen.
 build_packages="cmake ninja-build g++ pkg-config libjemalloc-dev libhwloc-dev libcli11-dev
   nlohmann-json3-dev catch2 libbenchmark-dev libucx-dev liburing-dev libibverbs-dev libfabric-dev
-  libboost-dev"
+  libboost-dev libncurses-dev libzstd-dev"
 # The tests: what looks at the sources and at processes, ...
 test_packages="clang-format clang libclang-rt-14-dev strace libcap2-bin util-linux binutils procps
   man-db python3 bash"
+# ... a terminal, ...
+test_packages="$test_packages tmux"
 # ... unmodified programs to run (redis-tools has the server's binary, without its service), ...
 test_packages="$test_packages python3.11 libpython3.11-testsuite redis-tools sqlite3 git perl gzip
   diffutils"
@@ -31,8 +33,12 @@ test_packages="$test_packages qemu-system-x86 cpio kmod iproute2 rdma-core ibver
 test_packages="$test_packages gfortran"
 # ... applications for MPI (Tachyon takes its MPI by which of the libraries it finds), ...
 test_packages="$test_packages lammps hpcc tachyon-bin-nox libtachyon-openmpi-0 libtachyon-mpich-0"
+# ... what draws studies' plots, and a browser that looks at their reports, ...
+test_packages="$test_packages gnuplot-nox chromium"
 # ... and the allocators that the benchmarks compare with.
 test_packages="$test_packages libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4"
+# ... and what recording allocations is compared with.
+test_packages="$test_packages heaptrack"
 
 say() {
   echo "bootstrap: $*"
@@ -107,7 +113,11 @@ cd "$(dirname "$0")/.."
 wanted=$build_packages
 case $goal in
   build) ;;
-  test) wanted="$wanted $test_packages" ;;
+  test)
+    wanted="$wanted $test_packages"
+    # It fetches the chart library of studies' reports. Not Debian's where there is another already.
+    command -v npm > /dev/null || wanted="$wanted npm"
+    ;;
   demo) wanted="$wanted python3 sqlite3" ;;
   *) usage >&2; exit 2 ;;
 esac

@@ -1,8 +1,10 @@
 #include "allocator/cli/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "allocator/cli/page.h"
+#include "allocator/cli/stats.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -14,11 +16,43 @@ CLI::App* add_command(CLI::App& app, const char* name, Request& request) {
   return command;
 }
 
-bool value_follows(const std::string& word) {
-  for (const OptionInfo& option : kOptions) {
-    if (word == flag_name(option)) return takes_value(option);
+// A command line that ends in a program and its arguments.
+struct ProgramLine {
+  std::vector<std::string> command;   // the words that name the command
+  std::vector<std::string>& program;  // where the program's words go
+};
+
+std::vector<ProgramLine> program_lines(Request& request) {
+  return {{{"run"}, request.run.command},
+          {{"study"}, request.study.command},
+          {{"trace", "record"}, request.trace.record.command}};
+}
+
+bool value_follows(const CLI::App& command, const std::string& word) {
+  const CLI::Option* option = command.get_option_no_throw(word);
+  return option != nullptr && option->get_items_expected_min() > 0;
+}
+
+bool begins_with(const std::vector<std::string>& words, const std::vector<std::string>& start) {
+  return words.size() >= start.size() && std::equal(start.begin(), start.end(), words.begin());
+}
+
+const CLI::App& find_command(const CLI::App& app, const std::vector<std::string>& names) {
+  const CLI::App* found = &app;
+  for (const std::string& name : names) found = found->get_subcommand(name);
+  return *found;
+}
+
+// Moves the program and its arguments out of the words, whose options begin at `at`.
+void split(std::vector<std::string>& words, size_t at, const CLI::App& command,
+           std::vector<std::string>& program) {
+  while (at < words.size() && words[at].starts_with('-') && words[at] != "--") {
+    at += value_follows(command, words[at]) ? 2 : 1;
   }
-  return false;
+  if (at >= words.size()) return;
+  const size_t first = words[at] == "--" ? at + 1 : at;
+  program.assign(words.begin() + static_cast<ptrdiff_t>(first), words.end());
+  words.resize(at);
 }
 
 }  // namespace
@@ -46,22 +80,26 @@ std::unique_ptr<CLI::App> make_command_line(Request& request) {
   CLI::App* plan = add_command(*app, "shm-plan", request);
   add_shm_plan_flags(*plan, request.shm_plan);
   plan->add_flag("--json", request.json, as_json);
+  study::add_study_flags(*add_command(*app, "study", request), request.study);
+  add_trace_verbs(*add_command(*app, "trace", request), request.trace);
+  CLI::App* top = add_command(*app, "top", request);
+  add_top_flags(*top, request.top);
+  top->add_flag("--json", request.json, as_json);
+  CLI::App* stats = add_command(*app, "stats", request);
+  add_stats_flags(*stats, request.process);
+  stats->add_flag("--json", request.json, as_json);
   add_command(*app, "man", request)->add_option("page", request.page, "the page");
   add_command(*app, "probe", request);
   return app;
 }
 
-std::vector<std::string> take_program(int argc, char** argv, Request& request) {
+std::vector<std::string> take_program(int argc, char** argv, const CLI::App& app,
+                                      Request& request) {
   std::vector<std::string> words(argv + 1, argv + argc);
-  if (words.empty() || words[0] != "run") return words;
-  size_t program = 1;
-  while (program < words.size() && words[program].starts_with('-') && words[program] != "--") {
-    program += value_follows(words[program]) ? 2 : 1;
+  for (const ProgramLine& line : program_lines(request)) {
+    if (!begins_with(words, line.command)) continue;
+    split(words, line.command.size(), find_command(app, line.command), line.program);
   }
-  if (program >= words.size()) return words;
-  const size_t first = words[program] == "--" ? program + 1 : program;
-  request.run.command.assign(words.begin() + static_cast<ptrdiff_t>(first), words.end());
-  words.resize(program);
   return words;
 }
 

@@ -8,6 +8,9 @@
 
 #include "allocator/cli/run.h"
 #include "allocator/cli/shm_plan.h"
+#include "allocator/cli/study/study.h"
+#include "allocator/cli/top.h"
+#include "allocator/cli/trace.h"
 
 namespace CLI {
 class App;
@@ -19,6 +22,10 @@ struct Request {
   std::string command;  // the sub-command given
   RunRequest run;
   ShmPlanRequest shm_plan;
+  TopRequest top;
+  int process = 0;  // that stats asks
+  study::StudyRequest study;
+  TraceRequest trace;
   bool json = false;
   bool all = false;  // doctor explains what is ok, too
   bool markdown = false;
@@ -28,8 +35,9 @@ struct Request {
 // `request` must outlive the App.
 std::unique_ptr<CLI::App> make_command_line(Request& request);
 
-// Splits "run [options] [--] PROGRAM ARGS...": what belongs to the program goes to
-// request.run.command, untouched, and the rest is returned. Other lines are returned as they are.
-std::vector<std::string> take_program(int argc, char** argv, Request& request);
+// Splits "run [options] [--] PROGRAM ARGS...", and the same of other commands that take a program:
+// what belongs to the program goes to its part of the request, untouched, and the rest is returned.
+// Other lines are returned as they are.
+std::vector<std::string> take_program(int argc, char** argv, const CLI::App& app, Request& request);
 
 }  // namespace rdmalloc::cli

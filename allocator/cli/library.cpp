@@ -58,6 +58,11 @@ std::string find_shim(const Shim& shim) {
   return find_beside(shim.library, advice.c_str());
 }
 
+std::string find_recorder() {
+  return find_beside("librdmalloc-trace.so",
+                     "it belongs beside librdmalloc.so; install rdmalloc again");
+}
+
 void preload(const std::vector<std::string>& libraries) {
   std::string value;
   for (const std::string& library : libraries) value += (value.empty() ? "" : ":") + library;

@@ -18,6 +18,9 @@ std::string find_library();
 // The same for a shim, which lies beside it where it was built.
 std::string find_shim(const Shim& shim);
 
+// The same for the library that records allocations.
+std::string find_recorder();
+
 // Puts the libraries in front of LD_PRELOAD in this process's environment and keeps what is there.
 void preload(const std::vector<std::string>& libraries);
 

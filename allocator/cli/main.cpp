@@ -11,14 +11,21 @@
 #include "allocator/cli/refusal.h"
 #include "allocator/cli/render.h"
 #include "allocator/cli/shm_plan.h"
+#include "allocator/cli/stats.h"
+#include "allocator/cli/top.h"
 
 namespace rdmalloc::cli {
 namespace {
 
-// The sub-command that is being talked about, for help and messages; "" before there is one.
+// The sub-command that is being talked about, for help and messages, such as "trace record"; ""
+// before there is one.
 std::string command_of(const CLI::App& app) {
-  const auto commands = app.get_subcommands();
-  return commands.empty() ? "" : commands.front()->get_name();
+  std::string names;
+  for (auto found = app.get_subcommands(); !found.empty();
+       found = found.front()->get_subcommands()) {
+    names += (names.empty() ? "" : " ") + found.front()->get_name();
+  }
+  return names;
 }
 
 std::string with_blank(const std::string& command) { return command.empty() ? "" : " " + command; }
@@ -42,9 +49,11 @@ std::string explain(const CLI::ParseError& error, const std::vector<std::string>
 int print_man_page(const std::string& page, const CLI::App& app) {
   if (page == "environment") return print(as_roff(reference_page()));
   if (page.empty() || page == "rdmalloc") return print(as_roff(manual_page("", app)));
-  const Page* known = find_page(page);
-  if (known == nullptr || known->hidden) throw Refusal("there is no page '" + page + "'");
-  return print(as_roff(manual_page(page, app)));
+  for (const Page& known : all_pages()) {
+    if (known.hidden || known.name != "rdmalloc-" + page) continue;
+    return print(as_roff(manual_page(known.command, app)));
+  }
+  throw Refusal("there is no page '" + page + "'");
 }
 
 int dispatch(const Request& request, const CLI::App& app) {
@@ -53,6 +62,10 @@ int dispatch(const Request& request, const CLI::App& app) {
   if (request.command == "doctor") return doctor(request.json, request.all);
   if (request.command == "probe") return probe();
   if (request.command == "shm-plan") return shm_plan(request.shm_plan, request.json);
+  if (request.command == "study") return study::run_study(request.study);
+  if (request.command == "trace") return trace(request.trace);
+  if (request.command == "top") return top(request.top, request.json);
+  if (request.command == "stats") return stats(request.process, request.json);
   if (request.command == "man") return print_man_page(request.page, app);
   return print(request.markdown ? options_as_markdown() : options_as_text());
 }
@@ -80,7 +93,7 @@ int main(int argc, char** argv) {
   try {
     Request request;
     const auto app = make_command_line(request);
-    return act_on(take_program(argc, argv, request), request, *app);
+    return act_on(take_program(argc, argv, *app, request), request, *app);
   } catch (const Refusal& refusal) {
     fprintf(stderr, "rdmalloc: %s\n", refusal.what());
     return refusal.status();

@@ -1,6 +1,7 @@
 #include "allocator/cli/page.h"
 
 #include <CLI/CLI.hpp>
+#include <sstream>
 
 #include "allocator/cli/option_flags.h"
 #include "include/rdmalloc/rdmalloc.h"
@@ -15,6 +16,12 @@ const OptionInfo* table_option(const std::string& flag) {
   return nullptr;
 }
 
+// What stands for the value was chosen, and is not only CLI11's word for a type.
+bool has_placeholder(const CLI::Option& flag) {
+  const std::string name = flag.get_type_name();
+  return !name.empty() && name != "TEXT" && name != "INT" && name != "UINT" && name != "FLOAT";
+}
+
 // A flag of the option table with its value and default; any other as CLI11 has it.
 Entry describe(const CLI::Option& flag) {
   const OptionInfo* option = table_option(flag.get_name());
@@ -22,6 +29,7 @@ Entry describe(const CLI::Option& flag) {
     std::string names = flag.get_name(false, true);
     const size_t comma = names.find(',');
     if (comma != std::string::npos) names.insert(comma + 1, " ");
+    if (has_placeholder(flag)) names += " " + flag.get_type_name();
     return {names, flag.get_description()};
   }
   return {flag_usage(*option), flag.get_description() + " (default " + default_text(*option) + ")"};
@@ -35,13 +43,23 @@ Section options_of(const CLI::App& command) {
   return section;
 }
 
-Section list_of_commands() {
+// The commands right below one: "record" of "trace", all that are one word of "".
+Section list_of_commands(const std::string& above) {
   Section section{"COMMANDS", {}, {}};
+  const std::string prefix = above.empty() ? "" : above + " ";
   for (const Page& page : all_pages()) {
-    if (page.hidden || page.command.empty()) continue;
-    section.entries.push_back({page.command, page.summary});
+    if (page.hidden || page.command.empty() || !page.command.starts_with(prefix)) continue;
+    const std::string name = page.command.substr(prefix.size());
+    if (name.find(' ') == std::string::npos) section.entries.push_back({name, page.summary});
   }
   return section;
+}
+
+const CLI::App* find_command(const CLI::App& app, const std::string& names) {
+  const CLI::App* found = &app;
+  std::istringstream words(names);
+  for (std::string word; words >> word;) found = found->get_subcommand(word);
+  return found;
 }
 
 Section see_also(const Page& page) {
@@ -87,11 +105,12 @@ Section statistics() {
 
 Page complete_page(const std::string& command, const CLI::App& app) {
   Page page = *find_page(command);
-  const CLI::App* parsed = command.empty() ? &app : app.get_subcommand(command);
+  const CLI::App* parsed = find_command(app, command);
   // After the description and before the exit status.
   auto place = page.sections.begin() + (page.sections.empty() ? 0 : 1);
   place = page.sections.insert(place, options_of(*parsed));
-  if (command.empty()) page.sections.insert(place, list_of_commands());
+  const Section commands = list_of_commands(command);
+  if (!commands.entries.empty()) page.sections.insert(place, commands);
   return page;
 }
 

@@ -1,5 +1,10 @@
 // The prose of the pages.
+#include <utility>
+
 #include "allocator/cli/page.h"
+#include "allocator/cli/pages_study.h"
+#include "allocator/cli/pages_top.h"
+#include "allocator/cli/pages_trace.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -176,16 +181,22 @@ Page hidden(const char* command, const char* summary) {
 }  // namespace
 
 const std::vector<Page>& all_pages() {
-  static const std::vector<Page> pages = {
-      overview(),
-      run(),
-      info(),
-      doctor(),
-      options(),
-      shm_plan(),
-      hidden("man", "print a man page as roff"),
-      hidden("probe", "allocate under the library and count"),
-  };
+  static const std::vector<Page> pages = [] {
+    std::vector<Page> all = {
+        overview(),
+        run(),
+        info(),
+        doctor(),
+        options(),
+        shm_plan(),
+        hidden("man", "print a man page as roff"),
+        hidden("probe", "allocate under the library and count"),
+    };
+    for (Page& page : study_pages()) all.push_back(std::move(page));
+    for (Page& page : top_pages()) all.push_back(std::move(page));
+    for (Page& page : trace_pages()) all.push_back(std::move(page));
+    return all;
+  }();
   return pages;
 }
 

@@ -77,7 +77,7 @@ void check_loader(const ElfFile& file, const std::string& program) {
 }
 
 std::vector<std::string> check_elf(const ElfFile& file, const std::string& program,
-                                   const std::string& library) {
+                                   const std::string& library, const std::string& done) {
   const std::optional<ElfFile> ours = read_elf(library);
   if (!ours) throw Refusal(library + " is damaged: install rdmalloc again");
   check_architecture(file, program, *ours);
@@ -85,7 +85,7 @@ std::vector<std::string> check_elf(const ElfFile& file, const std::string& progr
   check_loader(file, program);
   check_privilege(program);
   if (!file.defines_malloc) return {};
-  return {program + " brings a malloc of its own: what it allocates with that is not pinned"};
+  return {program + " brings a malloc of its own: what it allocates with that is not " + done};
 }
 
 }  // namespace
@@ -111,12 +111,15 @@ std::string find_program(const std::string& name) {
   throw Refusal(name + ": not found on PATH", kExitNotFound);
 }
 
-std::vector<std::string> check_preloadable(const std::string& program, const std::string& library) {
+std::vector<std::string> check_preloadable(const std::string& program, const std::string& library,
+                                           const std::string& done) {
   std::string file = program;
   for (int depth = 0; depth < kMostInterpreters; ++depth) {
-    if (const std::optional<ElfFile> elf = read_elf(file)) return check_elf(*elf, file, library);
+    if (const std::optional<ElfFile> elf = read_elf(file)) {
+      return check_elf(*elf, file, library, done);
+    }
     if (access(file.c_str(), R_OK) != 0) {
-      return {file + " may not be read by you: if it is statically linked, nothing is pinned"};
+      return {file + " may not be read by you: if it is statically linked, nothing is " + done};
     }
     const std::optional<std::string> interpreter = script_interpreter(file);
     if (!interpreter) {

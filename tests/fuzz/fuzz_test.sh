@@ -1,8 +1,8 @@
 #!/bin/sh
-# Fuzzes the cache of foreign memory for some seconds, from the inputs in corpus/ and one seed: what
-# it finds is a broken promise, an address or undefined behaviour error, or a hang. Skipped (77)
+# Runs a fuzzer of this folder for some seconds, from the inputs in a folder and one seed: what it
+# finds is a broken promise, an address or undefined behaviour error, or a hang. Skipped (77)
 # without a clang++ that has libFuzzer.
-# usage: fuzz_test.sh SOURCE_FOLDER SECONDS
+# usage: fuzz_test.sh SOURCE_FOLDER SECONDS FUZZER INPUTS
 cd "$1" || exit 2
 command -v clang++ > /dev/null || { echo "skipped: no clang++ (install clang)"; exit 77; }
 work=$(mktemp -d) || exit 2
@@ -15,9 +15,9 @@ cmake --preset fuzz > "$work/log" && cmake --build --preset fuzz > "$work/log" |
   { cat "$work/log"; exit 1; }
 mkdir "$work/found"
 # New inputs, and what breaks, go there; the latter is shown, so that it can be run again.
-if ! build/fuzz/bin/foreign_cache_fuzz -seed=1 -len_control=0 -max_total_time="$2" \
+if ! build/fuzz/bin/$3 -seed=1 -len_control=0 -max_total_time="$2" \
     -max_len=1024 -timeout=10 -rss_limit_mb=2048 -artifact_prefix="$work/" "$work/found" \
-    tests/fuzz/corpus > "$work/log" 2>&1; then
+    "tests/fuzz/$4" > "$work/log" 2>&1; then
   tail -n 60 "$work/log"
   for input in "$work"/crash-* "$work"/timeout-* "$work"/leak-*; do
     [ ! -e "$input" ] || { echo "the input, for base64 -d:"; base64 "$input"; }

@@ -18,7 +18,9 @@ LAYERS = [
     ("engine", r"allocator/engine/.*", {"status", "os", "core"}),
     # ... but the top layer, which asks jemalloc for its counters.
     ("top", r"allocator/(stats|c_api|reserve)\.(h|cpp)", {"status", "os", "core", "engine", "public"}),
-    ("cli", r"allocator/cli/.*", {"status", "os", "core", "engine", "top", "public"}),
+    # Allocation traces: the file, what records and what replays. The command reads and packs them.
+    ("trace", r"allocator/trace/.*", {"status", "os", "public"}),
+    ("cli", r"allocator/cli/.*", {"status", "os", "core", "engine", "top", "trace", "public"}),
     # Options, budget, window, regions, heap.
     ("core", r"allocator/[^/]+", {"status", "os", "public"}),
     # One leaf for each backend: seen by nobody, seeing no other backend (checked apart).
@@ -33,10 +35,10 @@ LAYERS = [
     # A library of its own, on nothing but the public headers, and what reads /proc.
     ("shm", r"regcache/shm/.*", {"status", "os", "public"}),
     ("regcache", r"regcache/.*", {"status", "os", "core", "public", "board"}),
-    ("bench", r"bench/.*", {"status", "os", "core", "top", "public", "regcache", "board"}),
+    ("bench", r"bench/.*", {"status", "os", "core", "top", "cli", "public", "regcache", "board"}),
     ("tests", r"tests/.*",
      {"status", "os", "core", "engine", "top", "cli", "public", "regcache", "backend", "preload",
-      "board", "monitor", "pool", "shm"}),
+      "board", "monitor", "pool", "shm", "trace"}),
 ]
 
 # What only some layers may include of the system: system calls stay in one place.

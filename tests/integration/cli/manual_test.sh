@@ -19,7 +19,9 @@ help() {
   promise_status 0
   promise_all_in_out $(flags)
   [ "$(awk 'length > 79' "$work/out")" = "" ] || fail "a line is longer than 79 columns"
-  for command in "" info doctor options shm-plan; do
+  for command in "" info doctor options shm-plan study top stats trace "trace record" "trace replay" \
+    "trace import" "trace text" "trace info"; do
+    # shellcheck disable=SC2086  # words
     try "$rdmalloc" $command --help
     promise_status 0
     [ -s "$work/out" ] || fail "no help for $command"
@@ -42,7 +44,8 @@ readme() {
 
 man_pages() {
   command -v man >/dev/null || skip "no man"
-  for page in rdmalloc run info doctor options shm-plan environment; do
+  for page in rdmalloc run info doctor options shm-plan study top stats trace trace-record trace-replay \
+    trace-import trace-text trace-info environment; do
     "$rdmalloc" man $page >"$work/page" || fail "no page $page"
     try env LC_ALL=C MANWIDTH=200 man -l --warnings "$work/page"
     promise_status 0

@@ -1,0 +1,34 @@
+// What /proc tells of a process, out of the texts that it gives. They are the kernel's, but for the
+// name, which is the process's own choice and may hold any byte.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rdmalloc::cli {
+
+struct ProcessStatus {
+  std::string name;  // any bytes, as the process has it: not for a terminal, see printable()
+  uint64_t user = 0;
+  uint64_t effective_user = 0;
+  bool has_ended = false;     // a zombie
+  bool may_lock_all = false;  // CAP_IPC_LOCK is effective: the memlock limit does not bind it
+  // Bytes. Nothing: the kernel does not tell, as of its own threads.
+  std::optional<uint64_t> resident;
+  std::optional<uint64_t> locked;  // VmLck: mlock
+  std::optional<uint64_t> pinned;  // VmPin: registrations
+};
+
+// /proc/PID/status. Nothing when it is not one.
+std::optional<ProcessStatus> parse_status(std::string_view text);
+
+// The soft limit on locked memory in /proc/PID/limits: bytes, or os::kNoLimit.
+std::optional<uint64_t> parse_memlock(std::string_view limits);
+
+// With a question mark for each byte that is not printable ASCII: a terminal would obey escape
+// sequences in a name, and what UTF-8 it shows, and how wide, nobody can know.
+std::string printable(std::string_view text);
+
+}  // namespace rdmalloc::cli

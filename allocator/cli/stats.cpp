@@ -1,0 +1,153 @@
+#include "allocator/cli/stats.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "allocator/cli/counter_reader.h"
+#include "allocator/cli/node_processes.h"
+#include "allocator/cli/process_status.h"
+#include "allocator/cli/refusal.h"
+#include "allocator/cli/top_json.h"
+
+namespace rdmalloc::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+// Those of the statistics (rdm_stats) that the page has, by their names there.
+ordered_json counters_json(const ProcessCounters& counters) {
+  return {{"live_bytes", counters.live},
+          {"peak_live_bytes", counters.peak_live},
+          {"held_bytes", counters.held},
+          {"pinned_bytes", counters.pinned},
+          {"peak_pinned_bytes", counters.peak_pinned},
+          {"overflow_bytes", counters.overflow},
+          {"sparse_bytes", counters.sparse},
+          {"regions", counters.regions},
+          {"domains", counters.domains},
+          {"registered_bytes", counters.registered},
+          {"registered_pinned_bytes", counters.registered_pinned},
+          {"budget_bytes", counters.budget},
+          {"memory_cap_bytes", counters.memory_cap},
+          {"budget_limited_by", counters.limit_name},
+          {"forked", counters.forked}};
+}
+
+ordered_json phase_json(const PhaseCounters& phase) {
+  return {{"name", phase.name},
+          {"in_force", phase.is_in_force},
+          {"entered", phase.entered},
+          {"ns", phase.ns},
+          {"peak_live_bytes", phase.peak_live},
+          {"peak_held_bytes", phase.peak_held},
+          {"peak_pinned_bytes", phase.peak_pinned},
+          {"peak_overflow_bytes", phase.peak_overflow}};
+}
+
+bool has_library(pid_t process, bool* is_readable) {
+  std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
+  std::string line;
+  *is_readable = static_cast<bool>(std::getline(maps, line));
+  do {
+    if (line.find("/librdmalloc.so") != std::string::npos) return true;
+  } while (std::getline(maps, line));
+  return false;
+}
+
+NodeProcess find_process(pid_t number) {
+  ProcessFilter filter;
+  filter.numbers = {number};
+  const auto is_known = [](pid_t) { return false; };
+  const auto no_counters = [](pid_t) { return std::optional<ProcessCounters>(); };
+  NodeScan scan = scan_processes("/proc", filter, is_known, no_counters);
+  const std::string who = "stats: process " + std::to_string(number);
+  if (scan.unreadable != 0) throw Refusal(who + " may not be looked at: ask as root", kExitProblem);
+  if (scan.processes.empty()) {
+    throw Refusal("stats: there is no process " + std::to_string(number) +
+                      (hides_processes() ? " that /proc shows to this user (hidepid)" : ""),
+                  kExitProblem);
+  }
+  if (scan.processes[0].status.has_ended) throw Refusal(who + " has ended", kExitProblem);
+  return std::move(scan.processes[0]);
+}
+
+// Why there are no counters.
+[[noreturn]] void refuse(const NodeProcess& process) {
+  const std::string who = "stats: process " + std::to_string(process.number) + " (" +
+                          printable(process.status.name) + ") ";
+  bool is_readable = false;
+  const bool is_under_us = has_library(process.number, &is_readable);
+  const ProcessStatus& status = process.status;
+  const uid_t self = geteuid();
+  std::string why = "does not run under rdmalloc: start it with rdmalloc run -- PROGRAM";
+  if (is_under_us) {
+    why =
+        "runs under rdmalloc, but has closed the descriptor of its counters, or had none to "
+        "spare when it started (ulimit -n)";
+  } else if (!status.resident) {
+    why = "is a thread of the kernel";
+  } else if (!is_readable && (status.user != self || status.effective_user != self)) {
+    why = "is another user's (" + process.user + "): ask as that user or as root";
+  } else if (!is_readable && self == 0) {
+    why = "lets nobody look at it, not even this root, who may be one of a container";
+  } else if (!is_readable) {
+    why =
+        "lets nobody look at it, as programs do that gain rights when they are executed: ask as "
+        "root";
+  }
+  throw Refusal(who + why, kExitProblem);
+}
+
+void print_text(const NodeProcess& process, const ProcessCounters& counters) {
+  printf("rdmalloc statistics of process %d (%s)\n", process.number,
+         printable(process.status.name).c_str());
+  const ordered_json all = counters_json(counters);
+  for (const auto& [key, value] : all.items()) {
+    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    printf("  %-24s%s\n", key.c_str(), text.c_str());
+  }
+  if (counters.phases.empty()) return;
+  printf("\n  %-24s%9s%12s%16s%16s%16s%16s\n", "phase", "entered", "seconds", "peak live",
+         "peak held", "peak pinned", "peak overflow");
+  for (const PhaseCounters& phase : counters.phases) {
+    printf("  %-24s%9llu%12.3f%16llu%16llu%16llu%16llu\n", printable(phase.name).c_str(),
+           static_cast<unsigned long long>(phase.entered), static_cast<double>(phase.ns) * 1e-9,
+           static_cast<unsigned long long>(phase.peak_live),
+           static_cast<unsigned long long>(phase.peak_held),
+           static_cast<unsigned long long>(phase.peak_pinned),
+           static_cast<unsigned long long>(phase.peak_overflow));
+  }
+}
+
+ordered_json to_json(const NodeProcess& process, const ProcessCounters& counters) {
+  ordered_json json = counters_json(counters);
+  json["pid"] = process.number;
+  json["name"] = process.status.name;
+  json["phases"] = ordered_json::array();
+  for (const PhaseCounters& phase : counters.phases) json["phases"].push_back(phase_json(phase));
+  return json;
+}
+
+}  // namespace
+
+void add_stats_flags(CLI::App& command, int& process) {
+  command.add_option("PID", process, "the process")->required()->check(objection_to_process);
+}
+
+int stats(int process, bool json) {
+  const NodeProcess found = find_process(process);
+  const auto counters = read_counters(process);
+  if (!counters) refuse(found);
+  if (json) {
+    puts(as_text(to_json(found, *counters), 2).c_str());
+  } else {
+    print_text(found, *counters);
+  }
+  return fflush(stdout) == 0 ? kExitOk : kExitProblem;
+}
+
+}  // namespace rdmalloc::cli

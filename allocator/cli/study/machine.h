@@ -1,0 +1,23 @@
+// The machine that a study was made on.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace rdmalloc::cli::study {
+
+struct Machine {
+  std::string cpu;
+  unsigned cores = 0;  // that this process may use
+  uint64_t memory_bytes = 0;
+  std::string kernel;
+  std::optional<uint64_t> memlock_bytes;  // nothing: no limit
+};
+
+Machine this_machine();
+
+// Now, as 2026-11-21T18:00:00Z.
+std::string date_now();
+
+}  // namespace rdmalloc::cli::study

@@ -1,0 +1,63 @@
+// One run of the program in one configuration: started, sampled, waited for with all of its
+// processes, and those that stay behind ended.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "allocator/cli/study/interrupts.h"
+#include "allocator/cli/study/launch.h"
+#include "allocator/cli/study/process_tree.h"
+#include "allocator/cli/study/sampler.h"
+
+namespace rdmalloc::cli::study {
+
+struct RunLimits {
+  double rate_hz = 100;
+  double linger_seconds = 2;              // for processes that outlive the program
+  std::optional<double> timeout_seconds;  // for the program
+};
+
+struct Run {
+  std::string configuration;
+  unsigned repeat = 0;
+  std::string outcome;  // a clause: exited with 0, was killed by signal 9 (Killed)
+  bool ok = false;      // it exited with 0, by itself
+  double seconds = 0;   // from exec until the program's own process ended
+  double user_seconds = 0, system_seconds = 0;  // of all its processes that were waited for
+  Samples samples;
+  double sampling_cpu_share = 0;
+  std::string left_behind;  // a sentence about processes that had to be ended; empty: none
+};
+
+class ProgramRun {
+ public:
+  ProgramRun(const RunLimits& limits, ProcessTree& tree, Interrupts& interrupts)
+      : limits_(limits), tree_(tree), interrupts_(interrupts) {}
+
+  // `under_library`: look for pages of counters. Throws Refusal when it cannot be started. An
+  // interrupt ends the program, and then this returns.
+  Run run(const Launch& launch, bool under_library);
+
+ private:
+  void watch(RunningProgram& program, Sampler& sampler, Run& run);
+  uint64_t next_sample(uint64_t index, uint64_t start_ns, Sampler& sampler) const;
+  void wait_for_others(Sampler& sampler, Run& run);
+  void end_processes(Sampler& sampler);
+  void settle(pid_t pid, Run& run, Samples& samples, uint64_t own_peak);
+
+  RunLimits limits_;
+  ProcessTree& tree_;
+  Interrupts& interrupts_;
+};
+
+// The moment of sample `index` after the start: a few early ones, for programs that end before the
+// first of the regular ones, and then one each 1/rate.
+uint64_t sample_moment_ns(uint64_t index, double rate_hz);
+
+// "exited with 3", "was killed by signal 11 (Segmentation fault)".
+std::string describe_status(int status);
+
+}  // namespace rdmalloc::cli::study

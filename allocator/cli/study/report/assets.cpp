@@ -1,0 +1,34 @@
+#include "allocator/cli/study/report/assets.h"
+
+// The assembler reads the files: as string literals of generated C++ they would take a generator,
+// and a compiler takes seconds for the library.
+#define EMBED(name, file)                                                              \
+  __asm__(                                                                             \
+      ".pushsection .rodata\n"                                                         \
+      ".global rdmalloc_asset_" #name "\nrdmalloc_asset_" #name ":\n.incbin \"" file   \
+      "\"\n"                                                                           \
+      ".global rdmalloc_asset_" #name "_end\nrdmalloc_asset_" #name                    \
+      "_end:\n.byte 0\n"                                                               \
+      ".popsection\n");                                                                \
+  extern "C" const char rdmalloc_asset_##name[], rdmalloc_asset_##name##_end[];        \
+  static std::string_view name() {                                                     \
+    return {rdmalloc_asset_##name,                                                     \
+            static_cast<size_t>(rdmalloc_asset_##name##_end - rdmalloc_asset_##name)}; \
+  }
+
+EMBED(page, ASSETS "/page.html")
+EMBED(style, ASSETS "/report.css")
+EMBED(script,
+      ASSETS "/charts.js\"\n.incbin \"" ASSETS "/tradeoff.js\"\n.incbin \"" ASSETS "/report.js")
+EMBED(library, CHART_LIBRARY)
+EMBED(licences, CHART_LICENCES)
+
+namespace rdmalloc::cli::report {
+
+std::string_view page_template() { return page(); }
+std::string_view page_style() { return style(); }
+std::string_view page_script() { return script(); }
+std::string_view chart_library() { return library(); }
+std::string_view chart_licences() { return licences(); }
+
+}  // namespace rdmalloc::cli::report

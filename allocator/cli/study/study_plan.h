@@ -1,0 +1,25 @@
+// What a study is going to do, all of it found and checked before anything is run or written.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "allocator/cli/study/configurations.h"
+#include "allocator/cli/study/study.h"
+
+namespace rdmalloc::cli::study {
+
+struct StudyPlan {
+  std::string program;  // the file
+  std::vector<std::string> command;
+  std::vector<Configuration> configurations;  // without caps
+  std::optional<Allocator> ours;
+  std::vector<Cap> caps;
+  std::vector<std::string> notes;
+};
+
+// Throws Refusal, or another std::runtime_error with a sentence.
+StudyPlan make_plan(const StudyRequest& request);
+
+}  // namespace rdmalloc::cli::study

@@ -1,0 +1,68 @@
+// One process of the program: what it has now, and the most that it has had. Used by the thread
+// that samples. Nothing here stops the process or needs its help.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "allocator/cli/counter_reader.h"
+#include "allocator/cli/study/proc_file.h"
+
+namespace rdmalloc::cli::study {
+
+// What is known of a process that is known at all. What could not be read yet is 0, or nothing.
+struct ProcessReading {
+  uint64_t resident = 0;
+  uint64_t locked = 0;  // VmLck
+  uint64_t minor_faults = 0;
+  uint64_t major_faults = 0;
+  std::optional<uint64_t> proportional;  // Pss: pages that processes share, counted once
+  std::optional<CounterReader::Now> counters;
+};
+
+class WatchedProcess {
+ public:
+  // `wants_counters`: it was started under the library.
+  WatchedProcess(pid_t pid, bool wants_counters);
+
+  pid_t pid() const { return pid_; }
+  const ProcessReading& reading() const { return reading_; }
+  uint64_t peak_resident() const { return peak_resident_; }
+
+  // Each of these reads one file, dearest last. False: there is nothing (left) to read; the first
+  // answers so for a zombie.
+  bool read_resident();
+  bool read_faults();        // and whether it has become another program (exec)
+  bool read_peak();          // VmHWM, VmLck
+  bool read_proportional();  // walks its page tables
+
+  // Its number is still taken: it lives, ends, or is a zombie.
+  bool has_number() const { return !stat_.read().empty(); }
+
+  // Looks for its page of counters if it has none yet; each time it is not there, the next look is
+  // twice as far off.
+  void look_for_counters(uint64_t now_ns);
+
+  // The pages of all programs that this process has been, the last one last.
+  const std::vector<CounterReader>& counter_pages() const { return pages_; }
+
+ private:
+  pid_t pid_;
+  bool wants_counters_;
+  ProcFile statm_;
+  ProcFile stat_;
+  ProcFile status_;
+  ProcessReading reading_;
+  uint64_t peak_resident_ = 0;
+  uint64_t image_ = 0;
+  bool has_page_ = false;  // of the program that it is now
+  uint64_t next_look_ns_ = 0;
+  uint64_t pause_ns_;
+  std::vector<CounterReader> pages_;
+};
+
+}  // namespace rdmalloc::cli::study

@@ -1,0 +1,33 @@
+// What the user's ledger of this node says, for looking only: one that is not there is not made.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace rdmalloc::cli {
+
+struct LedgerView {
+  std::string path;
+  std::string trouble;  // a sentence when there is one that cannot be read; else empty
+  bool is_kept = false;
+  std::map<pid_t, uint64_t> granted;  // bytes, of living processes
+  std::optional<uint64_t> cap;        // bytes; of those that processes have, the greatest
+  bool has_several_caps = false;
+
+  uint64_t sum() const;   // of what was granted, saturating
+  uint64_t left() const;  // below the cap
+  uint64_t even_share() const;
+
+  // What a process was granted is more than its even share of the limit, while the others could
+  // not have theirs.
+  bool is_over_share(uint64_t of) const;
+};
+
+// By RDMALLOC_LEDGER, or the user's own.
+LedgerView read_ledger();
+
+}  // namespace rdmalloc::cli

@@ -1,0 +1,41 @@
+// The malloc family that the program would have without the recorder: the next one that ld.so
+// finds. Found at the first call of any of its functions, which may come before libc is
+// initialised.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rdmalloc::trace {
+
+struct NextMalloc {
+  void* (*malloc)(size_t);
+  void* (*calloc)(size_t, size_t);
+  void* (*realloc)(void*, size_t);
+  void (*free)(void*);
+  int (*posix_memalign)(void**, size_t, size_t);
+  void* (*aligned_alloc)(size_t, size_t);
+  void* (*memalign)(size_t, size_t);
+  void* (*valloc)(size_t);
+  void* (*pvalloc)(size_t);
+  size_t (*malloc_usable_size)(void*);
+};
+
+// Its functions find the others when they are called first, so that no call has to ask.
+extern NextMalloc next;
+
+// Memory for what dlsym() allocates while it looks for the above: never given back.
+inline constexpr size_t kEarlyBytes = 64 << 10;
+extern char early_memory[kEarlyBytes];
+
+inline bool is_early(const void* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer) - reinterpret_cast<uintptr_t>(early_memory) <
+         kEarlyBytes;
+}
+void* resize_early(void* pointer, size_t size);
+size_t early_size(const void* pointer);
+
+// The calling thread is at it: what it allocates is not the program's.
+bool is_looking_up();
+
+}  // namespace rdmalloc::trace

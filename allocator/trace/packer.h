@@ -1,0 +1,30 @@
+// Makes a trace (trace_file.h) of a raw file: the threads' calls in one order, objects instead of
+// addresses, and nothing that cannot be made again.
+#pragma once
+
+#include <cstdint>
+
+#include "allocator/trace/raw_file.h"
+#include "allocator/trace/trace_file.h"
+
+namespace rdmalloc::trace {
+
+struct Packed {
+  Header header;
+  uint64_t calls = 0;  // read; a resize counts as two
+  // Left out, because the object is not the recording's: allocated before it began, or by the
+  // process's parent before fork. Or the program freed what it never had.
+  uint64_t unmatched = 0;
+  // Addresses that were given out again though no call says that they were given back: how many
+  // frees are missing. Their objects end there.
+  uint64_t missing = 0;
+  uint64_t damaged = 0;       // records that make no sense
+  uint64_t after_stop = 0;    // calls of some threads from after others had stopped recording
+  uint64_t live_objects = 0;  // at the end
+  uint64_t live_bytes = 0;
+};
+
+// Calls writer.finish(). Throws std::runtime_error as the writer does.
+Packed pack(const RawFile& raw, double ns_per_tick, Writer& writer);
+
+}  // namespace rdmalloc::trace

@@ -1,0 +1,161 @@
+// C++'s operators, because an allocator that brings its own takes the memory from itself and not
+// from the malloc that it shows to others. Those of libstdc++ call malloc and free, which are ours
+// here and record the call: which it is can be told by what the thread has recorded afterwards.
+//
+// A C++ exception passes through these functions: they have nothing to undo.
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include <atomic>
+#include <bit>
+#include <cstring>
+
+#include "allocator/os/standard_error.h"
+#include "allocator/trace/next_malloc.h"
+#include "allocator/trace/recorder.h"
+
+#define EXPORT [[gnu::visibility("default")]]
+
+using namespace rdmalloc::trace;
+
+namespace {
+
+// The next operator of this name. A C program may load C++ later, by dlopen: what then calls an
+// operator has a C++ library loaded, though ld.so does not look for names in that.
+void* find_operator(const char* name) {
+  if (void* found = dlsym(RTLD_NEXT, name)) return found;
+  for (const char* library : {"libstdc++.so.6", "libc++.so.1", "libc++abi.so.1"}) {
+    void* loaded = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+    if (void* found = loaded == nullptr ? nullptr : dlsym(loaded, name)) return found;
+  }
+  constexpr char kSorry[] = "rdmalloc trace: a C++ operator is called, and no library has it\n";
+  rdmalloc::os::write_standard_error(kSorry, sizeof kSorry - 1);
+  abort();
+}
+
+// An operator of the allocator below, found when it is first needed.
+template <typename Function>
+struct Next {
+  const char* name;
+  std::atomic<Function*> found{nullptr};
+
+  Function* get() {
+    Function* function = found.load(std::memory_order_acquire);
+    if (function != nullptr) [[likely]]
+      return function;
+    function = reinterpret_cast<Function*>(find_operator(name));
+    found.store(function, std::memory_order_release);
+    return function;
+  }
+};
+
+template <typename... Rest>
+void* allocate(Next<void*(size_t, Rest...)>& below, unsigned alignment_log2, size_t size,
+               Rest... rest) {
+  const auto function = below.get();
+  const Since before;
+  void* pointer = function(size, rest...);
+  if (pointer != nullptr && !before.was_recorded(pointer)) {
+    record(RawKind::kAllocate, pointer, size, alignment_log2, stamp_of(pointer));
+  }
+  return pointer;
+}
+
+// What a delete does is the same each time, so it is found out once.
+enum class Way : uint8_t { kUnknown, kCallsFree, kItself };
+
+template <typename Function>
+struct NextDelete : Next<Function> {
+  std::atomic<Way> way{Way::kUnknown};
+};
+
+template <typename... Rest>
+void release(NextDelete<void(void*, Rest...)>& below, void* pointer, Rest... rest) {
+  if (pointer == nullptr || is_early(pointer)) return;
+  const auto function = below.get();
+  const Way way = below.way.load(std::memory_order_relaxed);
+  if (way == Way::kCallsFree) return function(pointer, rest...);
+  const uint64_t stamp = stamp_of(pointer);
+  if (way == Way::kItself) {
+    record(RawKind::kFree, pointer, 0, 0, stamp);
+    return function(pointer, rest...);
+  }
+  const Since before;
+  function(pointer, rest...);
+  const bool recorded = before.was_freed(pointer);
+  if (!recorded) record(RawKind::kFree, pointer, 0, 0, stamp);
+  if (slot->end == nullptr) return;  // nothing is recorded, and so nothing learnt
+  below.way.store(recorded ? Way::kCallsFree : Way::kItself, std::memory_order_relaxed);
+}
+
+unsigned logarithm(size_t alignment) {
+  return alignment == 0 ? 0 : static_cast<unsigned>(std::bit_width(alignment) - 1);
+}
+
+using Nothrow = const void*;  // a reference to a std::nothrow_t
+using Align = size_t;         // a std::align_val_t
+
+}  // namespace
+
+// NAME's mangling, and what follows the size or pointer.
+#define NEW(name)                                      \
+  EXPORT void* name(size_t size) {                     \
+    static constinit Next<void*(size_t)> below{#name}; \
+    return allocate(below, 0, size);                   \
+  }
+#define NEW_NOTHROW(name)                                       \
+  EXPORT void* name(size_t size, Nothrow nothrow) {             \
+    static constinit Next<void*(size_t, Nothrow)> below{#name}; \
+    return allocate(below, 0, size, nothrow);                   \
+  }
+#define NEW_ALIGNED(name)                                     \
+  EXPORT void* name(size_t size, Align align) {               \
+    static constinit Next<void*(size_t, Align)> below{#name}; \
+    return allocate(below, logarithm(align), size, align);    \
+  }
+#define NEW_ALIGNED_NOTHROW(name)                                      \
+  EXPORT void* name(size_t size, Align align, Nothrow nothrow) {       \
+    static constinit Next<void*(size_t, Align, Nothrow)> below{#name}; \
+    return allocate(below, logarithm(align), size, align, nothrow);    \
+  }
+#define DELETE(name)                                         \
+  EXPORT void name(void* pointer) {                          \
+    static constinit NextDelete<void(void*)> below{{#name}}; \
+    release(below, pointer);                                 \
+  }
+#define DELETE_WITH(name, Type)                                    \
+  EXPORT void name(void* pointer, Type with) {                     \
+    static constinit NextDelete<void(void*, Type)> below{{#name}}; \
+    release(below, pointer, with);                                 \
+  }
+#define DELETE_WITH_BOTH(name, First, Second)                               \
+  EXPORT void name(void* pointer, First first, Second second) {             \
+    static constinit NextDelete<void(void*, First, Second)> below{{#name}}; \
+    release(below, pointer, first, second);                                 \
+  }
+
+extern "C" {
+
+NEW(_Znwm)
+NEW(_Znam)
+NEW_NOTHROW(_ZnwmRKSt9nothrow_t)
+NEW_NOTHROW(_ZnamRKSt9nothrow_t)
+NEW_ALIGNED(_ZnwmSt11align_val_t)
+NEW_ALIGNED(_ZnamSt11align_val_t)
+NEW_ALIGNED_NOTHROW(_ZnwmSt11align_val_tRKSt9nothrow_t)
+NEW_ALIGNED_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t)
+
+DELETE(_ZdlPv)
+DELETE(_ZdaPv)
+DELETE_WITH(_ZdlPvm, size_t)
+DELETE_WITH(_ZdaPvm, size_t)
+DELETE_WITH(_ZdlPvRKSt9nothrow_t, Nothrow)
+DELETE_WITH(_ZdaPvRKSt9nothrow_t, Nothrow)
+DELETE_WITH(_ZdlPvSt11align_val_t, Align)
+DELETE_WITH(_ZdaPvSt11align_val_t, Align)
+DELETE_WITH_BOTH(_ZdlPvmSt11align_val_t, size_t, Align)
+DELETE_WITH_BOTH(_ZdaPvmSt11align_val_t, size_t, Align)
+DELETE_WITH_BOTH(_ZdlPvSt11align_val_tRKSt9nothrow_t, Align, Nothrow)
+DELETE_WITH_BOTH(_ZdaPvSt11align_val_tRKSt9nothrow_t, Align, Nothrow)
+
+}  // extern "C"

@@ -1,0 +1,178 @@
+#include "allocator/trace/recorder.h"
+
+#include <atomic>
+
+#include "allocator/os/keep_errno.h"
+#include "allocator/os/memory_calls.h"
+#include "allocator/trace/next_malloc.h"
+#include "allocator/trace/raw_writer.h"
+
+namespace rdmalloc::trace {
+namespace {
+
+enum State : uint32_t { kNew, kStarting, kRecording, kOff };
+
+// Wiped in a child of fork, as slots are: it begins anew there.
+struct Process {
+  std::atomic<uint32_t> state;  // a State
+};
+
+// What threads that have none yet find: no room.
+constinit Slot nowhere;
+
+std::atomic<Process*> process{nullptr};
+// Slots, in wiped memory, too. Those of threads that ended stay theirs.
+std::atomic<Slot*> stock{nullptr};
+constexpr size_t kStockBytes = 64 << 10;
+
+constinit RawWriter writer;
+
+// In record_slowly(): a signal handler that allocates meanwhile is not recorded.
+thread_local bool busy = false;
+
+void* map_wiped(size_t bytes) {
+  void* memory =
+      os::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  if (os::madvise(memory, bytes, MADV_WIPEONFORK) == 0) return memory;
+  (void)os::munmap(memory, bytes);
+  return nullptr;
+}
+
+Process* find_process() {
+  Process* known = process.load(std::memory_order_acquire);
+  if (known != nullptr) return known;
+  auto* made = static_cast<Process*>(map_wiped(kRawPage));
+  if (made == nullptr) return nullptr;
+  if (process.compare_exchange_strong(known, made)) return made;
+  (void)os::munmap(made, kRawPage);
+  return known;
+}
+
+// True while calls are to be recorded. One thread starts; the others wait for it, because whoever
+// goes on without would leave what it allocates unknown.
+bool is_recording() {
+  Process* mine = find_process();
+  if (mine == nullptr) return false;
+  uint32_t state = mine->state.load(std::memory_order_acquire);
+  if (state == kRecording) return true;
+  if (state == kNew && mine->state.compare_exchange_strong(state, kStarting)) {
+    // A parent's, where this is a child: wiped, so that a new thread would be given the slot that
+    // this one has.
+    stock.store(nullptr, std::memory_order_relaxed);
+    slot = &nowhere;
+    choose_clock();
+    state = writer.start() ? kRecording : kOff;
+    mine->state.store(state, std::memory_order_release);
+  }
+  while (state == kStarting) {
+    (void)os::system_call(SYS_sched_yield);
+    state = mine->state.load(std::memory_order_acquire);
+  }
+  return state == kRecording;
+}
+
+Slot* take_slot() {
+  constexpr size_t kSlots = kStockBytes / sizeof(Slot);
+  Slot* first = stock.load(std::memory_order_acquire);
+  // The number taken is that of a slot only in the stock that it was taken of: its first slot
+  // counts.
+  while (true) {
+    if (first != nullptr) {
+      const uint32_t number = __atomic_add_fetch(&first->thread, 1, __ATOMIC_RELAXED);
+      if (number < kSlots) return first + number;
+    }
+    auto* fresh = static_cast<Slot*>(map_wiped(kStockBytes));
+    if (fresh == nullptr) return nullptr;
+    if (stock.compare_exchange_strong(first, fresh)) {
+      first = fresh;
+    } else {
+      (void)os::munmap(fresh, kStockBytes);
+    }
+  }
+}
+
+// A chunk for the calling thread, whose first call has this stamp. False: nothing is recorded.
+bool make_room(uint64_t stamp) {
+  if (!is_recording()) return false;
+  if (slot == &nowhere) {
+    Slot* mine = take_slot();
+    if (mine == nullptr) return false;
+    *mine = Slot{};
+    slot = mine;
+  }
+  Slot& mine = *slot;
+  if (mine.thread == 0) mine.thread = writer.count_thread() + 1;
+  size_t bytes = mine.chunk_bytes == 0 ? kFirstChunk : mine.chunk_bytes * size_t{2};
+  if (bytes > kLongestChunk) bytes = kLongestChunk;
+  uint32_t* first = writer.take_chunk(mine.thread - 1, bytes, stamp);
+  if (first == nullptr) {
+    process.load(std::memory_order_relaxed)->state.store(kOff, std::memory_order_release);
+    return false;
+  }
+  mine.chunk_bytes = static_cast<uint32_t>(bytes);
+  mine.written = stamp;
+  mine.address = 0;
+  mine.end = first + bytes / sizeof(uint32_t) - kChunkHeaderUnits;
+  mine.at = first;
+  return true;
+}
+
+// Each thread adds up what it drops by itself: they would slow each other down.
+void drop() {
+  constexpr uint64_t kTogether = 256;
+  Slot& mine = *slot;
+  mine.at = nullptr;
+  mine.end = nullptr;
+  if (&mine != &nowhere && ++mine.dropped < kTogether) return;
+  writer.count_dropped(&mine == &nowhere ? 1 : mine.dropped);
+  mine.dropped = 0;
+}
+
+}  // namespace
+
+thread_local constinit Slot* slot = &nowhere;
+
+void record_in_full(const Call& call) {
+  Slot& mine = *slot;
+  uint64_t ticks = call.stamp > mine.written ? call.stamp - mine.written : 0;
+  const bool far = ticks >= kNearEnd;
+  if (far) ticks = 0;
+  const bool has_size = call.kind != RawKind::kFree && call.kind != RawKind::kResizeBegin;
+  // A kTime gives this call its stamp, so that the size may take the place of the ticks.
+  const bool has_more = has_size && (ticks != 0 || call.size >= kNearEnd ||
+                                     call.alignment_log2 != 0 || call.kind == RawKind::kResizeEnd);
+  constexpr size_t kWord = 2;  // units
+  const size_t units = kWord * (size_t{1} + far + has_more);
+  uint32_t* place = take_place(mine, units);
+  if (place + units > mine.end) [[unlikely]]
+    return record_slowly(call);
+  if (far) {
+    put(place, raw_time(call.stamp));
+    place += kWord;
+  }
+  if (has_more) put(place + kWord, raw_more(call.alignment_log2, call.size));
+  in_order();
+  put(place, raw_event(call.kind, has_size && !has_more ? call.size : ticks, call.address));
+  note_last(mine, call);
+}
+
+[[gnu::noinline]] void record_slowly(const Call& call) {
+  // What looking up malloc allocates is not the program's.
+  if (is_looking_up()) return;
+  if (busy) {
+    writer.count_dropped(1);
+    return;
+  }
+  const os::KeepErrno keep;
+  busy = true;
+  if (make_room(call.stamp)) {
+    record(call.kind, reinterpret_cast<const void*>(call.address), call.size, call.alignment_log2,
+           call.stamp);
+  } else {
+    drop();
+  }
+  busy = false;
+}
+
+}  // namespace rdmalloc::trace

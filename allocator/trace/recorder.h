@@ -1,0 +1,159 @@
+// The recorder inside a program: what the malloc family (recorded_malloc.cpp) and the C++ operators
+// (recorded_operators.cpp) hand it goes to the process's raw file (raw_format.h).
+//
+// Everything here may run inside malloc, before libc is initialised, in a forked child, in a signal
+// handler, and after main: nothing allocates, throws, takes a lock or is torn down. Each thread
+// writes to chunks of its own.
+#pragma once
+
+#include <sys/single_threaded.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "allocator/trace/raw_format.h"
+#include "allocator/trace/ticks.h"
+
+namespace rdmalloc::trace {
+
+// Where a thread writes next. In memory that the kernel wipes in a child of fork (whoever makes it,
+// with or without libc's help): a child then finds no room here and starts a file of its own.
+struct Slot {
+  uint32_t* at = nullptr;
+  uint32_t* end = nullptr;
+  uint64_t written = 0;  // stamp of the last call in the file
+  uint64_t address = 0;  // ... and its address
+  RawKind kind = RawKind::kNone;
+  uint64_t last_stamp = 0;  // when the clock was last read
+  uint32_t unstamped = 0;   // calls that may still go with that
+  uint32_t run = 0;         // how many could when it was read
+  uint32_t thread = 0;      // number and 1; 0: none yet
+  uint32_t chunk_bytes = 0;
+  uint64_t dropped = 0;
+};
+
+extern thread_local constinit Slot* slot;
+
+struct Call {
+  RawKind kind;
+  uint64_t address;
+  uint64_t size;
+  uint64_t alignment_log2;  // or kRefused
+  uint64_t stamp;
+};
+
+// Where there is no room at once: starts the recording, takes a chunk, or counts what is dropped.
+void record_slowly(const Call& call);
+
+// By one instruction on x86, so that a signal handler that allocates takes its own place.
+inline uint32_t* take_place(Slot& from, size_t units) {
+  uint64_t place = units * sizeof(uint32_t);
+#if defined(__x86_64__)
+  asm("xaddq %0, %1" : "+r"(place), "+m"(from.at));
+  return reinterpret_cast<uint32_t*>(place);
+#else
+  return __atomic_fetch_add(&from.at, place, __ATOMIC_RELAXED);
+#endif
+}
+
+// A unit, or two at once, not aligned.
+template <typename Number>
+void put(uint32_t* place, Number number) {
+  __builtin_memcpy(place, &number, sizeof number);
+}
+
+// What is written stays in this order, for whoever looks after the process was killed between.
+inline void in_order() { __atomic_signal_fence(__ATOMIC_RELEASE); }
+
+inline void note_last(Slot& mine, const Call& call) {
+  if (call.stamp > mine.written) mine.written = call.stamp;
+  mine.address = call.address;
+  mine.kind = call.kind;
+}
+
+// In full, where it is not near.
+[[gnu::noinline]] void record_in_full(const Call& call);
+
+// The unit of a call that is near, or 0.
+inline uint32_t near_unit(const Slot& mine, const Call& call) {
+  const auto bytes = static_cast<int64_t>(call.address - mine.address);
+  const int64_t distance = bytes / kDistance;
+  if (bytes % kDistance != 0) return 0;
+  if (call.kind == RawKind::kFree) {
+    return is_near(distance, kFreeDistanceBits) ? raw_near_free(distance) : 0;
+  }
+  const bool small = call.kind == RawKind::kAllocate && call.size < 1U << kNearSizeBits &&
+                     call.alignment_log2 == 0 && is_near(distance, kAllocateDistanceBits);
+  return small ? raw_near_allocate(call.size, distance) : 0;
+}
+
+inline void record(RawKind kind, const void* pointer, uint64_t size, uint64_t alignment_log2,
+                   uint64_t stamp) {
+  const Call call{kind, reinterpret_cast<uintptr_t>(pointer), size, alignment_log2, stamp};
+  Slot& mine = *slot;
+  const uint32_t unit = near_unit(mine, call);
+  // A stamp taken before that of a call within this one counts as the same.
+  const uint64_t ticks = stamp > mine.written ? stamp - mine.written : 0;
+  if (unit == 0 || ticks >= kTicksEnd) return record_in_full(call);
+  const size_t units = ticks == 0 ? 1 : 2;
+  uint32_t* place = take_place(mine, units);
+  if (place + units > mine.end) [[unlikely]]
+    return record_slowly(call);
+  if (ticks == 0) {
+    put(place, unit);
+  } else {
+    put(place, raw_ticks(ticks) | static_cast<uint64_t>(unit) << 32);
+  }
+  note_last(mine, call);
+}
+
+inline uint64_t fresh_stamp(Slot& of) {
+  // While there is one thread the order of calls is known without stamps. So where it calls malloc
+  // faster than this, only one call in kRun and 1 reads the counter, which takes longer than a call
+  // of malloc does.
+  constexpr uint32_t kRun = 7;
+  constexpr uint64_t kDense = 512;  // ticks for each call
+  const uint64_t now = now_ticks();
+  const bool dense = now - of.last_stamp < kDense * (of.run + 1);
+  of.run = dense ? kRun : 0;
+  of.unstamped = of.run;
+  of.last_stamp = now;
+  return now;
+}
+
+// The time of a call. What is large has its own at all times: allocators give it whole pages, so
+// that its address lies at the beginning of a page, or of the second 16 bytes of one (glibc).
+inline uint64_t stamp_of(const void* address) {
+  constexpr uintptr_t kWithinPage = kRawPage - 1;
+  constexpr uintptr_t kHeader = 16;
+  Slot& mine = *slot;
+  const bool large = (reinterpret_cast<uintptr_t>(address) & kWithinPage & ~kHeader) == 0;
+  if (__libc_single_threaded && mine.unstamped != 0 && !large) {
+    --mine.unstamped;
+    return mine.last_stamp;
+  }
+  return fresh_stamp(mine);
+}
+
+// Whether the thread has recorded something since this was made, and that was a call of this kind
+// of this address: an allocation when the function that returned the address is made of one of
+// ours, or a free when the one that was given it is. It was the last thing that happened then:
+// allocators allocate for themselves before.
+class Since {
+ public:
+  Since() : at_(slot->at) {}
+
+  bool was_recorded(const void* pointer) const {
+    const Slot& mine = *slot;
+    const bool is_new = mine.end != nullptr && mine.at != at_;
+    return is_new && mine.address == reinterpret_cast<uintptr_t>(pointer);
+  }
+  bool was_freed(const void* pointer) const {
+    return was_recorded(pointer) && slot->kind == RawKind::kFree;
+  }
+
+ private:
+  const uint32_t* at_;
+};
+
+}  // namespace rdmalloc::trace

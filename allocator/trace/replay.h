@@ -1,0 +1,114 @@
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "allocator/trace/event.h"
+#include "allocator/trace/object_table.h"
+#include "allocator/trace/packed_reader.h"
+
+namespace rdmalloc::trace {
+
+struct ReplayOptions {
+  const char* path = nullptr;
+  bool touch = true;   // write to each page of each block
+  bool check = false;  // write a pattern into each block, and look for it before it is freed
+  bool times = false;  // not before the time at which it was recorded
+  unsigned repeat = 1;
+};
+
+// Makes the calls of a packed trace again, through whatever malloc the process has. Each event runs
+// in the place of its recorded thread and in the recorded order: who is to run the next one has the
+// baton, and the others sleep. The first recorded thread is the one that calls run().
+//
+// Everything but the calls of the trace is without malloc, so that what a preloaded allocator gives
+// out is the trace's alone; but pthread_create allocates some hundred bytes for each thread.
+class Replay {
+ public:
+  struct Result {
+    Counts counts;  // of what was replayed, once
+    uint64_t handovers = 0;
+    uint64_t digest = 0;      // of all that was asked for, in order: no allocator changes it
+    uint64_t ns = 0;          // of all repeats, without reading
+    uint64_t reading_ns = 0;  // for reading the trace, in advance too
+  };
+
+  explicit Replay(const ReplayOptions& options) : options_(options) {}
+  ~Replay();
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
+
+  // Reads the whole trace once, so that one that cannot be replayed is refused before it begins.
+  // False: error() says why not.
+  bool open();
+
+  // Replays it. False: error() says what the allocator did wrong. Once.
+  bool run();
+
+  const Result& result() const { return result_; }
+  bool truncated() const { return reader_.truncated(); }
+  const char* error() const { return error_; }
+
+ private:
+  using Object = ObjectTable::Object;
+
+  // A thread that stands for one that was recorded, or for several of very many.
+  struct alignas(64) Lane {
+    std::atomic<uint32_t> has_baton{0};
+    bool is_started = false;
+    pthread_t thread{};
+    Replay* replay = nullptr;
+  };
+
+  [[gnu::format(printf, 2, 3)]] bool fail(const char* format, ...);
+  bool fail_at_event(const char* what);
+
+  bool scan();
+  bool check_fits();
+  void note(const Event& event, uint64_t before);
+
+  bool once();
+  void run_lane(Lane& lane);
+  void advance();
+  void read_ahead();
+  void hand_over(Lane& to);
+  bool start(Lane& lane);
+  void end_lanes();
+  void free_what_is_left();
+  void wait_for_its_time() const;
+  Lane& lane_of(const Event& event) const;
+  static void* enter_lane(void* lane);
+
+  bool apply(const Event& event);
+  bool allocate(const Event& event, Object& object);
+  bool resize(const Event& event, Object& object);
+  bool release(Object& object);
+  bool fill(const Event& event, Object& object, uint64_t from);
+  bool check_new(const Event& event, const Object& object);
+
+  const ReplayOptions options_;
+  PackedReader reader_;
+  ObjectTable objects_;
+  Result result_;
+  uint64_t live_ = 0;
+
+  Lane* lanes_ = nullptr;
+  size_t lane_count_ = 0;
+  // Of who has the baton.
+  Event event_;
+  bool has_event_ = false;
+  // What was read ahead, so that reading can be told from replaying by a few looks at the clock.
+  Event* ahead_ = nullptr;
+  size_t ahead_next_ = 0;
+  size_t ahead_count_ = 0;
+  bool is_over_ = false;
+  uint64_t events_run_ = 0;
+  uint64_t start_ns_ = 0;
+
+  char error_[512] = "";
+};
+
+}  // namespace rdmalloc::trace

@@ -1,0 +1,72 @@
+#include "allocator/trace/slots.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "allocator/trace/own_memory.h"
+
+namespace rdmalloc::trace {
+
+Slots::~Slots() {
+  if (words_ != nullptr) unmap_own(words_, kAllWords * sizeof *words_);
+}
+
+bool Slots::start() {
+  if (words_ != nullptr) unmap_own(words_, kAllWords * sizeof *words_);
+  words_ = static_cast<uint64_t*>(map_own(kAllWords * sizeof *words_));
+  if (words_ == nullptr) return false;
+  first_ = 0;
+  uint64_t* next = words_;
+  for (size_t i = 0; i < kLevels; ++i) {
+    level_[i] = next;
+    next += kWords[i];
+  }
+  return true;
+}
+
+// The first word of slots of which one is free, or kNone.
+uint64_t Slots::find_word() {
+  uint64_t place = 0;
+  for (size_t i = kLevels; i-- > 1;) {
+    const auto free = static_cast<uint64_t>(std::countr_one(level_[i][place]));
+    // The top word has bits for words that there are not.
+    if (free == 64 || (i == kLevels - 1 && free >= kWords[i - 1])) return kNone;
+    place = place << 6 | free;
+  }
+  return place;
+}
+
+uint64_t Slots::take() {
+  if (level_[0][first_] == UINT64_MAX) {
+    const uint64_t word = find_word();
+    if (word == kNone) return kNone;
+    first_ = word;
+  }
+  const uint64_t slot = first_ << 6 | static_cast<uint64_t>(std::countr_one(level_[0][first_]));
+  uint64_t place = slot;
+  for (size_t i = 0; i < kLevels; ++i) {
+    uint64_t& word = level_[i][place >> 6];
+    word |= uint64_t{1} << (place & 63);
+    if (word != UINT64_MAX) break;
+    place >>= 6;
+  }
+  return slot;
+}
+
+bool Slots::is_taken(uint64_t slot) const {
+  return slot < kMostObjects && (level_[0][slot >> 6] >> (slot & 63) & 1) != 0;
+}
+
+void Slots::give(uint64_t slot) {
+  first_ = std::min(first_, slot >> 6);
+  uint64_t place = slot;
+  for (size_t i = 0; i < kLevels; ++i) {
+    uint64_t& word = level_[i][place >> 6];
+    const bool was_full = word == UINT64_MAX;
+    word &= ~(uint64_t{1} << (place & 63));
+    if (!was_full) break;
+    place >>= 6;
+  }
+}
+
+}  // namespace rdmalloc::trace

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "allocator/trace/event.h"
+
+namespace rdmalloc::trace {
+
+// The numbers of a trace's objects: which are taken, and the lowest that is free. One thread at a
+// time. In mapped memory, never malloc's, because a replay measures malloc.
+class Slots {
+ public:
+  static constexpr uint64_t kNone = UINT64_MAX;
+
+  Slots() = default;
+  ~Slots();
+  Slots(const Slots&) = delete;
+  Slots& operator=(const Slots&) = delete;
+
+  // Begins with none taken. False without memory.
+  bool start();
+
+  // The lowest that was free, or kNone.
+  uint64_t take();
+  bool is_taken(uint64_t slot) const;
+  // Of one that is taken.
+  void give(uint64_t slot);
+
+ private:
+  // A bit is set when all below it are taken: in the lowest level a slot, above it a word.
+  static constexpr size_t kLevels = 5;
+  static constexpr std::array<uint64_t, kLevels> kWords = {
+      kMostObjects >> 6, kMostObjects >> 12, kMostObjects >> 18, kMostObjects >> 24, 1};
+  static constexpr uint64_t kAllWords = kWords[0] + kWords[1] + kWords[2] + kWords[3] + kWords[4];
+  static_assert(kWords[kLevels - 2] <= 64);
+
+  uint64_t find_word();
+
+  uint64_t* words_ = nullptr;
+  // No word of slots before this one has a free one: nearly always the answer itself.
+  uint64_t first_ = 0;
+  std::array<uint64_t*, kLevels> level_{};
+};
+
+}  // namespace rdmalloc::trace

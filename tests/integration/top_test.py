@@ -1,0 +1,375 @@
+#!/usr/bin/env python3
+"""`rdmalloc top` and `rdmalloc stats` against what the kernel says of the same processes.
+
+    top_test.py RDMALLOC kernel|control|without_ledger|with_ledger|bad_ledger|user|foreign_stats|
+                         phases|no_stats|vanishing|names|kernel_threads|container|hidden|bad_input
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+MIB = 1 << 20
+NOBODY = 65534
+RDMALLOC = sys.argv[1]
+HOLDER = """
+import ctypes, sys
+own = ctypes.CDLL(None)
+kept = []
+for word in sys.argv[2:]:
+    if hasattr(own, "rdm_phase"):
+        own.rdm_phase(word.encode())
+    kept.append(bytearray(int(sys.argv[1]) << 20))
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+RENAMED = """
+import ctypes, mmap, sys
+ctypes.CDLL(None).prctl(15, sys.argv[1].encode("latin1"), 0, 0, 0)
+kept = mmap.mmap(-1, 1 << 20)
+ctypes.CDLL(None).mlock(ctypes.byref(ctypes.c_char.from_buffer(kept)), ctypes.c_size_t(1 << 20))
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+CLOSER = """
+import os, sys
+for name in os.listdir("/proc/self/fd"):
+    try:
+        if os.readlink("/proc/self/fd/" + name).startswith("/memfd:rdmalloc"):
+            os.close(int(name))
+    except OSError:
+        pass
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+def check(good, why):
+    if not good:
+        print(f"FAILED: {why}")
+        sys.exit(1)
+
+
+def skip(why):
+    print(f"SKIPPED: {why}")
+    sys.exit(77)
+
+
+def need_root(what):
+    if os.geteuid() != 0:
+        skip(f"{what} needs root")
+
+
+def environment(ledger=None):
+    kept = {name: value for name, value in os.environ.items()
+            if not name.startswith(("RDMALLOC_", "LD_", "OMPI_", "SLURM_", "PMI"))}
+    if ledger is not None:
+        kept["RDMALLOC_LEDGER"] = str(ledger)
+    return kept
+
+
+def as_user(user):
+    """What comes before a command to make it an ordinary user's."""
+    if user is None:
+        return []
+    return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--inh-caps=-all"]
+
+
+class Sleeper:
+    """A program that says it is ready and stays until it is let go."""
+
+    def __init__(self, command, ledger=None):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        env=environment(ledger), cwd="/")
+        self.pid = self.process.pid
+        check(self.process.stdout.readline() == b"ready\n", f"it did not start: {command}")
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.communicate(b"\n", timeout=30)
+
+
+@contextlib.contextmanager
+def sleepers(*commands, ledger=None):
+    started = []
+    try:
+        for command in commands:
+            started.append(Sleeper(command, ledger))
+        yield started
+    finally:
+        for one in started:
+            one.end()
+
+
+def holder(mib=8, *, flags=None, user=None, words=("one",)):
+    under = [] if flags is None else [RDMALLOC, "run", *flags, "--"]
+    return as_user(user) + under + ["/usr/bin/python3", "-c", HOLDER, str(mib), *words]
+
+
+def ask(*arguments, ledger="/nowhere/ledger", user=None, status=0):
+    """The output of the command, which must end with that status and within its time."""
+    done = subprocess.run(as_user(user) + [RDMALLOC, *arguments], env=environment(ledger), cwd="/",
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30, check=False)
+    errors = done.stderr.decode(errors="replace")
+    check(done.returncode == status, f"status {done.returncode} of {arguments}: {errors}")
+    check(status != 0 or errors == "", f"{arguments} says {errors}")
+    return done.stdout.decode("ascii") if status == 0 or done.stdout else errors
+
+
+def look(*arguments, **keywords):
+    """`top --json`, with its processes by their numbers."""
+    seen = json.loads(ask("top", "--json", *arguments, **keywords))
+    seen["by_pid"] = {one["pid"]: one for one in seen["processes"]}
+    return seen
+
+
+def kernel_says(pid):
+    """Bytes, of the fields of /proc/PID/status that are in kB."""
+    fields = {}
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if value.endswith(" kB"):
+            fields[name] = int(value.split()[0]) << 10
+    return fields
+
+
+def kernel():
+    with sleepers(holder(8, flags=[]), holder(24, flags=["--cap", "16M"]), holder(8)) as running:
+        seen = look("--all")["by_pid"]
+        for one in running:
+            fields, shown = kernel_says(one.pid), seen[one.pid]
+            for key, field in (("resident_bytes", "VmRSS"), ("vm_pin_bytes", "VmPin"),
+                               ("vm_lck_bytes", "VmLck")):
+                check(shown[key] == fields[field], f"{key} {shown[key]}, {field} {fields[field]}")
+            limits = pathlib.Path(f"/proc/{one.pid}/limits").read_text()
+            soft = [line.split()[3] for line in limits.splitlines() if "locked memory" in line][0]
+            check(shown["memlock_bytes"] == (None if soft == "unlimited" else int(soft)), "memlock")
+            check(shown["name"] == pathlib.Path(f"/proc/{one.pid}/comm").read_text()[:-1], "name")
+        under, capped, control_ = (seen[one.pid] for one in running)
+        check(under["pinned_bytes"] == under["vm_lck_bytes"] > 8 * MIB, "pinned is not VmLck")
+        check(capped["overflow_bytes"] >= 8 * MIB and "overflow" in capped["over"], "no overflow")
+        check(capped["budget_bytes"] == 16 * MIB and capped["budget_limited_by"] == "cap", "cap")
+        check("overflow" not in under["over"], "overflow of one that has none")
+        check(not control_["rdmalloc"] and control_["held_bytes"] is None, "the control holds")
+
+
+def control():
+    """One that is not under rdmalloc and pins nothing is not shown, unless it is asked for."""
+    with sleepers(holder(8), holder(8, flags=[])) as (plain, under):
+        seen = look()["by_pid"]
+        check(plain.pid not in seen and under.pid in seen, "the wrong ones are shown")
+        check(plain.pid in look("--all")["by_pid"], "--all does not show it")
+        alone = look(*["--pid", str(plain.pid)] * 2)
+        check(len(alone["processes"]) == 1, "asked for twice, it is shown twice")
+        alone = alone["by_pid"]
+        check(list(alone) == [plain.pid], "--pid does not show it alone")
+        check(alone[plain.pid]["held_bytes"] is None, "the control holds something")
+
+
+def without_ledger():
+    with tempfile.TemporaryDirectory(prefix="rdmalloc-top-") as folder:
+        ledger = pathlib.Path(folder) / "ledger"
+        with sleepers(holder(8, flags=[])) as (one,):
+            seen = look(ledger=ledger)
+            check(seen["by_pid"][one.pid]["held_bytes"] > 8 * MIB, "held")
+            check(seen["by_pid"][one.pid]["granted_bytes"] is None, "granted")
+            check(not seen["ledger"]["kept"] and seen["ledger"]["trouble"] == "", "ledger")
+        check(not ledger.exists(), "looking made a ledger")
+
+
+def with_ledger():
+    with tempfile.TemporaryDirectory(prefix="rdmalloc-top-") as folder:
+        ledger = pathlib.Path(folder) / "ledger"
+        flags = ["--node-cap", "64M", "--ledger", str(ledger)]
+        with sleepers(holder(40, flags=flags), holder(4, flags=flags)) as (large, small):
+            seen = look(ledger=ledger)
+            books, shown = seen["ledger"], seen["by_pid"]
+            for one in (large, small):
+                check(shown[one.pid]["granted_bytes"] == kernel_says(one.pid)["VmLck"],
+                      "granted is not what is locked")
+            check(books["cap_bytes"] == 64 * MIB and books["processes"] == 2, f"{books}")
+            total = sum(shown[one.pid]["granted_bytes"] for one in (large, small))
+            check(books["granted_bytes"] == total, f"{books}, {total}")
+            check(books["left_bytes"] == 64 * MIB - total, f"{books}")
+            check("over share" in shown[large.pid]["over"], "the large one is not over its share")
+            check("over share" not in shown[small.pid]["over"], "the small one is over its share")
+            check("the node's limit is 64 MiB" in ask("top", ledger=ledger), "no line of the ledger")
+
+
+def bad_ledger():
+    with tempfile.TemporaryDirectory(prefix="rdmalloc-top-") as folder:
+        ledger = pathlib.Path(folder) / "led\x1b[31mger"
+        ledger.write_bytes(b"no ledger at all" * 1000)
+        ledger.chmod(0o600)
+        with sleepers(holder(8, flags=[])) as (one,):
+            seen = look(ledger=ledger)
+            check("is damaged" in seen["ledger"]["trouble"], f"{seen['ledger']}")
+            check(any("is damaged" in note for note in seen["notes"]), f"{seen['notes']}")
+            check(seen["by_pid"][one.pid]["held_bytes"] > 8 * MIB, "the rest does not go on")
+            check("\x1b" not in ask("top", ledger=ledger), "its name reaches the terminal")
+            check("absolute" in look(ledger="led/ger")["notes"][0], "no word of a relative name")
+            if os.geteuid() == 0:
+                os.chown(ledger, NOBODY, NOBODY)
+                check("not this user's" in look(ledger=ledger)["notes"][0], "foreign")
+        check(ledger.read_bytes() == b"no ledger at all" * 1000, "the file was written to")
+
+
+def user():
+    """An ordinary user sees the counters of his own processes, and of others what /proc shows."""
+    need_root("being two users")
+    with sleepers(holder(4, flags=[], user=NOBODY), holder(4, flags=[])) as (own, others):
+        seen = look(user=NOBODY)["by_pid"]
+        check(seen[own.pid]["held_bytes"] > 4 * MIB, "not even his own")
+        check(seen[others.pid]["held_bytes"] is None, "another user's counters")
+        check(seen[others.pid]["vm_lck_bytes"] == kernel_says(others.pid)["VmLck"], "VmLck")
+        check(own.pid in look("--user", str(NOBODY))["by_pid"], "--user does not find him")
+        check(others.pid not in look("--user", "nobody")["by_pid"], "--user finds another")
+        check(look()["by_pid"][own.pid]["held_bytes"] > 4 * MIB, "root does not see his")
+
+
+def phases():
+    with sleepers(holder(8, flags=[], words=("load", "sol\x1bve"))) as (one,):
+        said = json.loads(ask("stats", str(one.pid), "--json"))
+        check(said["pinned_bytes"] == kernel_says(one.pid)["VmLck"], "pinned is not VmLck")
+        check(said["held_bytes"] >= said["peak_live_bytes"] >= 16 * MIB, f"{said}")
+        load, solve = said["phases"]
+        check((load["name"], solve["name"]) == ("load", "sol\x1bve"), "names")
+        check(load["entered"] == 1 and not load["in_force"] and solve["in_force"], "in force")
+        check(8 * MIB <= load["peak_live_bytes"] < 16 * MIB, f"{load}")
+        check(solve["peak_live_bytes"] >= 16 * MIB and solve["ns"] > 0, f"{solve}")
+        text = ask("stats", str(one.pid))
+        check("\x1b" not in text and "sol?ve" in text, "a phase's name reaches the terminal")
+        check(f"held_bytes              {said['held_bytes']}" in text, text)
+
+
+def no_stats():
+    closer = [RDMALLOC, "run", "--", "/usr/bin/python3", "-c", CLOSER]
+    with sleepers(holder(1), closer) as (plain, closed):
+        check("does not run under rdmalloc" in ask("stats", str(plain.pid), status=1), "plain")
+        check("closed the descriptor" in ask("stats", str(closed.pid), status=1), "closed")
+    check("there is no process" in ask("stats", str(plain.pid), status=1), "ended")
+    for word, why in (("x", "give a process id"), ("0", "give a process id"), ("-5", "give a process id"),
+                      ("99999999999", "give a process id")):
+        check(why in ask("stats", word, status=2), f"no sentence for {word}")
+
+
+def foreign_stats():
+    need_root("being two users")
+    with sleepers(holder(1, flags=[])) as (one,):
+        check("is another user's (root)" in ask("stats", str(one.pid), user=NOBODY, status=1), "")
+    check("thread of the kernel" in ask("stats", "2", status=1) or
+          pathlib.Path("/proc/2/comm").read_text() != "kthreadd\n", "a thread of the kernel")
+
+
+def vanishing():
+    """Looks while processes come and go; each look must succeed, and show those that stay."""
+    with sleepers(holder(2, flags=[])) as (one,):
+        storm = subprocess.Popen(["/bin/sh", "-c", "while :; do /bin/true & wait; done"])
+        try:
+            for _ in range(40):
+                check(one.pid in look("--all")["by_pid"], "one that stays is not shown")
+        finally:
+            storm.kill()
+            storm.wait()
+
+
+def names():
+    hostile = "\x1b[2J\x9b31m\xe9\n\\"
+    with sleepers(["/usr/bin/python3", "-c", RENAMED, hostile]) as (one,):
+        shown = look()["by_pid"][one.pid]["name"]
+        kept = hostile.encode("latin1")[:15].decode(errors="replace")  # all that the kernel keeps
+        check(shown == kept, f"{shown!r} is not {kept!r}")
+        text = ask("top")
+        check(all(c == "\n" or " " <= c <= "~" for c in text), "it reaches the terminal")
+        check("?[2J" in text, "it is not shown at all")
+
+
+def kernel_threads():
+    if pathlib.Path("/proc/2/comm").read_text() != "kthreadd\n":
+        skip("threads of the kernel are not seen here")
+    thread = look("--all")["by_pid"][2]
+    check(thread["resident_bytes"] is None and not thread["rdmalloc"], f"{thread}")
+    check(2 not in look()["by_pid"], "it is shown among those that pin")
+
+
+def container():
+    """One in a namespace of its own is seen from outside, and sees itself alone from inside."""
+    need_root("a namespace of process numbers")
+    command = ["unshare", "--pid", "--fork", "--mount-proc", *holder(4, flags=[])]
+    probe = subprocess.run(command[:4] + ["/bin/true"], check=False, stderr=subprocess.DEVNULL)
+    if probe.returncode != 0:
+        skip("no namespaces here")
+    with sleepers(command) as (parent,):
+        children = pathlib.Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text()
+        inside = int(children.split()[0])
+        seen = look()["by_pid"]
+        check(seen[inside]["pinned_bytes"] == kernel_says(inside)["VmLck"] > 4 * MIB, "outside")
+    program = [*command[:4], RDMALLOC, "top", "--all", "--json"]
+    done = subprocess.run(program, check=True, stdout=subprocess.PIPE, timeout=30,
+                          env=environment("/nowhere/ledger"))
+    check([one["pid"] for one in json.loads(done.stdout)["processes"]] == [1], "inside")
+
+
+def hidden():
+    """Where /proc shows a user his own processes alone, the rest goes on and a note says so."""
+    need_root("mounting /proc")
+    script = ('mount -t proc -o hidepid="$1" proc /proc || exit 77; shift; '
+              f'exec {" ".join(as_user(NOBODY))} "$@"')
+    for how in ("invisible", "noaccess"):
+        done = subprocess.run(
+            ["unshare", "--mount", "--pid", "--fork", "/bin/sh", "-c", script, "sh", how, RDMALLOC,
+             "top", "--all", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=environment("/nowhere/ledger"), cwd="/", timeout=30, check=False)
+        if done.returncode == 77:
+            skip(f"no hidepid here: {done.stderr.decode()}")
+        check(done.returncode == 0, done.stderr.decode())
+        check(any("hidepid" in note for note in json.loads(done.stdout)["notes"]), f"{done.stdout}")
+
+
+def bad_input():
+    for arguments, why in ((("--pid", "x"), "give a process id"), (("--pid", "0"), "process id"),
+                           (("--watch=0",), "give seconds"), (("--watch=soon",), "give seconds"),
+                           (("--watch=nan",), "give seconds"), (("--bogus",), "no option"),
+                           (("--user", "no\x1bbody"), "there is no user 'no?body'")):
+        said = ask("top", *arguments, status=2)
+        check(why in said and len(said.splitlines()) == 1, f"{arguments}: {said}")
+    text = ask("top", "--pid", "4194305", status=1)
+    check("there is no process 4194305" in text, text)
+    # Nobody reads it.
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([RDMALLOC, "top"], stdout=full, check=False, timeout=30)
+    check(done.returncode == 1, f"status {done.returncode} with a full disk")
+    # Again and again, until it is told to stop; whole tables, or lines of JSON.
+    with subprocess.Popen([RDMALLOC, "top", "--watch=0.1", "--json"], stdout=subprocess.PIPE,
+                          env=environment("/nowhere/ledger")) as watch:
+        for _ in range(3):
+            check(json.loads(watch.stdout.readline())["format"] == "rdmalloc-top", "no line")
+        began = time.monotonic()
+        watch.send_signal(signal.SIGTERM)
+        check(watch.wait(10) == -signal.SIGTERM and time.monotonic() - began < 5, "SIGTERM")
+    dumb = environment("/nowhere/ledger") | {"TERM": "dumb"}
+    with subprocess.Popen([RDMALLOC, "top", "--watch=0.1"], stdout=subprocess.PIPE, env=dumb) as watch:
+        lines = [watch.stdout.readline() for _ in range(20)]
+        watch.kill()
+    check(b"\x1b" not in b"".join(lines) and sum(b"VMPIN" in line for line in lines) > 0, f"{lines}")
+
+
+def main():
+    if not shutil.which("setpriv"):
+        skip("no setpriv")
+    cases = {case.__name__: case for case in (
+        kernel, control, without_ledger, with_ledger, bad_ledger, user, foreign_stats, phases,
+        no_stats, vanishing, names, kernel_threads, container, hidden, bad_input)}
+    began = time.monotonic()
+    cases[sys.argv[2]]()
+    print(f"passed after {time.monotonic() - began:.1f} s")
+
+
+main()
