@@ -5,10 +5,10 @@
 // A C++ exception passes through these functions: they have nothing to undo.
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <atomic>
 #include <bit>
-#include <cstring>
 
 #include "allocator/os/standard_error.h"
 #include "allocator/trace/next_malloc.h"
@@ -33,17 +33,26 @@ void* find_operator(const char* name) {
   abort();
 }
 
+// Whether it is libstdc++'s own, which is known to be malloc or free and nothing else: then these
+// are called at once.
+bool is_standard(const void* function) {
+  Dl_info where{};
+  return dladdr(function, &where) != 0 && strstr(where.dli_fname, "/libstdc++.so.") != nullptr;
+}
+
 // An operator of the allocator below, found when it is first needed.
 template <typename Function>
 struct Next {
   const char* name;
   std::atomic<Function*> found{nullptr};
+  bool standard = false;
 
   Function* get() {
     Function* function = found.load(std::memory_order_acquire);
     if (function != nullptr) [[likely]]
       return function;
     function = reinterpret_cast<Function*>(find_operator(name));
+    standard = is_standard(reinterpret_cast<const void*>(function));
     found.store(function, std::memory_order_release);
     return function;
   }
@@ -53,6 +62,14 @@ template <typename... Rest>
 void* allocate(Next<void*(size_t, Rest...)>& below, unsigned alignment_log2, size_t size,
                Rest... rest) {
   const auto function = below.get();
+  if (below.standard && alignment_log2 == 0) {
+    const size_t asked = size == 0 ? 1 : size;
+    if (void* pointer = next.malloc(asked)) {
+      record(RawKind::kAllocate, pointer, asked, 0, stamp_of(pointer));
+      return pointer;
+    }
+    // It has more to do then, such as to throw.
+  }
   const Since before;
   void* pointer = function(size, rest...);
   if (pointer != nullptr && !before.was_recorded(pointer)) {
@@ -73,6 +90,10 @@ template <typename... Rest>
 void release(NextDelete<void(void*, Rest...)>& below, void* pointer, Rest... rest) {
   if (pointer == nullptr || is_early(pointer)) return;
   const auto function = below.get();
+  if (below.standard) {
+    record(RawKind::kFree, pointer, 0, 0, stamp_of(pointer));
+    return next.free(pointer);
+  }
   const Way way = below.way.load(std::memory_order_relaxed);
   if (way == Way::kCallsFree) return function(pointer, rest...);
   const uint64_t stamp = stamp_of(pointer);

@@ -1,5 +1,11 @@
 # What `rdmalloc trace record` leaves of a program, held against what the program says of itself.
 rdm_program(trace_witness)
+rdm_test("the recorder exports what it says and needs no libstdc++"
+  COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/exports.sh $<TARGET_FILE:rdmalloc_trace_recorder>
+          ${PROJECT_SOURCE_DIR}/allocator/trace/trace.map)
+rdm_test("operator new throws in a C++ plugin of a C program that is recorded"
+  COMMAND $<TARGET_FILE:rdmalloc_cli> trace record -o ${CMAKE_CURRENT_BINARY_DIR}/plugin.rdtrace
+          -- $<TARGET_FILE:integration_plugin_host> $<TARGET_FILE:integration_plugin>)
 function(record_case name sentence)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "UNDER" "LABELS")
   rdm_test("${sentence}" LABELS ${arg_LABELS} COMMAND ${RDMALLOC_SYSTEM_PYTHON} -B

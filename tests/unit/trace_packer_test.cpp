@@ -157,6 +157,25 @@ TEST_CASE("a word tells the ticks since the call before, or the size, and the ne
   CHECK(result.events[2].time_ns == 8000);
 }
 
+TEST_CASE("a call near the one before takes half a word") {
+  const auto two = [](uint32_t first, uint32_t second) { return first | uint64_t{second} << 32; };
+  Recording recording;
+  recording.chunk(
+      0, kStart,
+      {allocate(kA, 100), two(raw_ticks(7), raw_near_allocate(48, 2)),
+       two(raw_near_free(0), raw_near_free(-2)), two(raw_near_allocate(1023, -131072), 0),
+       raw_event(RawKind::kFree, 3, kA - 16 * 131072)});
+  const Result result = pack_it(recording);
+  CHECK(kinds(result) == Kinds{EventKind::kAllocate, EventKind::kAllocate, EventKind::kFree,
+                               EventKind::kFree, EventKind::kAllocate, EventKind::kFree});
+  CHECK(result.packed.unmatched == 0);
+  REQUIRE(result.events.size() == 6);
+  CHECK(result.events[1].size == 48);
+  CHECK(result.events[1].time_ns == 7000);
+  CHECK(result.events[4].size == 1023);
+  CHECK(result.events[5].time_ns == 10000);
+}
+
 TEST_CASE("a resize is one event of the object that moved") {
   Recording recording;
   recording.chunk(

@@ -16,7 +16,7 @@ namespace rdmalloc::cli::report {
 namespace {
 
 constexpr std::chrono::seconds kLongest{60};
-constexpr size_t kMostWords = 64 * 1024;
+constexpr size_t kMostWords = 65536;
 
 // What comes out of `descriptor` until its writers close it or the time is up; whether they did.
 bool read_all(int descriptor, std::string* words) {

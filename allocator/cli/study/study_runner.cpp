@@ -1,5 +1,8 @@
 #include "allocator/cli/study/study_runner.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -32,6 +35,14 @@ std::string output_name(const Configuration& configuration, unsigned repeat) {
   std::string name = configuration.name + "." + std::to_string(repeat);
   std::ranges::replace(name, '/', '_');  // --set may have a path
   return std::string(kOutputs) + "/" + name;
+}
+
+// A caller may have closed them: the first files of a study would take their numbers, and what is
+// printed would go there.
+void keep_standard_streams() {
+  int descriptor = 0;
+  while (descriptor >= 0 && descriptor <= STDERR_FILENO) descriptor = open("/dev/null", O_RDWR);
+  if (descriptor > STDERR_FILENO) close(descriptor);
 }
 
 class StudyRunner {
@@ -239,6 +250,7 @@ int StudyRunner::carry_out() {
 }  // namespace
 
 int carry_out(const StudyRequest& request) {
+  keep_standard_streams();
   const StudyPlan plan = make_plan(request);
   return StudyRunner(request, plan).carry_out();
 }
