@@ -9,8 +9,8 @@
 #include "allocator/cli/run.h"
 #include "allocator/cli/shm_plan.h"
 #include "allocator/cli/study/study.h"
-#include "allocator/cli/top.h"
-#include "allocator/cli/trace.h"
+#include "allocator/cli/top/top.h"
+#include "allocator/cli/trace/trace.h"
 
 namespace CLI {
 class App;

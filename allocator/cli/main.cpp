@@ -12,7 +12,7 @@
 #include "allocator/cli/render.h"
 #include "allocator/cli/shm_plan.h"
 #include "allocator/cli/stats.h"
-#include "allocator/cli/top.h"
+#include "allocator/cli/top/top.h"
 
 namespace rdmalloc::cli {
 namespace {

@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "allocator/cli/counter_reader.h"
-#include "allocator/cli/node_processes.h"
-#include "allocator/cli/process_status.h"
 #include "allocator/cli/refusal.h"
-#include "allocator/cli/top_json.h"
+#include "allocator/cli/top/json.h"
+#include "allocator/cli/top/node_processes.h"
+#include "allocator/cli/top/process_status.h"
 
 namespace rdmalloc::cli {
 namespace {

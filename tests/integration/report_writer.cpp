@@ -4,7 +4,7 @@
 #include <fstream>
 #include <iostream>
 
-#include "allocator/cli/study/report.h"
+#include "allocator/cli/study/report/report.h"
 
 int main(int count, char** arguments) {
   if (count != 3) return 2;

@@ -1,5 +1,5 @@
 // What /proc says of a process, and what a process may have written there: its name.
-#include "allocator/cli/process_status.h"
+#include "allocator/cli/top/process_status.h"
 
 #include <random>
 #include <string>

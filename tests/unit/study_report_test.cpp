@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <set>
 
-#include "allocator/cli/study/html.h"
-#include "allocator/cli/study/plots.h"
-#include "allocator/cli/study/report_charts.h"
-#include "allocator/cli/study/report_data.h"
-#include "allocator/cli/study/report_tables.h"
+#include "allocator/cli/study/report/charts.h"
+#include "allocator/cli/study/report/data.h"
+#include "allocator/cli/study/report/html.h"
+#include "allocator/cli/study/report/plots.h"
+#include "allocator/cli/study/report/tables.h"
 #include "tests/support/catch.h"
 
 namespace rdmalloc::cli::report {

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "allocator/cli/refusal.h"
-#include "allocator/cli/top_json.h"
-#include "allocator/cli/top_table.h"
+#include "allocator/cli/top/json.h"
+#include "allocator/cli/top/table.h"
 #include "allocator/os/limits.h"
 #include "tests/support/catch.h"
 

@@ -15,7 +15,7 @@ constexpr double kFindingCpu = 0.0015;
 constexpr double kReadingCpu = 0.0008;
 constexpr double kProportionalCpu = 0.0005;
 // So that a short run is sampled at all.
-constexpr uint64_t kCreditNs = 2'000'000;
+constexpr uint64_t kCreditNs = 1'000'000;
 constexpr uint64_t kSmallCreditNs = 500'000;
 // What walking page tables takes before it has been measured: base pages, far from the best case.
 constexpr uint64_t kFirstWalkNsPerMib = 20'000;

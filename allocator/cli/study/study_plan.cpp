@@ -9,7 +9,7 @@
 
 #include "allocator/cli/program.h"
 #include "allocator/cli/refusal.h"
-#include "allocator/cli/trace_replay.h"
+#include "allocator/cli/trace/replay.h"
 #include "allocator/trace/trace_file.h"
 
 namespace rdmalloc::cli::study {

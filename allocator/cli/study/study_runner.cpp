@@ -13,7 +13,7 @@
 #include "allocator/cli/study/interrupts.h"
 #include "allocator/cli/study/output_folder.h"
 #include "allocator/cli/study/progress.h"
-#include "allocator/cli/study/report.h"
+#include "allocator/cli/study/report/report.h"
 #include "allocator/cli/study/study_data.h"
 #include "allocator/cli/study/study_plan.h"
 

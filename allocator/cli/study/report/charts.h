@@ -1,0 +1,17 @@
+// What the page's script draws: a document of its own, smaller than the study's.
+#pragma once
+
+#include "allocator/cli/study/report/data.h"
+
+namespace rdmalloc::cli::report {
+
+// {"configurations": [{label, allocator, light, dark, dash, symbol, pinned, cap}],
+//  "measures": [{key, name, light, dark, dash}],
+//  "series": [{configuration, repeat, shown, samples, seconds: [...], resident: [KiB or null] or
+//  null, ...}], "runs": [{configuration, repeat, ok, seconds, peak, overflow, phases: [{name, live,
+//  held, pinned}]}], "medians": [{configuration, seconds, peak, overflow, pareto}], "smallest_cap":
+//  bytes or null}
+// Configurations are indices; bytes are numbers or null.
+Json chart_document(const Json& study);
+
+}  // namespace rdmalloc::cli::report

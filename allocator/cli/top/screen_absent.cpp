@@ -1,0 +1,13 @@
+// Where the build found no ncurses: --watch prints one table after the other.
+#include "allocator/cli/refusal.h"
+#include "allocator/cli/top/screen.h"
+
+namespace rdmalloc::cli {
+
+bool has_screen() { return false; }
+
+int show_on_screen(const ProcessFilter&, double) {
+  throw Refusal("top: this build has no ncurses (libncurses-dev)");
+}
+
+}  // namespace rdmalloc::cli

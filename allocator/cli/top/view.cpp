@@ -1,0 +1,71 @@
+#include "allocator/cli/top/view.h"
+
+#include <algorithm>
+
+namespace rdmalloc::cli {
+namespace {
+
+// Those that were asked for by number and are not there.
+void note_missing(const ProcessFilter& filter, TopView* view) {
+  for (const pid_t number : filter.numbers) {
+    const auto is_it = [number](const NodeProcess& one) { return one.number == number; };
+    if (std::ranges::any_of(view->scan.processes, is_it)) continue;
+    view->notes.push_back("there is no process " + std::to_string(number) + " to be seen");
+  }
+}
+
+void note_hidden(const TopView& view, std::vector<std::string>* notes) {
+  if (view.scan.unreadable != 0) {
+    notes->push_back(count_of_processes(view.scan.unreadable) +
+                     " may not be looked at: ask as root");
+  }
+  if (hides_processes()) {
+    notes->push_back("/proc hides other users' processes (hidepid): ask as root to see them");
+  }
+}
+
+void note_ledger(const LedgerView& ledger, std::vector<std::string>* notes) {
+  if (!ledger.trouble.empty()) {
+    notes->push_back(printable(ledger.trouble) + ": what was granted is not known");
+  }
+  if (ledger.has_several_caps) {
+    notes->push_back("processes have different limits for the node; the greatest is shown");
+  }
+}
+
+}  // namespace
+
+std::string count_of_processes(size_t count) {
+  return std::to_string(count) + (count == 1 ? " process" : " processes");
+}
+
+std::vector<std::string> over(const NodeProcess& process, const LedgerView& ledger) {
+  std::vector<std::string> words;
+  if (process.counters && process.counters->overflow != 0) words.emplace_back("overflow");
+  const uint64_t most = std::max(process.status.locked.value_or(0),  //
+                                 process.status.pinned.value_or(0));
+  if (process.memlock && most > *process.memlock) {
+    words.emplace_back(process.status.may_lock_all ? "over memlock by right" : "over memlock");
+  }
+  if (process.granted && ledger.is_over_share(*process.granted)) words.emplace_back("over share");
+  return words;
+}
+
+TopView look_at_node(const ProcessFilter& filter) {
+  TopView view;
+  view.ledger = read_ledger();
+  const auto& granted = view.ledger.granted;
+  const auto is_known = [&granted](pid_t number) { return granted.contains(number); };
+  view.scan = scan_processes("/proc", filter, is_known, read_counters);
+  for (NodeProcess& process : view.scan.processes) {
+    const auto entry = granted.find(process.number);
+    if (entry != granted.end()) process.granted = entry->second;
+    process.over = over(process, view.ledger);
+  }
+  note_missing(filter, &view);
+  note_hidden(view, &view.notes);
+  note_ledger(view.ledger, &view.notes);
+  return view;
+}
+
+}  // namespace rdmalloc::cli
