@@ -118,10 +118,8 @@ uint64_t Budget::ask_node(uint64_t need, uint64_t want) {
   return granted;
 }
 
-Grant Budget::ask(size_t need, size_t want) {
-  const Grant pinned = ask_pinned(need, want);
-  if (pinned.bytes != 0 || strict_) return pinned;
-  return ask_unpinned(RegionKind::kOverflow, need, want);
+Grant Budget::ask_overflow(size_t need, size_t want) const {
+  return strict_ ? Grant{} : ask_unpinned(RegionKind::kOverflow, need, want);
 }
 
 Grant Budget::ask_unpinned(RegionKind kind, size_t need, size_t want) const {

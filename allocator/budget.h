@@ -35,12 +35,13 @@ class Budget {
   // An option's amount in bytes, against the memory and the memlock limit found at boot.
   uint64_t resolve(Amount amount) const { return amount.resolve(memory_, memlock_); }
 
-  // Asks for a region of `want` bytes, of which `need` are needed at once. Grants pinned memory if
-  // it can, shrinking to `need`; else overflow, unless strict; nothing above the memory cap.
-  Grant ask(size_t need, size_t want);
-
-  // The same, for memory that is pinned or not given at all, whatever the options say.
+  // Asks to pin a region of `want` bytes, of which `need` are needed at once, shrinking to `need`;
+  // nothing above the memory cap. Refused at once when it knows the answer; else it may read /proc.
   Grant ask_pinned(size_t need, size_t want);
+
+  // The same for memory that is not pinned because no more can be: nothing when the options are
+  // strict. Reads /proc.
+  Grant ask_overflow(size_t need, size_t want) const;
 
   // Asks for memory that is not populated when acquired. The memory cap limits it, and overflow
   // also what the control group has left: its limit is enforced by killing, whoever uses it up.

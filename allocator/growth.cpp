@@ -19,6 +19,9 @@ constexpr size_t kShare = 10;
 
 constexpr size_t kFewGranules = 512;
 
+// How long a refusal to pin more stands where there is free memory that is not pinned.
+constexpr uint64_t kPauseNs = 1'000'000;
+
 constexpr size_t huge_floor(size_t bytes) { return os::align_down(bytes, os::kHugePageSize); }
 
 }  // namespace
@@ -36,11 +39,10 @@ size_t Heap::next_step(size_t held) const {
   return os::page_ceil(step);
 }
 
-// What may be acquired for a request: its own size and a step to spare.
-Grant Heap::ask(const Request& request) {
+// What would be acquired for a request: its own size and a step to spare.
+size_t Heap::wanted(const Request& request) const {
   const size_t size = request.size;
   const size_t step = next_step(request.exposed ? exposed_held_ : budget_.held());
-  const bool hugetlb = options_.choice(OptionId::huge) == kHugeHugetlb;
   const bool huge = options_.choice(OptionId::huge) != kHugeOff;
   // With a step to spare: a region of exactly what is needed leaves no room for what is needed
   // next, and an object that grows by realloc would leave one behind at every size.
@@ -52,18 +54,28 @@ Grant Heap::ask(const Request& request) {
     want = huge_floor(want);
     if (want < size) want = os::align_up(size, os::kHugePageSize);
   }
-  Grant grant = request.exposed ? budget_.ask_pinned(size, want) : budget_.ask(size, want);
-  if (hugetlb && huge_floor(grant.bytes) >= size) grant.bytes = huge_floor(grant.bytes);
-  return grant;
+  return want;
 }
 
 Heap::Taken Heap::grow(const Request& request) {
-  const Grant grant = ask(request);
-  warn_of_ledger();
-  if (grant.bytes == 0 || grant.kind != RegionKind::kPinned) {
+  // Where nothing could be pinned a moment ago: to ask again, for each extent, would read files of
+  // the kernel for each.
+  const uint64_t now = os::now_ns();
+  if (now < ask_again_from_ && !request.exposed) {
     if (const Taken taken = take(request, Where::kAnywhere)) return taken;
   }
+  const size_t want = wanted(request);
+  Grant grant = budget_.ask_pinned(request.size, want);
+  warn_of_ledger();
+  if (grant.bytes == 0) {
+    ask_again_from_ = now + kPauseNs;
+    // Before asking how much memory there is, which reads such files, too.
+    if (const Taken taken = take(request, Where::kAnywhere)) return taken;
+    if (!request.exposed) grant = budget_.ask_overflow(request.size, want);
+  }
   if (grant.bytes == 0) return {};
+  const bool hugetlb = options_.choice(OptionId::huge) == kHugeHugetlb;
+  if (hugetlb && huge_floor(grant.bytes) >= request.size) grant.bytes = huge_floor(grant.bytes);
   const Taken taken = acquire(grant, request);
   budget_.settle();
   return taken ? taken : take(request, Where::kAnywhere);

@@ -144,7 +144,7 @@ class Heap {
 
   // growth.cpp
   size_t next_step(size_t held) const;
-  Grant ask(const Request& request);
+  size_t wanted(const Request& request) const;
   Taken grow(const Request& request);
   Region make(Grant grant, const Request& request);
   Taken acquire(Grant grant, const Request& request);
@@ -178,6 +178,7 @@ class Heap {
   RegionObserver* observers_[kMaxObservers] = {};
   std::atomic<size_t> observer_count_{0};  // read without the lock, too: observers stay
   size_t exposed_held_ = 0;                // bytes in exposed regions
+  uint64_t ask_again_from_ = 0;            // ns; nothing could be pinned until then
 
   Mutex pool_{Rank::kPool};  // guards the pools, the sums below and Region::fresh_from
   ExtentPool pinned_[os::kMaxNodes];

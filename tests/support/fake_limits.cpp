@@ -10,9 +10,18 @@ LockLimit lock_limit() { return machine().lock; }
 uint64_t address_space_left() { return machine().address_space_left; }
 uint64_t total_memory() { return machine().total; }
 uint64_t cgroup_limit() { return machine().cgroup; }
-uint64_t locked_memory() { return fake::locked() + machine().locked_by_others; }
-uint64_t cgroup_room() { return machine().cgroup_room; }
-uint64_t available_memory() { return machine().available; }
+uint64_t locked_memory() {
+  ++machine().looks;
+  return fake::locked() + machine().locked_by_others;
+}
+uint64_t cgroup_room() {
+  ++machine().looks;
+  return machine().cgroup_room;
+}
+uint64_t available_memory() {
+  ++machine().looks;
+  return machine().available;
+}
 
 void for_each_environment(const char* prefix, void (*visit)(void* context, Text entry),
                           void* context) {

@@ -45,6 +45,7 @@ struct Machine {
   uint64_t huge_pages = 0;                    // in the hugetlb pool
   bool makes_huge = true;                     // transparent huge pages come when asked for
   int nodes = 1;
+  size_t looks = 0;  // at locked and available memory, each of which reads files of the kernel
 };
 
 // What was done to a range that open() made usable; in address order.

@@ -32,8 +32,13 @@ struct Fixture {
   void memlock(uint64_t soft, bool capable = false) {
     fake::machine().lock = {soft, soft, capable};
   }
+  // As the heap asks.
+  Grant ask(size_t need, size_t want) {
+    const Grant pinned = budget.ask_pinned(need, want);
+    return pinned.bytes != 0 ? pinned : budget.ask_overflow(need, want);
+  }
   Grant take(size_t need, size_t want) {
-    const Grant grant = budget.ask(need, want);
+    const Grant grant = ask(need, want);
     if (grant.bytes > 0) budget.charge(grant.kind, grant.bytes);
     return grant;
   }
@@ -70,7 +75,7 @@ TEST_CASE_METHOD(Fixture, "a share of no memlock limit is no limit, and memory s
   boot({"CAP=50%memlock"});
   CHECK(budget.pin_limit() > 16 * kGiB);
   fake::machine().available = 64 * kMiB;
-  CHECK(budget.ask(128 * kMiB, 128 * kMiB).kind == RegionKind::kOverflow);
+  CHECK(ask(128 * kMiB, 128 * kMiB).kind == RegionKind::kOverflow);
 }
 
 TEST_CASE_METHOD(Fixture, "a cap of 0 pins nothing") {
@@ -85,9 +90,9 @@ TEST_CASE_METHOD(Fixture, "a cap above the machine's memory pins what is availab
   CHECK(budget.pin_limit() == 1024 * kGiB);
   // 1/64 of memory is left alone.
   const size_t most = 16 * kGiB - 16 * kGiB / 64;
-  CHECK(is(budget.ask(kPage, 100 * kGiB), RegionKind::kPinned, most));
-  CHECK(is(budget.ask(most, most), RegionKind::kPinned, most));
-  CHECK(is(budget.ask(most + kPage, most + kPage), RegionKind::kOverflow, most + kPage));
+  CHECK(is(ask(kPage, 100 * kGiB), RegionKind::kPinned, most));
+  CHECK(is(ask(most, most), RegionKind::kPinned, most));
+  CHECK(is(ask(most + kPage, most + kPage), RegionKind::kOverflow, most + kPage));
   CHECK(budget.limited_by() == LimitedBy::kAvailable);
 }
 
@@ -99,8 +104,8 @@ TEST_CASE_METHOD(Fixture, "the memlock limit less the headroom is what may be pi
   CHECK(budget.pin_limit() == expected);
   CHECK(budget.limited_by() == LimitedBy::kMemlock);
   const size_t need = expected + kPage;
-  CHECK(is(budget.ask(need, need), RegionKind::kOverflow, need));
-  if (expected > 0) CHECK(is(budget.ask(expected, kGiB), RegionKind::kPinned, expected));
+  CHECK(is(ask(need, need), RegionKind::kOverflow, need));
+  if (expected > 0) CHECK(is(ask(expected, kGiB), RegionKind::kPinned, expected));
 }
 
 TEST_CASE_METHOD(Fixture, "the headroom may be bytes, and more than there is leaves nothing") {
@@ -189,25 +194,25 @@ TEST_CASE_METHOD(Fixture, "the memory cap bounds pinned memory too") {
 TEST_CASE_METHOD(Fixture, "what is not available is not populated") {
   fake::machine().available = kGiB;
   boot();
-  CHECK(budget.ask(2 * kGiB, 2 * kGiB).kind == RegionKind::kOverflow);
+  CHECK(ask(2 * kGiB, 2 * kGiB).kind == RegionKind::kOverflow);
   CHECK(budget.limited_by() == LimitedBy::kAvailable);
-  CHECK(is(budget.ask(kPage, 2 * kGiB), RegionKind::kPinned, kGiB - 16 * kGiB / 64));
+  CHECK(is(ask(kPage, 2 * kGiB), RegionKind::kPinned, kGiB - 16 * kGiB / 64));
 }
 
 TEST_CASE_METHOD(Fixture, "what makes memory available again lets it be pinned again") {
   fake::machine().available = 0;
   boot({"CAP=8G"});
-  CHECK(budget.ask(kGiB, kGiB).kind == RegionKind::kOverflow);
+  CHECK(ask(kGiB, kGiB).kind == RegionKind::kOverflow);
   fake::machine().available = 16 * kGiB;
-  CHECK(budget.ask(kGiB, kGiB).kind == RegionKind::kPinned);
+  CHECK(ask(kGiB, kGiB).kind == RegionKind::kPinned);
   CHECK(budget.limited_by() == LimitedBy::kCap);
 }
 
 TEST_CASE_METHOD(Fixture, "overflow ends where the control group's room does") {
   fake::machine().cgroup_room = kGiB;
   boot({"CAP=0"});
-  CHECK(is(budget.ask(kPage, 2 * kGiB), RegionKind::kOverflow, kGiB - 16 * kGiB / 64));
-  CHECK(budget.ask(kGiB, kGiB).bytes == 0);
+  CHECK(is(ask(kPage, 2 * kGiB), RegionKind::kOverflow, kGiB - 16 * kGiB / 64));
+  CHECK(ask(kGiB, kGiB).bytes == 0);
 }
 
 TEST_CASE_METHOD(Fixture, "a memory cap in bytes may exceed the memory") {
@@ -236,12 +241,12 @@ TEST_CASE_METHOD(Fixture, "what others unlock may be pinned after a refusal") {
   fake::machine().lock = {8 * kMiB, 8 * kMiB, false};
   fake::machine().locked_by_others = 6 * kMiB;
   boot({"HEADROOM=0"});
-  REQUIRE(budget.ask(4 * kMiB, 4 * kMiB).kind == RegionKind::kPinned);
+  REQUIRE(ask(4 * kMiB, 4 * kMiB).kind == RegionKind::kPinned);
   budget.note_refusal(4 * kMiB);
-  CHECK(budget.ask(4 * kMiB, 4 * kMiB).kind == RegionKind::kOverflow);
+  CHECK(ask(4 * kMiB, 4 * kMiB).kind == RegionKind::kOverflow);
   CHECK(budget.limited_by() == LimitedBy::kMemlock);
   fake::machine().locked_by_others = 0;
-  CHECK(budget.ask(4 * kMiB, 4 * kMiB).kind == RegionKind::kPinned);
+  CHECK(ask(4 * kMiB, 4 * kMiB).kind == RegionKind::kPinned);
 }
 
 TEST_CASE_METHOD(Fixture, "a forked child holds the memory and none of the pins") {
@@ -266,7 +271,7 @@ TEST_CASE_METHOD(Fixture, "sparse memory is charged apart and never pinned") {
 TEST_CASE_METHOD(Fixture, "requests near the end of the address space are refused") {
   boot();
   const size_t huge = SIZE_MAX / kPage * kPage;
-  CHECK(budget.ask(huge, huge).bytes == 0);
+  CHECK(ask(huge, huge).bytes == 0);
   CHECK(budget.ask_unpinned(RegionKind::kSparse, huge, huge).bytes == 0);
 }
 

@@ -1,6 +1,7 @@
 #include "allocator/heap.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include <vector>
 
@@ -194,6 +195,41 @@ TEST_CASE("beyond the cap memory overflows, unpinned and in its own regions") {
   REQUIRE(tested.give(all.front(), 64 * kKiB));
   CHECK(tested.take(64 * kKiB) == all.front());
   CHECK(tested.take(64 * kKiB) == all.back());
+}
+
+TEST_CASE("free overflow is handed out without a look at how much memory there is") {
+  TestHeap tested({"CAP=0"});
+  tested.boot();
+  while (tested->budget().held() < 64 * kMiB) REQUIRE(tested.take(kMiB) != nullptr);
+  const size_t regions = tested->regions().size();
+  const size_t looks = fake::machine().looks;
+  void* const free = tested.take(kMiB / 4);
+  for (int i = 0; i < 100; ++i) {
+    REQUIRE(tested.give(free, kMiB / 4));
+    REQUIRE(tested.take(kMiB / 4) == free);
+  }
+  CHECK(tested->regions().size() == regions);
+  CHECK(fake::machine().looks == looks);
+  // Only a new region is worth one.
+  while (tested->regions().size() == regions) REQUIRE(tested.take(kMiB) != nullptr);
+  CHECK(fake::machine().looks == looks + 1);
+}
+
+TEST_CASE("memory that can be pinned again is, soon after it was refused") {
+  TestHeap tested;
+  fake::machine().available = 0;
+  tested.boot();
+  REQUIRE(tested.take(16 * kMiB) != nullptr);
+  CHECK(tested.last_region().kind == RegionKind::kOverflow);
+  fake::machine().available = 64 * kGiB;
+  void* taken = nullptr;
+  for (int tries = 0; tries < 1000 && (taken == nullptr || !tested.region_of(taken).locked);
+       ++tries) {
+    usleep(1000);
+    taken = tested.take(kPage);
+    REQUIRE(taken != nullptr);
+  }
+  CHECK(tested.region_of(taken).locked);
 }
 
 TEST_CASE("strict memory ends at the cap, and goes on when some is freed") {
