@@ -6,6 +6,7 @@
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -152,7 +153,7 @@ def keys():
         terminal.press("p")
         terminal.wait_for(lambda text: "sorted by VMPIN + VMLCK;" in text, "how it is sorted")
         terminal.press("a", "n")
-        terminal.wait_for(lambda text: "gamma-c" not in text or " sh " in text, "all processes")
+        terminal.wait_for(lambda text: re.search(r"(\d+) processes, \1 shown", text), "all processes")
         terminal.press("q")
         terminal.promise_restored(0)
 
