@@ -17,7 +17,8 @@ bool has_name(const PhaseRecord& phase, const char* name) {
 }  // namespace
 
 void Counters::share() {
-  if (page_ != &own_) return;
+  if (was_shared_) return;
+  was_shared_ = true;
   if (ok(os::share_page(kCounterPageName, kCounterPageDescriptor, &shared_))) publish();
 }
 

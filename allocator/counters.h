@@ -20,7 +20,8 @@ class Counters {
   Counters(const Counters&) = delete;
   Counters& operator=(const Counters&) = delete;
 
-  // Lets others find the page. Nothing happens where the kernel or a limit on descriptors refuses.
+  // Lets others find the page, from the first call on. Nothing happens where the kernel or a limit
+  // on descriptors refuses.
   void share();
 
   void note_live(uint64_t live) {
@@ -62,6 +63,7 @@ class Counters {
   CounterPage* page_ = &own_;
   PhaseRecord* phase_ = nullptr;  // in force
   os::SharedPage shared_;
+  bool was_shared_ = false;  // or could not be
 };
 
 }  // namespace rdmalloc

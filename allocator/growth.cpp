@@ -132,6 +132,7 @@ Heap::Taken Heap::acquire(Grant grant, const Request& request) {
   Locked hold(pool_);
   if (budget_.held() > peak_held_) peak_held_ = budget_.held();
   counters_.note_budget(budget_, regions_.size());
+  if (budget_.held() >= counters_from_) share_counters();
   pool_of(*added).add(reinterpret_cast<void*>(region.base), region.length);
   const Taken taken = take_from(pool_of(*added), request.size, request.alignment);
   if (live_ > peak_live_) peak_live_ = live_;

@@ -17,6 +17,7 @@ void Heap::boot() {
   }
   budget_.boot(options_);
   sparse_from_ = budget_.resolve(options_.amount(OptionId::sparse_from));
+  counters_from_ = budget_.resolve(options_.amount(OptionId::counters_from));
   const size_t wanted = budget_.resolve(options_.amount(OptionId::window));
   const Status reserved = window_.reserve(wanted < Window::kSmallest ? Window::kSmallest : wanted);
   if (ok(reserved) && !ok(regions_.boot())) window_.abandon();
@@ -175,15 +176,24 @@ RegistrationCounters Heap::registrations() {
   return sum;
 }
 
+// Under the pool lock. Lets other processes read the counters, unless it is not wanted. Not from
+// the start: most processes are small, and some look at which descriptors they have.
 void Heap::share_counters() {
-  Locked hold(pool_);
-  counters_.note_budget(budget_, regions_.size());
-  counters_.share();
+  if (counters_from_ != 0) counters_.share();
 }
 
 void Heap::begin_phase(const char* name) {
   Locked hold(pool_);
+  share_counters();
   counters_.begin_phase(name);
+}
+
+void Heap::note_registrations(uint64_t domains, uint64_t registered, uint64_t registered_pinned) {
+  if (domains != 0) {
+    Locked hold(pool_);
+    share_counters();
+  }
+  counters_.note_registrations(domains, registered, registered_pinned);
 }
 
 HeapCounters Heap::counters(size_t kept) {

@@ -83,14 +83,10 @@ class Heap {
   // What all observers have registered.
   RegistrationCounters registrations();
 
-  // Lets other processes read the counters. Once, after boot().
-  void share_counters();
-  // See Counters. Outside malloc.
+  // See Counters. The first outside malloc, the other perhaps under the growth lock.
   void begin_phase(const char* name);
+  void note_registrations(uint64_t domains, uint64_t registered, uint64_t registered_pinned);
   const CounterPage& counter_page() const { return counters_.page(); }
-  void note_registrations(uint64_t domains, uint64_t registered, uint64_t registered_pinned) {
-    counters_.note_registrations(domains, registered, registered_pinned);
-  }
 
   const Options& options() const { return options_; }
   const Window& window() const { return window_; }
@@ -141,6 +137,7 @@ class Heap {
   Taken take_sparse(size_t size, size_t alignment);
   Taken hand_out(void* address, size_t size);
   void note_given_back(size_t size);
+  void share_counters();
 
   // growth.cpp
   size_t next_step(size_t held) const;
@@ -173,6 +170,7 @@ class Heap {
   Budget budget_;
   RegionMaker maker_{window_, budget_, options_};
   uint64_t sparse_from_ = 0;
+  uint64_t counters_from_ = 0;
 
   Mutex growth_{Rank::kGrowth};  // one thread at a time acquires; guards budget, window, observers
   RegionObserver* observers_[kMaxObservers] = {};

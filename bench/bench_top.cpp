@@ -78,6 +78,7 @@ class Crowd {
       setenv("LD_PRELOAD", ours().library.c_str(), 1);
       setenv("RDMALLOC_CAP", kCap, 1);
       setenv("RDMALLOC_WARN", "off", 1);
+      setenv("RDMALLOC_COUNTERS_FROM", "1", 1);
       execl("/bin/sleep", "sleep", "100000", nullptr);
       _exit(1);
     }

@@ -34,7 +34,6 @@ void start_once() {
     abort();
   }
   heap.boot();
-  if (heap.options().on(OptionId::counters)) heap.share_counters();
   take_window(heap);
   register_fork_handlers();
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a process under the library shows of itself: phases in its report, a page on a descriptor.
 
-    counters_test.py RDMALLOC phases|children|descriptors|off|control
+    counters_test.py RDMALLOC phases|children|descriptors|small|off|control
 """
 
 import ctypes
@@ -102,7 +102,7 @@ found = [fd for fd in os.listdir("/proc/self/fd")
          and os.readlink("/proc/self/fd/" + fd) == LINK]
 print(len(found), os.stat("/proc/self/fd/" + found[0]).st_ino)'''
 subprocess.run([sys.executable, "-c", code], close_fds=False)
-""")
+""", "--counters-from", "1")
     lines = [tuple(line.split()) for line in shown.splitlines()]
     check(len(lines) == 3, shown)
     check(all(count == "1" for count, _ in lines), f"not one page each: {lines}")
@@ -123,12 +123,12 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 block = bytearray(32 << 20)
-""", stdin=subprocess.DEVNULL)
+""", "--counters-from", "1", stdin=subprocess.DEVNULL)
     check("first 3\n" in shown, f"the program's first descriptor is another: {shown}")
     found = pages(shown)
     check(len(found) == 1 and int(found[0]) >= 100, f"one page, and out of the way: {found}")
     check("kept True" in shown, f"a child closed what the program put there: {shown}")
-    shown = run(SHOW + "show()", preexec_fn=lambda: few_descriptors(24))
+    shown = run(SHOW + "show()", "--counters-from", "1", preexec_fn=lambda: few_descriptors(24))
     check(pages(shown) == ["23"], f"with few descriptors it has the last: {shown}")
 
 
@@ -137,8 +137,24 @@ def few_descriptors(count):
     resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
 
 
+def small():
+    """A small process has no descriptor that it did not open; one that grows, or has a phase, does."""
+    check(not pages(run(SHOW + "show()")), "a small process has a page")
+    check(len(pages(run(SHOW + f"block = bytearray(32 * {MIB})\nshow()"))) == 1, "a large one has none")
+    phase = "import ctypes\nctypes.CDLL(None).rdm_phase(b'one')\n"
+    check(len(pages(run(SHOW + phase + "show()"))) == 1, "one with a phase has none")
+    shown = run(SHOW + f"""
+block = bytearray(32 * {MIB})
+if os.fork() == 0:
+    show()
+    os._exit(0)
+os.wait()
+""")
+    check(len(pages(shown)) == 1, f"a large one's child: {shown}")
+
+
 def off():
-    shown = run(SHOW + "show()", "--counters=off")
+    shown = run(SHOW + f"block = bytearray(32 * {MIB})\nshow()", "--counters-from", "0")
     check(not pages(shown), f"there is a page: {shown}")
 
 

@@ -65,6 +65,7 @@ if(RDMALLOC_SYSTEM_PYTHON)
   node_case(counters children "a forked child and an executed program have counter pages of their own")
   node_case(counters descriptors
     "the counter page's descriptor is out of the program's way, and the program may close it")
-  node_case(counters off "without counters there is no descriptor")
+  node_case(counters small "a process that is small, and has no phase, has no descriptor of ours")
+  node_case(counters off "where no counters are wanted there is no descriptor")
   node_case(counters control "control: without us there is no counter page")
 endif()

@@ -50,6 +50,7 @@ class Terminal:
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith(("RDMALLOC_", "LD_", "TMUX"))}
         environment["RDMALLOC_LEDGER"] = "/nowhere/ledger"
+        environment["RDMALLOC_COUNTERS_FROM"] = "1"
         done = subprocess.run(["tmux", "-L", self.socket, "-f", "/dev/null", *words], check=True,
                               env=environment, stdout=subprocess.PIPE, timeout=PATIENCE)
         return done.stdout.decode()

@@ -70,6 +70,7 @@ def need_root(what):
 def environment(ledger=None):
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith(("RDMALLOC_", "LD_", "OMPI_", "SLURM_", "PMI"))}
+    kept["RDMALLOC_COUNTERS_FROM"] = "1"
     if ledger is not None:
         kept["RDMALLOC_LEDGER"] = str(ledger)
     return kept

@@ -22,6 +22,7 @@ class TestHeap {
     reset();
     set("WINDOW=64G");
     set("WARN=off");
+    set("COUNTERS_FROM=0");  // no descriptors
     for (const char* option : options) set(option);
   }
   ~TestHeap() {

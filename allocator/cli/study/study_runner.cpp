@@ -90,6 +90,8 @@ Launch StudyRunner::launch_of(const Configuration& configuration, unsigned repea
   launch.command = study_.command;
   launch.variables = configuration.variables;
   const char* before = getenv("LD_PRELOAD");
+  // From the start, in small processes too.
+  launch.variables.emplace_back("RDMALLOC_COUNTERS_FROM", "1");
   launch.variables.emplace_back(
       "LD_PRELOAD", preload_for(configuration.allocator, before == nullptr ? "" : before));
   launch.input = request_.input;
