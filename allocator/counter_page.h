@@ -2,6 +2,9 @@
 // read, without its help and without a signal. Its layout; who keeps it is Counters (counters.h),
 // who finds and reads it is the command.
 //
+// Most processes are small, and some look at which descriptors they have; so it is there for others
+// from a certain size on, or with a domain or a phase (RDMALLOC_COUNTERS_FROM).
+//
 // Others find the page as one of the process's descriptors, /proc/PID/fd/N, a link to a memfd of
 // this name. It is sealed: nobody can cut it short, and nobody but the process can write to it. It
 // goes with the process; nothing is left behind.

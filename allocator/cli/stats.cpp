@@ -86,8 +86,9 @@ NodeProcess find_process(pid_t number) {
   std::string why = "does not run under rdmalloc: start it with rdmalloc run -- PROGRAM";
   if (is_under_us) {
     why =
-        "runs under rdmalloc, but has closed the descriptor of its counters, or had none to "
-        "spare when it started (ulimit -n)";
+        "runs under rdmalloc, but is too small to show its counters (start it with "
+        "RDMALLOC_COUNTERS_FROM=1), has closed the descriptor of them, or had none to spare (ulimit "
+        "-n)";
   } else if (!status.resident) {
     why = "is a thread of the kernel";
   } else if (!is_readable && (status.user != self || status.effective_user != self)) {
