@@ -87,7 +87,8 @@ NodeProcess find_process(pid_t number) {
   if (is_under_us) {
     why =
         "runs under rdmalloc, but is too small to show its counters (start it with "
-        "RDMALLOC_COUNTERS_FROM=1), has closed the descriptor of them, or had none to spare (ulimit "
+        "RDMALLOC_COUNTERS_FROM=1), has closed the descriptor of them, or had none to spare "
+        "(ulimit "
         "-n)";
   } else if (!status.resident) {
     why = "is a thread of the kernel";
