@@ -75,5 +75,13 @@ struct CounterPage {
   PhaseRecord phases[kMostPhases];
 };
 static_assert(sizeof(CounterPage) <= 4096 && CounterPage::Word::is_always_lock_free);
+// What a phase took, the time since it was entered last included when it is in force. `now`: ns of
+// CLOCK_MONOTONIC.
+inline uint64_t ns_in_phase(const CounterPage& page, size_t index, uint64_t now) {
+  const uint64_t before = page.phases[index].ns.load(std::memory_order_relaxed);
+  if (page.phase_now.load(std::memory_order_relaxed) != index) return before;
+  const uint64_t since = page.phase_since.load(std::memory_order_relaxed);
+  return now > since ? before + (now - since) : before;
+}
 
 }  // namespace rdmalloc

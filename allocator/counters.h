@@ -2,7 +2,7 @@
 // changes, so that a reader from outside needs nobody's help. Until share() it is a page of this
 // process's alone.
 //
-// Everything but note_registrations() runs under the heap's pool lock, inside malloc: some stores.
+// Everything runs under the heap's pool lock, inside malloc: some stores.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,6 @@ class Counters {
     if (phase_ != nullptr) raise(&phase_->peak_live, live);
   }
   void note_budget(const Budget& budget, size_t regions);
-  // By any thread, without a lock: the last who comes is right soon enough.
   void note_registrations(uint64_t domains, uint64_t registered, uint64_t registered_pinned);
 
   // Ends the phase in force and begins the one of this name, again if there was one already. Null:

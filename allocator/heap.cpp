@@ -188,11 +188,14 @@ void Heap::begin_phase(const char* name) {
   counters_.begin_phase(name);
 }
 
+const CounterPage& Heap::counter_page() {
+  Locked hold(pool_);
+  return counters_.page();
+}
+
 void Heap::note_registrations(uint64_t domains, uint64_t registered, uint64_t registered_pinned) {
-  if (domains != 0) {
-    Locked hold(pool_);
-    share_counters();
-  }
+  Locked hold(pool_);
+  if (domains != 0) share_counters();
   counters_.note_registrations(domains, registered, registered_pinned);
 }
 

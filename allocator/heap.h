@@ -86,7 +86,8 @@ class Heap {
   // See Counters. The first outside malloc, the other perhaps under the growth lock.
   void begin_phase(const char* name);
   void note_registrations(uint64_t domains, uint64_t registered, uint64_t registered_pinned);
-  const CounterPage& counter_page() const { return counters_.page(); }
+  // The page of now: another one once it is shared.
+  const CounterPage& counter_page();
 
   const Options& options() const { return options_; }
   const Window& window() const { return window_; }

@@ -128,8 +128,6 @@ void put_phases(Writer& out) {
   const uint64_t count = page.phase_count.load(std::memory_order_acquire);
   for (size_t i = 0; i < count; ++i) {
     const PhaseRecord& phase = page.phases[i];
-    uint64_t ns = phase.ns;
-    if (page.phase_now == i) ns += os::now_ns() - page.phase_since;
     out.put(i == 0 ? "\n    {\"name\": " : ",\n    {\"name\": ");
     put_json_string(out, phase.name);
     const auto put = [&out](const char* key, uint64_t value) {
@@ -139,7 +137,7 @@ void put_phases(Writer& out) {
       out.put_number(value);
     };
     put("entered", phase.entered);
-    put("ns", ns);
+    put("ns", ns_in_phase(page, i, os::now_ns()));
     put("peak_live_bytes", phase.peak_live);
     put("peak_held_bytes", phase.peak_held);
     put("peak_pinned_bytes", phase.peak_pinned);

@@ -166,11 +166,15 @@ int Registry::close(Domain* domain) {
   return status;
 }
 
-void Registry::note_registrations() noexcept {
+uint64_t Registry::count_open() const noexcept {
   uint64_t open = 0;
   for (const Domain& domain : domains_) open += domain.is_open() ? 1 : 0;
-  source_->note_registrations(open, counters_.registered_bytes.load(std::memory_order_relaxed),
-                              account_.pinned());
+  return open;
+}
+
+void Registry::note_registrations() noexcept {
+  source_->note_registrations(
+      count_open(), counters_.registered_bytes.load(std::memory_order_relaxed), account_.pinned());
 }
 
 void Registry::on_acquire(const Region& region) noexcept {
@@ -250,7 +254,7 @@ void Registry::on_fork_child() noexcept {
 }
 
 void Registry::add_to(RegistrationCounters* sum) const noexcept {
-  for (const Domain& domain : domains_) sum->domains += domain.is_open() ? 1 : 0;
+  sum->domains += count_open();
   sum->registrations += counters_.registrations.load(std::memory_order_relaxed);
   sum->registered_bytes += counters_.registered_bytes.load(std::memory_order_relaxed);
   sum->registered_pinned_bytes += account_.pinned();

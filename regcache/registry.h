@@ -63,6 +63,7 @@ class Registry final : public RegionObserver, public ChangeSink {
   int replay(Domain* domain, bool partial);
   bool register_missing();
   bool needs_registrar() const;
+  uint64_t count_open() const noexcept;
   void note_registrations() noexcept;
 
   RegionSource* const source_;

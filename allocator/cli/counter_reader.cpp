@@ -102,9 +102,7 @@ PhaseCounters read_phase(const CounterPage& page, size_t index) {
   phase.name = std::string(record.name, strnlen(record.name, sizeof record.name));
   phase.is_in_force = get(page.phase_now) == index;
   phase.entered = get(record.entered);
-  phase.ns = get(record.ns);
-  const uint64_t since = get(page.phase_since);
-  if (const uint64_t now = os::now_ns(); phase.is_in_force && now > since) phase.ns += now - since;
+  phase.ns = ns_in_phase(page, index, os::now_ns());
   phase.peak_live = get(record.peak_live);
   phase.peak_held = get(record.peak_held);
   phase.peak_pinned = get(record.peak_pinned);
