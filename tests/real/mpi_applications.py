@@ -13,7 +13,7 @@ import pathlib
 import re
 import sys
 
-from mpi_inputs import hpcc_input, lammps_input, tachyon_scene
+from mpi_inputs import hpcc_input, hpcc_understood, lammps_input, tachyon_scene
 from side_by_side import Run, check, check_books, fail, need, os, show, skip, test
 
 RANKS = 2
@@ -46,6 +46,7 @@ class Hpcc:
     """Linear algebra, transposition, updates and transforms; each says whether it is right."""
 
     def prepare(self, folder, long):
+        self.understood = hpcc_understood(long)
         (folder / "hpccinf.txt").write_text(hpcc_input(long))
 
     def command(self, _mpi):
@@ -58,8 +59,23 @@ class Hpcc:
         check("Success=1" in said and not any("FAILED" in line for line in said),
               "\n".join(said) + "\nhpcc failed")
         kept = [line for line in said if not re.search(TRANSPOSITIONS, line)]
+        self.check_input(text)
         check(len(kept) > 5, "\n".join(kept) + "\nhpcc left out a part")
         return "\n".join(kept).encode()
+
+
+    def check_input(self, text):
+        """HPCC worked on what was written, and on nothing else."""
+        of_hpl, _, rest = text.partition("Begin of PTRANS section.")
+        of_ptrans = rest.partition("End of PTRANS section.")[0]
+        read = dict(re.findall(r"^(\w+) +: +(.*?) *$", of_hpl, re.MULTILINE))
+        read.update((f"PTRANS {name}", sizes) for name, sizes in
+                    re.findall(r"^(M|N|MB|NB|P|Q): (.*?) *$", of_ptrans, re.MULTILINE))
+        for name, written in self.understood.items():
+            check(read.get(name) == written,
+                  f"hpcc read {name} as {read.get(name)!r}; the input says {written!r}")
+        done = re.search(r"^ *(\d+) tests completed and passed", of_ptrans, re.MULTILINE)
+        check(done and int(done[1]) > 0, f"hpcc transposed nothing\n{of_ptrans}")
 
 
 class Tachyon:

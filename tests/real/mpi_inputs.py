@@ -23,49 +23,68 @@ run {steps}
 """
 
 
-def hpcc_input(long):
-    """HPL's input, which HPCC takes the other sizes from, too. Lines are found by their number."""
+def hpcc_lines(long):
+    """HPCC's input, each line with its meaning in the words of the package's own example. HPCC finds
+    the lines by their number: with two too many, it reads sizes that nobody wrote."""
     size = 4000 if long else 400
-    return f"""HPLinpack benchmark input file
-of a test
-HPL.out
-8
-1
-{size}
-1
-64
-0
-1
-1
-2
-16.0
-1
-1
-1
-4
-1
-2
-1
-1
-1
-0
-1
-1
-1
-0
-2
-64
-0
-0
-1
-8
-1
-0
-1
-{size}
-1
-64
-"""
+    return (
+        ("HPLinpack benchmark input file", ""),
+        ("of a test", ""),
+        ("HPL.out", "output file name (if any)"),
+        (8, "device out (6=stdout,7=stderr,file)"),
+        (1, "# of problems sizes (N)"),
+        (size, "Ns"),
+        (1, "# of NBs"),
+        (HPCC_BLOCK, "NBs"),
+        (0, "PMAP process mapping (0=Row-,1=Column-major)"),
+        (1, "# of process grids (P x Q)"),
+        (1, "Ps"),
+        (2, "Qs"),
+        (16.0, "threshold"),
+        (1, "# of panel fact"),
+        (1, "PFACTs (0=left, 1=Crout, 2=Right)"),
+        (1, "# of recursive stopping criterium"),
+        (4, "NBMINs (>= 1)"),
+        (1, "# of panels in recursion"),
+        (2, "NDIVs"),
+        (1, "# of recursive panel fact."),
+        (1, "RFACTs (0=left, 1=Crout, 2=Right)"),
+        (1, "# of broadcast"),
+        (0, "BCASTs (0=1rg,1=1rM,2=2rg,3=2rM,4=Lng,5=LnM)"),
+        (1, "# of lookahead depth"),
+        (1, "DEPTHs (>=0)"),
+        (2, "SWAP (0=bin-exch,1=long,2=mix)"),
+        (64, "swapping threshold"),
+        (0, "L1 in (0=transposed,1=no-transposed) form"),
+        (0, "U in (0=transposed,1=no-transposed) form"),
+        (1, "Equilibration (0=no,1=yes)"),
+        (8, "memory alignment in double (> 0)"),
+        ("#####", HPCC_SEPARATOR),
+        (1, "Number of additional problem sizes for PTRANS"),
+        (size, "values of N"),
+        (1, "number of additional blocking sizes for PTRANS"),
+        (HPCC_BLOCK, "values of NB"),
+    )
+
+
+HPCC_BLOCK = 64
+HPCC_SEPARATOR = "This line (no. 32) is ignored (it serves as a separator). ######"
+
+
+def hpcc_input(long):
+    return "".join(f"{value} {meaning}\n" for value, meaning in hpcc_lines(long))
+
+
+def hpcc_understood(long):
+    """What HPCC prints of its input when each line was taken for what it is. PTRANS takes the sizes
+    of its own, and half of HPL's."""
+    size = 4000 if long else 400
+    return {"N": f"{size}", "NB": f"{HPCC_BLOCK}", "P": "1", "Q": "2",
+            "SWAP": "Mix (threshold = 64)", "L1": "transposed form", "U": "transposed form",
+            "EQUIL": "yes", "ALIGN": "8 double precision words",
+            "PTRANS M": f"{size} {size // 2}", "PTRANS N": f"{size} {size // 2}",
+            "PTRANS MB": f"{HPCC_BLOCK} {HPCC_BLOCK}", "PTRANS NB": f"{HPCC_BLOCK} {HPCC_BLOCK}",
+            "PTRANS P": "1", "PTRANS Q": "2"}
 
 
 def tachyon_scene(long):
