@@ -24,7 +24,7 @@ test_packages="clang-format clang libclang-rt-14-dev strace libcap2-bin util-lin
 test_packages="$test_packages tmux"
 # ... unmodified programs to run (redis-tools has the server's binary, without its service), ...
 test_packages="$test_packages python3.11 libpython3.11-testsuite redis-tools sqlite3 git perl gzip
-  diffutils"
+  bzip2 xz-utils zstd diffutils"
 # ... an emulated machine with a soft-RoCE device, and what runs there (libopenmpi-dev builds a
 # program; apt-get downloads the machine's kernel, and installs none), ...
 test_packages="$test_packages qemu-system-x86 cpio kmod iproute2 rdma-core ibverbs-providers
