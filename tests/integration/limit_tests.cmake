@@ -65,3 +65,20 @@ rdm_limit("a control group of 256 MiB ends in ENOMEM with huge pages"
 rdm_test("control: with stock malloc the control group's limit kills" LABELS root TIMEOUT 60
   COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --cgroup 256 --expect killed
           -- $<TARGET_FILE:integration_hoard> 1024 256 some)
+
+# 200 threads, of which each moves between processors while it holds large blocks.
+rdm_case("200 threads keep every byte of large blocks that change hands and processors"
+  PROGRAM migrants ARGUMENTS 4 512 all TIMEOUT 60)
+rdm_case("200 threads keep every byte beyond 8 MiB of memlock"
+  PROGRAM migrants ARGUMENTS 4 512 all overflow
+  LIMITS --user --memlock 8192 --lines 1 "${said}" LABELS root TIMEOUT 60)
+rdm_case("200 threads keep every byte in an address space of 2 GiB"
+  PROGRAM migrants ARGUMENTS 4 512 all LIMITS --address-space 2097152 TIMEOUT 60)
+rdm_case("200 threads that meet ENOMEM now and then lose nothing and go on"
+  PROGRAM migrants ARGUMENTS 4 512 some LIMITS RDMALLOC_MEMORY_CAP=200M TIMEOUT 60)
+rdm_case("control: without a cap malloc refuses 200 threads nothing"
+  PROGRAM migrants ARGUMENTS 2 512 some LIMITS --expect 1 TIMEOUT 60)
+rdm_case("control: where all is pinned nothing is beyond the pins"
+  PROGRAM migrants ARGUMENTS 2 512 all overflow LIMITS --expect 1 TIMEOUT 60)
+rdm_case("control: a byte that another thread changes is noticed"
+  PROGRAM migrants ARGUMENTS 2 512 all spoil LIMITS --expect 1 TIMEOUT 60)
