@@ -18,7 +18,7 @@ build_packages="cmake ninja-build g++ pkg-config libjemalloc-dev libhwloc-dev li
   nlohmann-json3-dev catch2 libbenchmark-dev libucx-dev liburing-dev libibverbs-dev libfabric-dev
   libboost-dev libncurses-dev libzstd-dev"
 # The tests: what looks at the sources and at processes, ...
-test_packages="clang-format clang libclang-rt-14-dev strace libcap2-bin util-linux binutils procps
+test_packages="clang-format clang libclang-rt-14-dev strace gdb libcap2-bin util-linux binutils procps
   man-db python3 bash"
 # ... a terminal, ...
 test_packages="$test_packages tmux"

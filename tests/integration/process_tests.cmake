@@ -69,3 +69,24 @@ if(RDMALLOC_SYSTEM_PYTHON)
   node_case(counters off "where no counters are wanted there is no descriptor")
   node_case(counters control "control: without us there is no counter page")
 endif()
+
+# What debuggers write of a process: people dump ranks that hang.
+function(core_case sentence how)
+  rdm_test("${sentence}" COMMAND ${RDMALLOC_SYSTEM_PYTHON} -B
+    ${CMAKE_CURRENT_SOURCE_DIR}/core_test.py ${how} $<TARGET_FILE:integration_dumped> ${ARGN})
+endfunction()
+if(RDMALLOC_SYSTEM_PYTHON)
+  core_case("gdb writes a small core of a process, with all that is live"
+    gdb --library $<TARGET_FILE:rdmalloc>)
+  core_case("gcore writes a small core of a process that pins nothing, with all that is live"
+    gcore --library $<TARGET_FILE:rdmalloc> RDMALLOC_CAP=0 RDMALLOC_WARN=off)
+  core_case("control: with stock malloc the core is small" gdb)
+  core_case("control: reserved addresses that debuggers are told to leave out are not in the core"
+    gdb excluded)
+  set(sentence "control: reserved addresses as they come are in the core")
+  core_case("${sentence}" gdb reserve)
+  set_tests_properties("${sentence}" PROPERTIES PASS_REGULAR_EXPRESSION "the core is above")
+  set(sentence "control: live memory that debuggers are told to leave out is missed")
+  core_case("${sentence}" gdb lost)
+  set_tests_properties("${sentence}" PROPERTIES PASS_REGULAR_EXPRESSION "and the process 'marker of aligned")
+endif()
