@@ -70,6 +70,13 @@ if(RDMALLOC_SYSTEM_PYTHON)
   node_case(counters control "control: without us there is no counter page")
 endif()
 
+rdm_case("while a thread mallocs and touches a gigabyte, mmap, malloc and fork of others finish"
+  PROGRAM stalls ARGUMENTS 1024 3)
+rdm_case("while a thread mallocs and touches a gigabyte beyond the memlock limit, others finish"
+  PROGRAM stalls ARGUMENTS 1024 3 LIMITS --user --memlock 8192 LABELS root)
+rdm_case("control: others that wait for the gigabyte are noticed"
+  PROGRAM stalls ARGUMENTS 1024 1 stall LIMITS --expect 1)
+
 # What debuggers write of a process: people dump ranks that hang.
 function(core_case sentence how)
   rdm_test("${sentence}" COMMAND ${RDMALLOC_SYSTEM_PYTHON} -B

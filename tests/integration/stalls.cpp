@@ -1,0 +1,129 @@
+// While one thread mallocs and touches 1 GiB in one block, again and again, others go on: mmap and
+// munmap, malloc and free of middling blocks, and fork with malloc in the child. None may wait for
+// the large block's pages. The bound is generous: a wait that ends is a matter for benchmarks.
+//
+//   stalls MIB ROUNDS [stall]
+//
+// `stall` has the large block made under a lock that the others take: that must be noticed.
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+#include "tests/integration/probe.h"
+
+namespace {
+
+constexpr double kMostSeconds = 2;
+constexpr size_t kMapped = 1 << 20;
+constexpr size_t kMiddling = 150 << 10;
+constexpr unsigned kDeadlock = 60;  // s
+
+probe::Verdict verdict;
+size_t large;
+bool stalls;
+std::mutex stall;
+std::atomic<bool> growing{false}, ended{false};
+
+double now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+struct Other {
+  const char* name;
+  void (*once)();
+  pthread_t thread = {};
+  uint64_t during = 0;  // while the large block grew
+  double worst = 0;     // s
+};
+
+void map_and_unmap() {
+  void* pages = mmap(nullptr, kMapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) return verdict.broken("mmap failed");
+  memset(pages, 1, probe::kPage);
+  munmap(pages, kMapped);
+}
+
+void malloc_and_free() {
+  void* block = malloc(kMiddling);
+  if (block == nullptr) return verdict.broken("malloc failed");
+  memset(block, 2, kMiddling);
+  free(block);
+}
+
+void fork_and_wait() {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);  // a deadlocked child ends by SIGALRM
+    malloc_and_free();
+    _exit(0);
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
+    verdict.broken("a child ended with %#x", status);
+  }
+}
+
+Other others[] = {{"mmap", map_and_unmap}, {"malloc", malloc_and_free}, {"fork", fork_and_wait}};
+
+void* go_on(void* argument) {
+  auto& other = *static_cast<Other*>(argument);
+  while (!ended.load()) {
+    const bool was_growing = growing.load();
+    const double from = now();
+    if (stalls) stall.lock();
+    other.once();
+    if (stalls) stall.unlock();
+    other.worst = std::max(other.worst, now() - from);
+    if (was_growing) ++other.during;
+    const timespec nap{0, 1'000'000};
+    nanosleep(&nap, nullptr);
+  }
+  return nullptr;
+}
+
+void make_large_block() {
+  growing.store(true);
+  if (stalls) stall.lock();
+  auto* block = static_cast<char*>(malloc(large));
+  if (block == nullptr) {
+    verdict.broken("malloc of %zu bytes failed", large);
+  } else {
+    for (size_t at = 0; at < large; at += probe::kPage) block[at] = 3;
+  }
+  if (stalls) {
+    const timespec nap{static_cast<time_t>(kMostSeconds) + 1, 0};
+    nanosleep(&nap, nullptr);
+    stall.unlock();
+  }
+  growing.store(false);
+  free(block);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  large = probe::argument(argc, argv, 1, 1024) << 20;
+  const uint64_t rounds = probe::argument(argc, argv, 2, 3);
+  stalls = argc > 3 && strcmp(argv[3], "stall") == 0;
+  alarm(kDeadlock);
+  for (Other& other : others) pthread_create(&other.thread, nullptr, go_on, &other);
+  for (uint64_t round = 0; round < rounds && verdict.count() == 0; ++round) make_large_block();
+  ended.store(true);
+  for (Other& other : others) {
+    pthread_join(other.thread, nullptr);
+    printf("%s: %lu times meanwhile, the longest took %.0f ms\n", other.name, other.during,
+           other.worst * 1e3);
+    if (other.during == 0) verdict.broken("%s was not tried while the block grew", other.name);
+    if (other.worst > kMostSeconds) {
+      verdict.broken("%s took %.1f s while the block grew", other.name, other.worst);
+    }
+  }
+  return verdict.status();
+}
