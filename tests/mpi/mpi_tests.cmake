@@ -45,3 +45,16 @@ endforeach()
 foreach(mpi ${mpis})
   mpi_test("under ${${mpi}}, ranks share the node's limit evenly" node_cap_test ARGS ${mpi})
 endforeach()
+
+# What the library costs each process of a job, however little it does.
+set(most_openmpi 1.25)
+set(most_mpich 1.10)
+foreach(mpi ${mpis})
+  mpi_test("under ${${mpi}}, 16 ranks take at most ${most_${mpi}} of what they take of their node with glibc"
+    hello_test ARGS ${mpi} ${most_${mpi}} LABELS long)
+  set(sentence "control: under ${${mpi}}, 16 ranks that have 16 MiB pinned each take more of their node")
+  mpi_test("${sentence}"
+    hello_test ARGS ${mpi} ${most_${mpi}} RDMALLOC_RESERVE=16M LABELS long)
+  set_tests_properties("${sentence}" PROPERTIES
+    PASS_REGULAR_EXPRESSION "times what they take of their node with glibc")
+endforeach()
