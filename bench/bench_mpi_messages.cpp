@@ -27,6 +27,8 @@ constexpr const char* kNames[kSides] = {"rdmalloc", "glibc", "tuned"};
 constexpr double kMost = 1.0;
 constexpr double kMostOfOne = 1.05;
 
+constexpr double kUndisturbed = 0.97;  // of the wall time, both ranks were on processors
+
 // In bytes: these variables take no units, and "1G" is one byte.
 const std::vector<std::string> kTuning = {"MALLOC_MMAP_THRESHOLD_=1073741824",
                                           "MALLOC_TRIM_THRESHOLD_=4294967296",
@@ -44,7 +46,7 @@ struct Sizes {
   const char* most_kib;
   const char* messages;
 };
-constexpr Sizes kSizes[] = {{"64K-1M", "1024", "4000"}, {"64K-16M", "16384", "500"}};
+constexpr Sizes kSizes[] = {{"64K-1M", "1024", "4000"}, {"64K-16M", "16384", "300"}};
 
 std::vector<std::string> command_of(const Mpi& mpi, const Sizes& sizes) {
   std::vector<std::string> command = {
@@ -78,7 +80,7 @@ Slice measure(const Mpi& mpi, const Sizes& sizes, size_t side) {
             mpi.name, outcome.output.c_str());
     exit(EXIT_FAILURE);
   }
-  return {.ns = outcome.number("wall_ns") / messages};
+  return {outcome.number("wall_ns") / messages, outcome.number("on_processor") >= kUndisturbed};
 }
 
 // A list, because Google Benchmark keeps references.
@@ -98,31 +100,39 @@ void add_contests(const Mpi& mpi) {
     Contest& contest = contests.emplace_back();
     contest.name = std::string("mpi_messages/") + mpi.name + "/" + sizes.name;
     contest.sides.assign(kNames, kNames + kSides);
-    contest.rounds = rounds(9);
+    contest.rounds = rounds(15);
     contest.slice = [&mpi, &sizes](size_t side) { return measure(mpi, sizes, side); };
     add(contest, kOurs);
   }
 }
 
-bool report() {
-  printf("\nwall us per message, medians of the rounds\n%-24s", "");
+// A case of which other programs disturbed every round tells nothing, and is not judged.
+int report() {
+  printf("\nwall us per message, medians of the rounds that other programs left alone\n%-24s", "");
   for (const char* name : kNames) printf("%10s", name);
-  printf("  ours/glibc  ours/tuned\n");
+  printf("  ours/glibc  ours/tuned  disturbed\n");
   std::vector<double> ratios;
+  double logarithms = 0;
   for (const Contest& contest : contests) {
-    if (contest.measured.empty()) continue;
+    const size_t all = contest.measured.size();
+    if (all == 0) continue;
     printf("%-24s", contest.name.c_str() + sizeof "mpi_messages");
     for (size_t side = 0; side < kSides; ++side) printf("%10.1f", contest.time(side) * 1e-3);
-    ratios.push_back(contest.ratio(kOurs, kTuned));
-    printf("%12.2f%12.2f\n", contest.ratio(kOurs, kGlibc), ratios.back());
+    const double ratio = contest.ratio(kOurs, kTuned);
+    printf("%12.2f%12.2f%8zu/%zu\n", contest.ratio(kOurs, kGlibc), ratio, contest.disturbed(), all);
+    if (contest.disturbed() == all) continue;
+    ratios.push_back(ratio);
+    logarithms += log(ratio);
   }
-  if (ratios.empty()) return true;
-  double logarithms = 0;
-  for (const double ratio : ratios) logarithms += log(ratio);
+  if (ratios.empty()) {
+    printf("skipped: other programs had the processors in every round: nothing to judge\n");
+    return kSkipped;
+  }
   const double mean = exp(logarithms / static_cast<double>(ratios.size()));
-  const bool in_mean =
-      judge("rdmalloc / tuned glibc, geometric mean", {mean}, Limit::kAtMost, kMost);
-  return judge("rdmalloc / tuned glibc", ratios, Limit::kAtMost, kMostOfOne) && in_mean;
+  const std::string what = "rdmalloc / tuned glibc";
+  const bool in_mean = judge(what + ", geometric mean", {mean}, Limit::kAtMost, kMost);
+  const bool in_each = judge(what, ratios, Limit::kAtMost, kMostOfOne);
+  return in_mean && in_each ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 }  // namespace
@@ -135,7 +145,8 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return EXIT_FAILURE;
   benchmark::RunSpecifiedBenchmarks();
-  const bool is_met = report();
-  if (is_short_form()) printf("short form: the figures above mean nothing\n");
-  return is_met || is_short_form() ? EXIT_SUCCESS : EXIT_FAILURE;
+  const int status = report();
+  if (!is_short_form()) return status;
+  printf("short form: the figures above mean nothing\n");
+  return EXIT_SUCCESS;
 }
