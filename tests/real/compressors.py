@@ -69,6 +69,7 @@ def options():
     words = words[1:] if bar else words
     preload = words[1] if words[0] == "--preload" else None
     words = words[2:] if preload else words
+    check(preload is None or pathlib.Path(preload).is_file(), f"no {preload}")
     return bar, preload, need(words[0]), words[1:]
 
 
