@@ -10,7 +10,7 @@
 
 #include "allocator/node_ledger.h"
 #include "allocator/options.h"
-#include "allocator/region.h"
+#include "allocator/pages/region.h"
 
 namespace rdmalloc {
 

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "allocator/engine/exposed.h"
-#include "allocator/heap.h"
+#include "allocator/engine/blocks.h"
+#include "allocator/pages/heap.h"
 #include "allocator/stats.h"
 #include "include/rdmalloc/rdmalloc.h"
 
@@ -43,7 +43,9 @@ const char* rdm_strerror(int status) {
   }
 }
 
-int rdm_owns(const void* address) { return heap.contains(address) ? 1 : 0; }
+int rdm_owns(const void* address) {
+  return heap.contains(address) && !heap.is_retired(address, 1) ? 1 : 0;
+}
 
 void* rdm_alloc(size_t size, size_t align, unsigned flags) {
   if ((flags & ~unsigned{RDM_EXPOSED}) != 0 || (align & (align - 1)) != 0) {
@@ -66,18 +68,23 @@ void* rdm_alloc(size_t size, size_t align, unsigned flags) {
 void rdm_free(void* pointer) { free(pointer); }
 
 int rdm_region_get(size_t index, rdm_region* out) {
-  if (out == nullptr || index >= heap.regions().size()) return RDM_INVALID;
-  const Region& region = heap.regions()[index];
+  if (out == nullptr) return RDM_INVALID;
+  const Region* region = heap.regions().nth(index);
+  if (region == nullptr) return RDM_INVALID;
+  const auto* base = reinterpret_cast<void*>(region->base);
+  const bool is_huge =
+      region->page_kind == rdmalloc::os::PageKind::kHugetlb ||
+      (region->page_kind == rdmalloc::os::PageKind::kTransparentHuge &&
+       rdmalloc::os::transparent_huge_bytes(base, region->length) > region->length / 2);
   *out = rdm_region{};
-  out->base = reinterpret_cast<void*>(region.base);
-  out->length = region.length;
-  out->page_size = region.page_kind == rdmalloc::os::PageKind::kBase ? rdmalloc::os::kPageSize
-                                                                     : rdmalloc::os::kHugePageSize;
-  out->kind = static_cast<int>(region.kind);
-  out->node = region.node;
-  out->locked = region.locked ? 1 : 0;
-  out->sealed = region.sealed ? 1 : 0;
-  out->exposed = region.exposed ? 1 : 0;
+  out->base = const_cast<void*>(static_cast<const void*>(base));
+  out->length = region->length;
+  out->page_size = is_huge ? rdmalloc::os::kHugePageSize : rdmalloc::os::kPageSize;
+  out->kind = static_cast<int>(region->kind);
+  out->node = region->node;
+  out->locked = region->locked ? 1 : 0;
+  out->sealed = region->sealed ? 1 : 0;
+  out->exposed = region->exposed ? 1 : 0;
   return RDM_OK;
 }
 

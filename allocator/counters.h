@@ -2,7 +2,8 @@
 // changes, so that a reader from outside needs nobody's help. Until share() it is a page of this
 // process's alone.
 //
-// Everything runs under the heap's pool lock, inside malloc: some stores.
+// Runs inside malloc: some stores, under a lock of its own but for note_live(), where the last who
+// comes is right soon enough.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,7 @@
 
 #include "allocator/budget.h"
 #include "allocator/counter_page.h"
+#include "allocator/mutex.h"
 #include "allocator/os/shared_page.h"
 
 namespace rdmalloc {
@@ -25,9 +27,10 @@ class Counters {
   void share();
 
   void note_live(uint64_t live) {
-    raise(&page_->peak_live, live);
-    set(&page_->live, live);
-    if (phase_ != nullptr) raise(&phase_->peak_live, live);
+    CounterPage& page = *now();
+    raise(&page.peak_live, live);
+    set(&page.live, live);
+    if (PhaseRecord* const in_force = phase()) raise(&in_force->peak_live, live);
   }
   void note_budget(const Budget& budget, size_t regions);
   void note_registrations(uint64_t domains, uint64_t registered, uint64_t registered_pinned);
@@ -37,21 +40,26 @@ class Counters {
   // the last.
   void begin_phase(const char* name);
 
+  // Around fork.
+  Mutex& mutex() { return mutex_; }
   // The child is a process of its own, with its parent's figures and no phases.
   void note_fork_child();
 
-  const CounterPage& page() const { return *page_; }
+  // The page of now: another one once it is shared.
+  const CounterPage& page() const { return *page_.load(std::memory_order_acquire); }
 
  private:
   using Word = CounterPage::Word;
 
-  // Only ever written under the lock, so no read-modify-write.
+  // A raise that another thread's lower one overtakes is made good by the next.
   static void set(Word* word, uint64_t value) { word->store(value, std::memory_order_relaxed); }
   static uint64_t get(const Word& word) { return word.load(std::memory_order_relaxed); }
   static void raise(Word* word, uint64_t value) {
     if (value > get(*word)) set(word, value);
   }
 
+  CounterPage* now() const { return page_.load(std::memory_order_relaxed); }
+  PhaseRecord* phase() const { return phase_.load(std::memory_order_relaxed); }
   PhaseRecord* phase_named(const char* name);
   void end_phase();
   void raise_phase();
@@ -59,8 +67,9 @@ class Counters {
   void publish();
 
   CounterPage own_;  // before share(), and where it did not work
-  CounterPage* page_ = &own_;
-  PhaseRecord* phase_ = nullptr;  // in force
+  std::atomic<CounterPage*> page_{&own_};
+  std::atomic<PhaseRecord*> phase_{nullptr};  // in force
+  Mutex mutex_{Rank::kCounters};              // guards what follows, and the phases
   os::SharedPage shared_;
   bool was_shared_ = false;  // or could not be
 };

@@ -2,7 +2,7 @@
 
 #include <pthread.h>
 
-#include "allocator/heap.h"
+#include "allocator/pages/heap.h"
 
 namespace rdmalloc {
 

@@ -1,5 +1,5 @@
 // Our own locks. Order, outermost first: jemalloc's locks, then Rank::kGrowth, then Rank::kPool,
-// then Rank::kForeign, which any call that unmaps memory may take. Debug builds abort when a thread
+// then Rank::kCounters, then Rank::kForeign, which any call that unmaps memory may take. Debug builds abort when a thread
 // takes them the other way round.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace rdmalloc {
 
-enum class Rank : uint8_t { kNone, kGrowth, kPool, kForeign };
+enum class Rank : uint8_t { kNone, kGrowth, kPool, kCounters, kForeign };
 
 #ifdef NDEBUG
 inline void assert_rank_above(Rank) {}
@@ -36,13 +36,20 @@ class Mutex {
     pthread_mutex_lock(&mutex_);
     outer_ = set_rank(rank_);
   }
+  // One more of the rank that this thread holds. Who takes several takes all, always in the same
+  // order, and lets them go in the opposite one.
+  void lock_beside() {
+    pthread_mutex_lock(&mutex_);
+    outer_ = set_rank(rank_);
+  }
   void unlock() {
     set_rank(outer_);
     pthread_mutex_unlock(&mutex_);
   }
 
  private:
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  // Spins before it sleeps: most are held for less time than it takes to fall asleep.
+  pthread_mutex_t mutex_ = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
   const Rank rank_;
   Rank outer_ = Rank::kNone;
 };

@@ -10,7 +10,7 @@
 
 namespace rdmalloc {
 
-enum class OptionType : uint8_t { kAmount, kSwitch, kHuge, kNuma, kNumber, kMonitor, kPath };
+enum class OptionType : uint8_t { kAmount, kSwitch, kHuge, kNuma, kNumber, kMonitor, kPath, kPopulate, kGather };
 
 enum class OptionId : uint8_t {
 #define OPTION(name, type, fallback, help) name,
@@ -57,7 +57,7 @@ class Options {
 
   Amount amount(OptionId id) const { return amounts_[static_cast<size_t>(id)]; }
   bool on(OptionId id) const { return amounts_[static_cast<size_t>(id)].value != 0; }
-  // For kHuge, kNuma and kMonitor: the position of the value among the choices, as written in the
+  // For kHuge, kNuma, kMonitor, kPopulate and kGather: the position of the value among the choices, as written in the
   // table. For kNumber: itself.
   uint64_t choice(OptionId id) const { return amounts_[static_cast<size_t>(id)].value; }
   const char* path(OptionId id) const { return paths_[path_index(id)]; }
@@ -78,6 +78,12 @@ inline constexpr uint64_t kHugeOff = 0;
 inline constexpr uint64_t kHugeThp = 1;
 inline constexpr uint64_t kHugeHugetlb = 2;
 inline constexpr uint64_t kNumaLocal = 0;
+inline constexpr uint64_t kPopulateAuto = 0;
+inline constexpr uint64_t kPopulateTouch = 1;
+inline constexpr uint64_t kPopulateNow = 2;
+inline constexpr uint64_t kGatherAuto = 0;
+inline constexpr uint64_t kGatherOff = 1;
+inline constexpr uint64_t kGatherAlways = 2;
 
 // True when the text is a valid value of that type. For the command, which must say so early.
 bool is_valid(OptionType type, os::Text value);

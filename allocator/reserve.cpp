@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "allocator/heap.h"
+#include "allocator/pages/heap.h"
 #include "allocator/holders.h"
 #include "allocator/message.h"
 #include "allocator/stats.h"

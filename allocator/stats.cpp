@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "allocator/engine/jemalloc.h"
-#include "allocator/heap.h"
+#include "allocator/pages/heap.h"
 #include "allocator/message.h"
 #include "allocator/os/clock.h"
 #include "allocator/os/file.h"
@@ -78,6 +78,17 @@ class Writer {
   char buffer_[2048];
 };
 
+// Retired addresses have no pages, so they are not told apart.
+size_t resident_bytes(const Region& region) {
+  return os::resident_bytes(reinterpret_cast<const void*>(region.base), region.length);
+}
+
+size_t huge_bytes(const Region& region) {
+  if (region.page_kind == os::PageKind::kHugetlb) return region.length;
+  if (region.page_kind == os::PageKind::kBase) return 0;
+  return os::transparent_huge_bytes(reinterpret_cast<const void*>(region.base), region.length);
+}
+
 const char* kind_name(RegionKind kind) {
   switch (kind) {
     case RegionKind::kPinned:
@@ -92,9 +103,12 @@ const char* kind_name(RegionKind kind) {
 
 void put_regions(Writer& out) {
   const RegionTable& regions = heap.regions();
+  bool is_first = true;
   for (size_t i = 0; i < regions.size(); ++i) {
     const Region& region = regions[i];
-    out.put(i == 0 ? "\n    {\"base\": " : ",\n    {\"base\": ");
+    if (region.is_empty()) continue;
+    out.put(is_first ? "\n    {\"base\": " : ",\n    {\"base\": ");
+    is_first = false;
     out.put_number(region.base);
     out.put(", \"length\": ");
     out.put_number(region.length);
@@ -103,7 +117,9 @@ void put_regions(Writer& out) {
     out.put("\", \"node\": ");
     out.put_number(static_cast<uint64_t>(region.node));
     out.put(", \"page_size\": ");
-    out.put_number(region.page_kind == os::PageKind::kBase ? os::kPageSize : os::kHugePageSize);
+    out.put_number(huge_bytes(region) < region.length / 2 + 1 ? os::kPageSize : os::kHugePageSize);
+    out.put(", \"retired\": ");
+    out.put_number(region.retired);
     out.put(region.locked ? ", \"locked\": true" : ", \"locked\": false");
     out.put(region.sealed ? ", \"sealed\": true" : ", \"sealed\": false");
     out.put(region.exposed ? ", \"exposed\": true}" : ", \"exposed\": false}");
@@ -198,14 +214,17 @@ rdm_stats gather_stats() {
   rdm_stats stats{};
   stats.live_bytes = counters.live;
   stats.peak_live_bytes = counters.peak_live;
-  stats.allocated_bytes = from_jemalloc("stats.allocated") + counters.live_exposed;
+  stats.allocated_bytes = from_jemalloc("stats.allocated") + counters.live_blocks;
   stats.held_bytes = budget.held();
   stats.peak_held_bytes = counters.peak_held;
   stats.pinned_bytes = budget.pinned();
   stats.peak_pinned_bytes = budget.peak_pinned();
   stats.overflow_bytes = budget.overflow();
   stats.sparse_bytes = budget.sparse();
-  stats.regions = heap.regions().size();
+  stats.regions = counters.regions;
+  stats.gathered_bytes = counters.gathered;
+  stats.retired_bytes = counters.retired;
+  stats.cached_bytes = counters.cached;
   stats.free_extents = counters.free_extents;
   stats.largest_free_bytes = counters.largest_free;
   stats.acquire_ns = counters.acquire_ns;
@@ -223,8 +242,10 @@ rdm_stats gather_stats() {
   uint64_t hugetlb = 0;
   for (size_t i = 0; i < heap.regions().size(); ++i) {
     const Region& region = heap.regions()[i];
+    if (region.is_empty()) continue;
     if (region.sealed) ++stats.sealed;
-    stats.huge_bytes += region.huge_bytes;
+    stats.resident_bytes += resident_bytes(region);
+    stats.huge_bytes += huge_bytes(region);
     if (region.page_kind == os::PageKind::kHugetlb) hugetlb += region.length;
   }
   // The program may have called munlockall. The kernel does not count hugetlb pages as locked.

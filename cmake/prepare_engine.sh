@@ -18,11 +18,10 @@ fail() {
 [ -r "$archive" ] || fail "it is not there"
 
 wrapped=$(sed -n 's/^ *-Wl,--wrap=\([a-z0-9_]*\).*/\1/p' "$(dirname "$0")/engine_wraps.txt")
-renamed="free realloc posix_memalign aligned_alloc memalign valloc malloc_usable_size sallocx
+renamed="malloc calloc mallocx free realloc posix_memalign aligned_alloc memalign valloc malloc_usable_size sallocx
   rallocx xallocx nallocx dallocx sdallocx"
-used="je_inspect_extent_util_stats_get je_large_dalloc je_arena_palloc je_sz_index2size_tab
-  je_arenas je_narenas_auto je_arena_get_ehooks je_arena_decay
-  je_opt_cache_oblivious je_opt_prof je_tsd_slow_update je_b0get je_arena_emap_global
+used="je_je_sdallocx_noflags je_malloc_default je_opt_cache_oblivious je_arenas je_narenas_auto je_arena_get_ehooks je_arena_decay
+  je_opt_prof je_opt_zero je_tsd_slow_update je_b0get je_arena_emap_global
   je_malloc_mutex_prefork je_malloc_mutex_postfork_parent je_malloc_mutex_postfork_child
   malloc_conf_2_conf_harder"
 
@@ -44,9 +43,12 @@ rename=
 for symbol in $renamed; do rename="$rename --redefine-sym $symbol=je_$symbol"; done
 # shellcheck disable=SC2086  # a list of words
 objcopy $rename "$work"/jemalloc.*o
-# delete gets what our own operator new gave, so it needs no look at where a pointer is from. What
-# operator new throws and catches comes from the program's libstdc++, if it has one.
-objcopy --redefine-sym free=je_free --redefine-sym _ZSt15set_new_handlerPFvvE=rdmalloc_set_new_handler \
+# new and delete meet blocks of the page heap by the functions that we put in the place of jemalloc's:
+# malloc and free, and what they call for large and for sized objects. What operator new throws and
+# catches comes from the program's libstdc++, if it has one.
+objcopy --redefine-sym je_je_sdallocx_noflags=rdmalloc_sized_free \
+  --redefine-sym je_malloc_default=rdmalloc_malloc_default \
+  --redefine-sym _ZSt15set_new_handlerPFvvE=rdmalloc_set_new_handler \
   --redefine-sym _ZSt17__throw_bad_allocv=rdmalloc_throw_bad_alloc \
   --weaken-symbol _ZSt20__throw_system_errori --weaken-symbol _ZTISt9bad_alloc \
   --weaken-symbol __cxa_begin_catch --weaken-symbol __cxa_end_catch \

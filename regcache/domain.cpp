@@ -66,7 +66,7 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
     source_ = &source;
     account_ = account;
     counters_ = counters;
-    by_granule_ = source.regions().by_granule();
+    by_granule_ = source.regions().whole_by_granule();
     window_base_ = source.window().base();
     window_size_ = source.window().size();
   }

@@ -77,6 +77,17 @@ class Domain {
   enum class Caller : uint8_t { kMalloc, kRegistrar, kLookup };
   int register_region(const Region& region, Caller caller);
 
+  // This domain will register the region, and its pages come by that.
+  bool wants_pages(const Region& region) const {
+    return takes(region) && (limits_.abilities & RDM_BACKEND_ON_DEMAND) == 0;
+  }
+  // Deregisters a region that has lost all its pages; nothing, while another thread is at it. Where
+  // register_region() may be called.
+  void retire_region(const Region& region);
+  bool keeps(const Region& region) const {
+    return is_in_use() && entry_of(region).state.load(std::memory_order_acquire) != kUnregistered;
+  }
+
   // Null pointers are RDM_INVALID.
   static int lookup(Domain* domain, const void* address, size_t length, rdm_mr* out);
   int lookup(const void* address, size_t length, rdm_mr* out) {
@@ -120,6 +131,10 @@ class Domain {
   int register_claimed(const Region& region, KeyEntry& entry, Caller caller);
   int register_whole(const Region& region, KeyEntry& entry, size_t length);
   int register_pieces(const Region& region, KeyEntry& entry, size_t length);
+  template <typename Visit>
+  void for_each_piece(const Region& region, size_t length, Visit visit) const;
+  bool has_hole(const Region& region, size_t length) const;
+  int deregister_piece(const Region& region, const Piece& piece);
   int register_range(const Region& region, size_t offset, size_t length, rdm_backend_key* key);
   int register_memory(const rdm_backend_request& request, int charges, rdm_backend_key* key,
                       char* why, size_t why_size);

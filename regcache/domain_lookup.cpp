@@ -27,6 +27,10 @@ int Domain::lookup_entered(const void* address, size_t length, rdm_mr* out) {
   if (region == nullptr || length > region->end() - reinterpret_cast<uintptr_t>(address)) {
     return miss(RDM_NOT_OWNED);
   }
+  const PageMarks* const marks = source_->marks();
+  if (marks != nullptr && marks->is_retired(reinterpret_cast<uintptr_t>(address), length)) {
+    return miss(RDM_NOT_OWNED);
+  }
   if (register_entered(*region, Caller::kLookup) != RDM_OK) return miss(RDM_NOT_REGISTERED);
   const KeyEntry& entry = entry_of(*region);
   const size_t registered = entry.length.load(std::memory_order_acquire);
@@ -41,13 +45,21 @@ int Domain::lookup_entered(const void* address, size_t length, rdm_mr* out) {
 int Domain::lookup_piece(const Region& region, const void* address, size_t length, rdm_mr* out) {
   const KeyEntry& entry = entry_of(region);
   const size_t into = reinterpret_cast<uintptr_t>(address) - region.base;
-  const size_t index = into / limits_.max_length;
-  if (index >= entry.pieces) return miss(RDM_NOT_REGISTERED);
-  const Piece& piece = entry.piece[index];
-  const size_t start = index * limits_.max_length;
-  const size_t inside = into - start;
+  // The last piece that starts there or before.
+  size_t low = 0;
+  for (size_t high = entry.pieces; low < high;) {
+    const size_t middle = low + (high - low) / 2;
+    if (entry.piece[middle].offset <= into) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  if (low == 0) return miss(RDM_NOT_REGISTERED);
+  const Piece& piece = entry.piece[low - 1];
+  const size_t inside = into - piece.offset;
   if (inside >= piece.length || length > piece.length - inside) return miss(RDM_NOT_REGISTERED);
-  fill(reinterpret_cast<void*>(region.base + start), piece.length, piece.key, out);
+  fill(reinterpret_cast<void*>(region.base + piece.offset), piece.length, piece.key, out);
   counters_->lookups.count();
   return RDM_OK;
 }

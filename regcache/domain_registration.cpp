@@ -7,6 +7,7 @@
 #include "allocator/os/futex.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/thread.h"
+#include "allocator/pages/populate.h"
 #include "regcache/domain.h"
 #include "regcache/failure.h"
 
@@ -109,11 +110,19 @@ int Domain::register_claimed(const Region& region, KeyEntry& entry, Caller calle
   os::NoCancel no_cancel;
   const uint64_t started = os::now_ns();
   const size_t length = os::align_down(region.length, limits_.alignment);
+  // In steps, before the backend does it in one.
+  const PageMarks* const marks = source_->marks();
+  if (marks != nullptr && wants_pages(region)) populate_in_steps(region, *marks);
   int status = RDM_OK;
+  bool again = false;
   do {
-    status = length <= limits_.max_length ? register_whole(region, entry, length)
-                                          : register_pieces(region, entry, length);
-  } while (caller != Caller::kMalloc && makes_room(status, length));
+    const size_t retired = region.retired;
+    const bool is_whole = length <= limits_.max_length && !has_hole(region, length);
+    status = is_whole ? register_whole(region, entry, length)
+                      : register_pieces(region, entry, length);
+    // What the backend was refused may have been moved away meanwhile.
+    again = status != RDM_OK && region.retired != retired;
+  } while (again || (caller != Caller::kMalloc && makes_room(status, length)));
   counters_->registration_ns.fetch_add(os::now_ns() - started, std::memory_order_relaxed);
   // Refused inside malloc, the first lookup may make room.
   if (status != RDM_OK) return refuse(entry, status, caller == Caller::kMalloc && is_crowded());
@@ -148,28 +157,58 @@ int Domain::register_whole(const Region& region, KeyEntry& entry, size_t length)
   return status;
 }
 
+bool Domain::has_hole(const Region& region, size_t length) const {
+  const PageMarks* const marks = source_->marks();
+  return marks != nullptr && length != 0 && marks->is_retired(region.base, length);
+}
+
+// What lies between retired pages, no longer than one registration may be.
+template <typename Visit>
+void Domain::for_each_piece(const Region& region, size_t length, Visit visit) const {
+  const PageMarks* const marks = source_->marks();
+  const uintptr_t end = region.base + length;
+  for (uintptr_t from = region.base; from < end;) {
+    uintptr_t to = end;
+    if (marks != nullptr) {
+      from = os::align_up(marks->first_kept(from, end), limits_.alignment);
+      if (from >= end) return;
+      to = marks->first_retired(from, end);
+    }
+    const uintptr_t next = to;
+    to = os::align_down(to, limits_.alignment);
+    for (; from < to; from += limits_.max_length) {
+      const size_t bytes = to - from < limits_.max_length ? to - from : limits_.max_length;
+      if (!visit(from - region.base, bytes)) return;
+      if (bytes < limits_.max_length) break;
+    }
+    from = next;
+  }
+}
+
 int Domain::register_pieces(const Region& region, KeyEntry& entry, size_t length) {
-  const size_t count = (length + limits_.max_length - 1) / limits_.max_length;
+  size_t count = 0;
+  for_each_piece(region, length, [&](size_t, size_t) { return ++count != 0; });
   if (!make_room_for_pieces(entry, count)) {
     say("no memory for bookkeeping");
     return RDM_SYSTEM;
   }
-  for (size_t i = 0; i < count; ++i) {
-    const size_t offset = i * limits_.max_length;
-    const size_t rest = length - offset;
-    const size_t bytes = rest < limits_.max_length ? rest : limits_.max_length;
-    Piece& piece = entry.piece[i];
-    piece = {};
-    const int status = register_range(region, offset, bytes, &piece.key);
+  int status = RDM_OK;
+  size_t done = 0;
+  for_each_piece(region, length, [&](size_t offset, size_t bytes) {
+    if (done == count) return false;  // a hole came meanwhile
+    Piece& piece = entry.piece[done];
+    piece = {offset, 0, {}};
+    status = register_range(region, offset, bytes, &piece.key);
     if (status == RDM_OK) piece.length = bytes;
-    if (status == RDM_OK || (status == RDM_NOT_REGISTERED && !is_crowded())) continue;
-    while (i-- > 0) {
-      if (entry.piece[i].length != 0)
-        (void)deregister_memory(entry.piece[i].length, charges_for(region), entry.piece[i].key);
-    }
+    if (status == RDM_NOT_REGISTERED && !is_crowded()) status = RDM_OK;
+    if (status == RDM_OK) ++done;
+    return status == RDM_OK;
+  });
+  if (status != RDM_OK) {
+    while (done-- > 0) (void)deregister_piece(region, entry.piece[done]);
     return status;
   }
-  entry.pieces = static_cast<uint32_t>(count);
+  entry.pieces = static_cast<uint32_t>(done);
   return RDM_OK;
 }
 
@@ -260,6 +299,11 @@ int Domain::deregister_memory(size_t length, int charges, const rdm_backend_key&
   return status;
 }
 
+int Domain::deregister_piece(const Region& region, const Piece& piece) {
+  return piece.length == 0 ? int{RDM_OK}
+                           : deregister_memory(piece.length, charges_for(region), piece.key, true);
+}
+
 int Domain::deregister(const Region& region) {
   KeyEntry& entry = entry_of(region);
   const size_t length = entry.length.exchange(0, std::memory_order_acq_rel);
@@ -278,6 +322,28 @@ int Domain::deregister(const Region& region) {
     }
   }
   return result;
+}
+
+void Domain::retire_region(const Region& region) {
+  if (!enter()) return;
+  KeyEntry& entry = entry_of(region);
+  uint32_t state = entry.state.load(std::memory_order_acquire);
+  const bool is_mine =
+      (state == kRegistered || state == kRefused) &&
+      entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel);
+  if (is_mine) {
+    os::NoCancel no_cancel;
+    const Piece whole{0, entry.length.load(std::memory_order_relaxed), entry.key()};
+    bool is_put_off = deregister_piece(region, whole) == RDM_BACKEND_LATER;
+    if (!is_put_off) entry.length.store(0, std::memory_order_release);
+    while (!is_put_off && entry.pieces != 0) {
+      is_put_off = deregister_piece(region, entry.piece[entry.pieces - 1]) == RDM_BACKEND_LATER;
+      if (!is_put_off) --entry.pieces;
+    }
+    entry.state.store(is_put_off ? kRegistered : kUnregistered, std::memory_order_release);
+    os::wake_all(entry.state);
+  }
+  leave();
 }
 
 }  // namespace rdmalloc

@@ -1,6 +1,6 @@
 #include "regcache/heap_source.h"
 
-#include "allocator/heap.h"
+#include "allocator/pages/heap.h"
 #include "allocator/os/limits.h"
 
 namespace rdmalloc {
@@ -10,6 +10,8 @@ Status HeapSource::attach(RegionObserver* observer) noexcept { return heap.attac
 const RegionTable& HeapSource::regions() const noexcept { return heap.regions(); }
 
 const Window& HeapSource::window() const noexcept { return heap.window(); }
+
+const PageMarks* HeapSource::marks() const noexcept { return &heap.marks(); }
 
 uint64_t HeapSource::pin_limit() const noexcept {
   const uint64_t limit = os::lock_limit().effective();

@@ -4,8 +4,9 @@
 
 #include <cstdint>
 
-#include "allocator/region_observer.h"
-#include "allocator/region_table.h"
+#include "allocator/pages/page_marks.h"
+#include "allocator/pages/region_observer.h"
+#include "allocator/pages/region_table.h"
 #include "allocator/status.h"
 #include "regcache/monitor/monitor.h"
 
@@ -28,6 +29,9 @@ class RegionSource {
   // Complete when attach() returns, and the window does not change from then on.
   virtual const RegionTable& regions() const noexcept = 0;
   virtual const Window& window() const noexcept = 0;
+
+  // Which pages of regions were retired; null where none ever are.
+  virtual const PageMarks* marks() const noexcept { return nullptr; }
 
   // Bytes that registrations may pin in this process by its memlock limit, less what is left to
   // others; UINT64_MAX without a limit. mlock's account is another.

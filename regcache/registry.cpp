@@ -124,13 +124,14 @@ int Registry::open(const rdm_backend* given_backend, void* context,
 }
 
 // Registers the regions there are. One that is acquired meanwhile is seen here or, since the domain
-// is open already, by on_acquire(): of the two, who comes second to meeting_ sees what the other
+// is open already, by on_ready(): of the two, who comes second to meeting_ sees what the other
 // wrote before.
 int Registry::replay(Domain* domain, bool partial) {
   meeting_.fetch_add(1, std::memory_order_acq_rel);
   for (size_t i = 0; i < source_->regions().size(); ++i) {
     // Opened in part, what would have to be waited for is left to the registrar.
     const auto caller = partial ? Domain::Caller::kRegistrar : Domain::Caller::kLookup;
+    if (source_->regions()[i].is_empty()) continue;
     const int status = domain->register_region(source_->regions()[i], caller);
     if (status == RDM_OK || partial) continue;
     // Of a backend that runs in malloc: not this thread's to register, ever.
@@ -177,7 +178,14 @@ void Registry::note_registrations() noexcept {
       count_open(), counters_.registered_bytes.load(std::memory_order_relaxed), account_.pinned());
 }
 
-void Registry::on_acquire(const Region& region) noexcept {
+bool Registry::wants_pages(const Region& region) const noexcept {
+  for (const Domain& domain : domains_) {
+    if (domain.is_open() && domain.wants_pages(region)) return true;
+  }
+  return false;
+}
+
+void Registry::on_ready(const Region& region) noexcept {
   os::KeepErrno keep_errno;
   meeting_.fetch_add(1, std::memory_order_acq_rel);
   bool is_for_registrar = false;
@@ -187,7 +195,40 @@ void Registry::on_acquire(const Region& region) noexcept {
     is_for_registrar = is_for_registrar || status == RDM_BACKEND_LATER;
   }
   if (is_for_registrar) registrar_.poke();
+  retire_leftovers();
   note_registrations();
+}
+
+// By the backends that run in malloc. False: something is kept of it still.
+bool Registry::retire_everywhere(const Region& region) noexcept {
+  for (Domain& domain : domains_) {
+    if (domain.is_open() && domain.may_run_in_malloc()) domain.retire_region(region);
+  }
+  return has_let_go(region);
+}
+
+bool Registry::on_retire(const Region& region) noexcept {
+  os::KeepErrno keep_errno;
+  if (retire_everywhere(region)) return true;
+  has_leftovers_ = true;
+  registrar_.poke();
+  return false;
+}
+
+// What a backend put off when the region was retired.
+void Registry::retire_leftovers() noexcept {
+  if (!has_leftovers_.exchange(false)) return;
+  for (size_t i = 0; i < source_->regions().size(); ++i) {
+    const Region& region = source_->regions()[i];
+    if (region.is_empty() && !retire_everywhere(region)) has_leftovers_ = true;
+  }
+}
+
+bool Registry::has_let_go(const Region& region) const noexcept {
+  for (const Domain& domain : domains_) {
+    if (domain.keeps(region)) return false;
+  }
+  return true;
 }
 
 // Of all domains, because they have one budget.
@@ -205,7 +246,12 @@ bool Registry::register_missing() {
   for (Domain& domain : domains_) {
     if (!domain.is_open()) continue;
     for (size_t i = 0; i < source_->regions().size(); ++i) {
-      const int status = domain.register_region(source_->regions()[i], Domain::Caller::kRegistrar);
+      const Region& region = source_->regions()[i];
+      if (region.is_empty()) {
+        domain.retire_region(region);
+        continue;
+      }
+      const int status = domain.register_region(region, Domain::Caller::kRegistrar);
       done = done && (status != RDM_BACKEND_LATER || domain.may_run_in_malloc());
     }
     domain.foreign().deregister_idle();

@@ -1,8 +1,8 @@
 // All domains of the process: the one observer of its regions, and the one sink of changes of
 // foreign memory.
 //
-// on_acquire() runs inside malloc under the growth lock: it calls those backends that permit it and
-// wakes the registrar for the others. open() and close() take a lock of their own, under which
+// on_ready() runs inside malloc: it calls those backends that permit it and wakes the registrar for
+// the others. on_retire() does the same under the growth lock, for a region that is no more. open() and close() take a lock of their own, under which
 // backends run; they are never called inside malloc. on_change() runs in whatever call of the
 // program's changes memory, inside malloc too. Constant-initialised.
 #pragma once
@@ -35,7 +35,11 @@ class Registry final : public RegionObserver, public ChangeSink {
            Domain** out);
   int close(Domain* domain);
 
-  void on_acquire(const Region& region) noexcept override;
+  void on_acquire(const Region& region) noexcept override { (void)region; }
+  bool wants_pages(const Region& region) const noexcept override;
+  void on_ready(const Region& region) noexcept override;
+  bool on_retire(const Region& region) noexcept override;
+  bool has_let_go(const Region& region) const noexcept override;
   void on_discard(const void* address, size_t size) noexcept override;
   void on_fork_child() noexcept override;
   void add_to(RegistrationCounters* sum) const noexcept override;
@@ -65,10 +69,13 @@ class Registry final : public RegionObserver, public ChangeSink {
   bool needs_registrar() const;
   uint64_t count_open() const noexcept;
   void note_registrations() noexcept;
+  bool retire_everywhere(const Region& region) noexcept;
+  void retire_leftovers() noexcept;
 
   RegionSource* const source_;
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
-  std::atomic<uint32_t> meeting_{0};  // of replay() and on_acquire()
+  std::atomic<bool> has_leftovers_{false};  // of retired regions, in backends that run in malloc
+  std::atomic<uint32_t> meeting_{0};  // of replay() and on_ready()
   size_t next_ = 0;  // used last of all: a domain just closed is not used again soon
   Domain domains_[kMaxDomains];
   PinAccount account_;

@@ -33,6 +33,10 @@ const char* placeholder(OptionType type) {
       return "auto|userfaultfd|interposed|none";
     case OptionType::kPath:
       return "FILE";
+    case OptionType::kPopulate:
+      return "auto|touch|now";
+    case OptionType::kGather:
+      return "auto|off|always";
   }
   return "VALUE";
 }
@@ -55,6 +59,10 @@ const char* well_formed(OptionType type) {
       return "give auto, userfaultfd, interposed or none";
     case OptionType::kPath:
       return "give a shorter path";
+    case OptionType::kPopulate:
+      return "give auto, touch or now";
+    case OptionType::kGather:
+      return "give auto, off or always";
   }
   return "";
 }

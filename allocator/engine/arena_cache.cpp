@@ -16,7 +16,7 @@
 
 #include "allocator/engine/jemalloc.h"
 #include "allocator/engine/thread_cache.h"
-#include "allocator/heap.h"
+#include "allocator/pages/heap.h"
 
 extern "C" {
 
@@ -33,17 +33,15 @@ namespace {
 
 constexpr size_t kLargestKept = size_t{128} << 10;
 
-// Requests that no arena could serve from what it kept: all since the start, and at least so many
-// between two times that the arenas are emptied.
-std::atomic<uint64_t> requests{0};
-std::atomic<uint64_t> emptied_at{0};
-constexpr uint64_t kRequestsBetween = 1024;
+// What the heap would have had to grow by since the arenas were emptied last. Emptying them again is
+// worth it for a share of what is held.
+std::atomic<size_t> wanted_since{0};
+constexpr size_t kShareOfHeld = 32;
 
-bool may_empty() {
-  const uint64_t now = requests.load(std::memory_order_relaxed);
-  uint64_t before = emptied_at.load(std::memory_order_relaxed);
-  return now - before >= kRequestsBetween &&
-         emptied_at.compare_exchange_strong(before, now, std::memory_order_relaxed);
+bool may_empty(size_t wanted) {
+  size_t since = wanted_since.fetch_add(wanted, std::memory_order_relaxed) + wanted;
+  return since >= heap.budget().held() / kShareOfHeld &&
+         wanted_since.compare_exchange_strong(since, 0, std::memory_order_relaxed);
 }
 
 // Only the arenas that jemalloc makes for itself, which no mallctl destroys, and of these not one
@@ -58,6 +56,13 @@ void empty_arenas(void* tsdn) {
 }
 
 }  // namespace
+
+// With no thread data of jemalloc's: it needs none to empty an arena, and this thread may have none
+// yet.
+void empty_arenas_for_block(size_t size, bool urgent) {
+  if (urgent || may_empty(size)) empty_arenas(nullptr);
+}
+
 }  // namespace rdmalloc::engine
 
 using namespace rdmalloc;
@@ -82,9 +87,8 @@ void* __real_je_ecache_alloc_grow(void* tsdn, void* pac, void* ehooks, void* eca
                                   size_t size, size_t alignment, bool zero, bool guarded);
 void* __wrap_je_ecache_alloc_grow(void* tsdn, void* pac, void* ehooks, void* ecache, void* expanded,
                                   size_t size, size_t alignment, bool zero, bool guarded) {
-  requests.fetch_add(1, std::memory_order_relaxed);
   const bool in_place = expanded != nullptr;
-  if (!in_place && heap.must_grow(size, alignment, zero) && may_empty()) empty_arenas(tsdn);
+  if (!in_place && heap.must_grow(size, alignment) && may_empty(size)) empty_arenas(tsdn);
   void* extent = __real_je_ecache_alloc_grow(tsdn, pac, ehooks, ecache, expanded, size, alignment,
                                              zero, guarded);
   if (extent != nullptr || in_place) return extent;

@@ -1,26 +1,26 @@
 // jemalloc's configuration. Correctness rests on none of it: the hooks refuse what must not happen
 // whatever MALLOC_CONF or a mallctl asks for.
-#include "allocator/engine/jemalloc.h"
-
-#define STRINGIFY_(x) #x
-#define STRINGIFY(x) STRINGIFY_(x)
-#define LARGEST_CACHED 32768
-
-static_assert(LARGEST_CACHED == rdmalloc::engine::kLargestCached);
-
 extern "C" {
 
 // Defaults that a program's own malloc_conf, or MALLOC_CONF, may change. What decays is what arenas
 // keep (arena_cache.cpp), and goes to the extent pool.
 [[gnu::visibility("default")]] extern const char* malloc_conf;
-const char* malloc_conf = "dirty_decay_ms:1000,muzzy_decay_ms:0";
+const char* malloc_conf = "dirty_decay_ms:1000,muzzy_decay_ms:0,tcache_gc_incr_bytes:1048576";
 
-// Parsed last, wins over all others. Not exported, so that no program can replace it.
-//  retain, hpa, dss, oversize_threshold: extents of exact size through the one pair of hooks;
-//  tcache_max, junk: what exact large sizes rest on (exact_size.cpp).
+// Parsed last, wins over all others. Not exported, so that no program can replace it: extents of
+// exact size through the one pair of hooks.
 extern const char* malloc_conf_2_conf_harder;
 const char* malloc_conf_2_conf_harder =
-    "retain:false,oversize_threshold:0,hpa:false,dss:disabled,"
-    "junk:false,tcache_max:" STRINGIFY(LARGEST_CACHED);
+    "retain:false,oversize_threshold:0,hpa:false,dss:disabled";
+
+// Cache-oblivious placement adds a page to every object above 14 KiB and starts it at a random line
+// of the first one: pinned pages for nothing. No option of jemalloc 5.3.0's switches it off.
+extern bool je_opt_cache_oblivious;
+void __real_je_sz_boot(const void* classes, bool cache_oblivious);
+void __wrap_je_sz_boot(const void* classes, bool);
+void __wrap_je_sz_boot(const void* classes, bool) {
+  je_opt_cache_oblivious = false;
+  __real_je_sz_boot(classes, false);
+}
 
 }  // extern "C"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "allocator/engine/jemalloc.h"
-#include "allocator/heap.h"
+#include "allocator/pages/heap.h"
 
 // glibc's own entry points, whoever interposes the plain names; absent in other C libraries.
 extern "C" void __libc_free(void* pointer) __attribute__((weak));

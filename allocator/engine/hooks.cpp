@@ -9,10 +9,10 @@
 
 #include <atomic>
 
-#include "allocator/engine/exact_size.h"
+#include "allocator/engine/blocks.h"
 #include "allocator/engine/jemalloc.h"
 #include "allocator/fork.h"
-#include "allocator/heap.h"
+#include "allocator/pages/heap.h"
 #include "allocator/message.h"
 #include "allocator/os/standard_error.h"
 
@@ -29,12 +29,10 @@ constexpr size_t kPage = os::kPageSize;
 void start_once() {
   if (heap.booted()) return;
   os::remember_standard_error();
-  if (!is_engine_known()) {
-    Message().add("rdmalloc: this is not the jemalloc that it was built for").send();
-    abort();
-  }
   heap.boot();
   take_window(heap);
+  heap.blocks().set_reclaim(empty_arenas_for_block);
+  take_large_sizes();
   register_fork_handlers();
 }
 
@@ -140,9 +138,14 @@ struct ArenaHooks {
   std::atomic<const ExtentHooks*> hooks;
 };
 
+extern unsigned je_narenas_auto;
 void __real_je_ehooks_init(void* ehooks, const ExtentHooks* hooks, unsigned arena);
 void __wrap_je_ehooks_init(void* ehooks, const ExtentHooks* hooks, unsigned arena) {
-  if (hooks != &__wrap_je_ehooks_default_extent_hooks) custom_hooks = true;
+  if (hooks != &__wrap_je_ehooks_default_extent_hooks) {
+    custom_hooks = true;
+    // A program that gives the arenas of its malloc hooks expects to see large objects there, too.
+    if (arena < je_narenas_auto) leave_large_sizes_to_jemalloc();
+  }
   __real_je_ehooks_init(ehooks, hooks, arena);
 }
 

@@ -11,10 +11,14 @@
 extern "C" {
 
 void* malloc(size_t size) noexcept;
-void* mallocx(size_t size, int flags) noexcept;
 int mallctl(const char* name, void* old, size_t* old_size, void* next, size_t next_size) noexcept;
 
 // Renamed.
+void* je_malloc(size_t size) noexcept;
+void* je_calloc(size_t count, size_t size) noexcept;
+void* je_mallocx(size_t size, int flags) noexcept;
+void* je_malloc_default(size_t size) noexcept;  // what malloc's fast path leaves to it
+void je_je_sdallocx_noflags(void* pointer, size_t size) noexcept;
 void je_free(void* pointer) noexcept;
 void je_dallocx(void* pointer, int flags) noexcept;
 void je_sdallocx(void* pointer, size_t size, int flags) noexcept;
@@ -28,10 +32,7 @@ size_t je_xallocx(void* pointer, size_t size, size_t extra, int flags) noexcept;
 size_t je_nallocx(size_t size, int flags) noexcept;
 
 extern bool je_opt_prof;  // heap profiling is compiled in and on
-
-// Size of the extent that a live object lies in; the object's own size when it is large.
-void je_inspect_extent_util_stats_get(void* tsdn, const void* pointer, size_t* free_objects,
-                                      size_t* objects, size_t* size);
+extern bool je_opt_zero;  // MALLOC_CONF=zero:true
 
 }  // extern "C"
 
@@ -41,24 +42,15 @@ class Heap;
 
 namespace rdmalloc::engine {
 
-// Largest size that thread caches hold; config.cpp sets it, and above it sizes are exact to
-// the page instead of rounded to a size class.
-inline constexpr size_t kLargestCached = size_t{32} << 10;
-
 // Bytes that jemalloc mapped for its own metadata, outside the window.
 size_t metadata_bytes();
 
-// Address and size of a large object's extent, whatever its size class says.
-inline size_t extent_size(const void* pointer) {
-  size_t free_objects = 0;
-  size_t objects = 0;
-  size_t size = 0;
-  je_inspect_extent_util_stats_get(nullptr, pointer, &free_objects, &objects, &size);
-  return size;
-}
-
 // Tells free() and its kin which addresses are ours. Once, when the heap has reserved its window.
 void take_window(Heap& heap);
+
+// Gives what arenas keep back to the heap: not again at once, unless it is urgent. Outside jemalloc,
+// under no lock.
+void empty_arenas_for_block(size_t size, bool urgent);
 
 // True once a program gave an arena extent hooks of its own: from then on jemalloc may own memory
 // outside the window.

@@ -1,16 +1,15 @@
-// The exported malloc functions that differ from jemalloc's: they let exposed and foreign pointers
-// go back where they came from, tell exact large sizes, or are missing in jemalloc. malloc, calloc,
-// mallocx and the C++ operators are jemalloc's own code, exported as they are.
+// The exported malloc functions: what is above kLargestSmall is a block of the page heap, the rest is
+// jemalloc's; pointers go back to where they came from. The C++ operators are jemalloc's own code, and
+// reach these by name (cmake/prepare_engine.sh).
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "allocator/engine/exact_size.h"
-#include "allocator/engine/exposed.h"
+#include "allocator/engine/blocks.h"
 #include "allocator/engine/foreign.h"
 #include "allocator/engine/jemalloc.h"
-#include "allocator/heap.h"
+#include "allocator/pages/heap.h"
 
 #define EXPORT [[gnu::visibility("default")]]
 
@@ -19,10 +18,10 @@ using namespace rdmalloc::engine;
 
 namespace {
 
-// The part of the window below all exposed regions, which is jemalloc's alone. By themselves: free
+// The part of the window below all regions of blocks, which is jemalloc's alone. By themselves: free
 // reads both on every call, and through the heap's address each pair of malloc and free took an
 // instruction more. So it did with a std::atomic, which GCC does not read within a comparison; a
-// word that is written once for each exposed region is read in one piece without.
+// word that is written once for each region of blocks is read in one piece without.
 constinit uintptr_t ordinary_base = 0;
 constinit size_t ordinary_size = 0;
 
@@ -30,40 +29,19 @@ bool is_ours(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) - ordinary_base < ordinary_size;
 }
 
-bool is_exposed(const void* pointer) { return !is_ours(pointer) && heap.contains(pointer); }
+bool is_block(const void* pointer) { return !is_ours(pointer) && heap.contains(pointer); }
 
-// Moves the border down below each new exposed region before anybody is given memory of it. To the
+// Moves the border down below each new region of blocks before anybody is given memory of it. To the
 // pointers that a thread has before it hears of the region the old border gives the same answer.
 class Border final : public RegionObserver {
  public:
   void on_acquire(const Region& region) noexcept override {
-    if (!region.exposed) return;
+    if (region.use == RegionUse::kExtents || region.base - ordinary_base >= ordinary_size) return;
     __atomic_store_n(&ordinary_size, region.base - ordinary_base, __ATOMIC_RELAXED);
   }
   void on_fork_child() noexcept override {}
 };
 constinit Border border;
-
-// A class size is an upper bound: above kLargestCached the extent has the pages that were asked
-// for.
-size_t usable(const void* pointer, size_t class_size) {
-  if (class_size <= kLargestCached) return class_size;
-  const size_t extent = extent_size(pointer);
-  return extent < class_size ? extent : class_size;
-}
-
-// Of the aligned functions. jemalloc may allocate for itself inside such a call, and must not be
-// given the size that the call is about: its thread cache in a thread's first call, a profile's
-// tables in any. 0 leaves sizes as jemalloc has them.
-size_t exact_when_aligned(size_t size) {
-  [[gnu::tls_model("initial-exec")]] static thread_local bool has_cache = false;
-  if (size <= kLargestCached || je_opt_prof) return 0;
-  if (!has_cache) {
-    has_cache = true;
-    je_free(malloc(1));
-  }
-  return size;
-}
 
 // jemalloc leaves errno alone where glibc sets it.
 void* or_no_memory(void* pointer) {
@@ -79,21 +57,48 @@ size_t power_of_two(size_t alignment) {
   return size_t{1} << (64 - __builtin_clzl(alignment - 1));
 }
 
-// MALLOCX_LG_ALIGN: the lowest six bits; 1 without. MALLOCX_ZERO.
+// MALLOCX_LG_ALIGN: the lowest six bits; 1 without. MALLOCX_ZERO. MALLOCX_ARENA: from bit 20 on.
 size_t alignment_of(int flags) { return size_t{1} << (flags & 63); }
 bool wants_zero(int flags) { return (flags & 0x40) != 0; }
+bool wants_arena(int flags) { return (flags >> 20) != 0; }
 
-// Of pointers that are not ours: exposed, or another malloc's. Cold.
-void free_other(void* pointer) {
-  if (heap.contains(pointer)) return free_exposed(pointer);
+bool becomes_block(size_t size, int flags) {
+  return size > largest_small && !wants_arena(flags);
+}
+
+// All of the family's requests for large sizes end here. Out of line: what small objects go through
+// must need no frame.
+[[gnu::noinline]] void* allocate_large(size_t size, size_t alignment, bool zero) {
+  return or_no_memory(allocate_block(size, alignment, zero || je_opt_zero));
+}
+
+// Of pointers that are not jemalloc's: a block's, or another malloc's.
+[[gnu::noinline]] void free_other(void* pointer) {
+  if (heap.contains(pointer)) [[likely]]
+    return free_block(pointer);
   free_foreign(pointer);
 }
 
-void* realloc_other(void* pointer, size_t size) {
+// jemalloc's object becomes a block.
+void* make_block_of(void* pointer, size_t size, size_t alignment, bool zero) {
+  const size_t before = je_malloc_usable_size(pointer);
+  void* block = allocate_large(size, alignment, zero);
+  if (block == nullptr) return nullptr;
+  memcpy(block, pointer, before < size ? before : size);
+  je_free(pointer);
+  return block;
+}
+
+[[gnu::noinline]] void* realloc_other(void* pointer, size_t size) {
   if (!heap.contains(pointer)) return realloc_foreign(pointer, size);
-  if (size != 0) return or_no_memory(reallocate_exposed(pointer, size, 1, false));
-  free_exposed(pointer);
+  if (size != 0) return or_no_memory(reallocate_block(pointer, size, 1, false));
+  free_block(pointer);
   return nullptr;
+}
+
+void* allocate_aligned(size_t alignment, size_t size) {
+  return size > largest_small ? allocate_large(size, alignment, false)
+                              : or_no_memory(je_memalign(alignment, size));
 }
 
 }  // namespace
@@ -106,6 +111,25 @@ void rdmalloc::engine::take_window(Heap& from) {
 
 extern "C" {
 
+EXPORT void* malloc(size_t size) noexcept {
+  if (size > largest_small) [[unlikely]]
+    return allocate_large(size, 1, false);
+  return je_malloc(size);
+}
+
+EXPORT void* calloc(size_t count, size_t size) noexcept {
+  size_t bytes = 0;
+  if (__builtin_mul_overflow(count, size, &bytes)) return or_no_memory(nullptr);
+  if (bytes > largest_small) return allocate_large(bytes, 1, true);
+  return je_calloc(count, size);
+}
+
+EXPORT void* mallocx(size_t size, int flags) noexcept {
+  if (!becomes_block(size, flags)) [[likely]]
+    return je_mallocx(size, flags);
+  return allocate_block(size, alignment_of(flags), wants_zero(flags) || je_opt_zero);
+}
+
 EXPORT void free(void* pointer) noexcept {
   if (is_ours(pointer)) [[likely]] {
     je_free(pointer);
@@ -115,8 +139,11 @@ EXPORT void free(void* pointer) noexcept {
 }
 
 EXPORT void* realloc(void* pointer, size_t size) noexcept {
-  if (pointer != nullptr && !is_ours(pointer)) [[unlikely]]
+  if (pointer == nullptr) return malloc(size);
+  if (!is_ours(pointer)) [[unlikely]]
     return realloc_other(pointer, size);
+  if (size > largest_small) [[unlikely]]
+    return make_block_of(pointer, size, 1, false);
   return or_no_memory(je_realloc(pointer, size));
 }
 
@@ -130,73 +157,78 @@ EXPORT void* reallocarray(void* pointer, size_t count, size_t size) noexcept {
 }
 
 EXPORT size_t malloc_usable_size(void* pointer) noexcept {
-  if (is_exposed(pointer)) [[unlikely]]
-    return exposed_usable_size(pointer);
+  if (is_block(pointer)) [[unlikely]]
+    return usable_size_of_block(pointer);
   if (!is_ours(pointer)) [[unlikely]]
     return foreign_usable_size(pointer);
-  return usable(pointer, je_malloc_usable_size(pointer));
+  return je_malloc_usable_size(pointer);
 }
 
 EXPORT void dallocx(void* pointer, int flags) noexcept {
-  if (is_exposed(pointer)) [[unlikely]]
-    return free_exposed(pointer);
+  if (is_block(pointer)) [[unlikely]]
+    return free_block(pointer);
   je_dallocx(pointer, flags);
 }
 
 EXPORT void sdallocx(void* pointer, size_t size, int flags) noexcept {
-  if (is_exposed(pointer)) [[unlikely]]
-    return free_exposed(pointer);
+  if (is_block(pointer)) [[unlikely]]
+    return free_block(pointer);
   je_sdallocx(pointer, size, flags);
 }
 
+// What jemalloc's operator new calls where its fast path does not do.
+void* rdmalloc_malloc_default(size_t size) noexcept {
+  if (size > largest_small) return allocate_large(size, 1, false);
+  return je_malloc_default(size);
+}
+
+// What its sized delete calls.
+void rdmalloc_sized_free(void* pointer, size_t size) noexcept {
+  if (size > LargeBlocks::kLargestSmall) [[unlikely]] {
+    free(pointer);
+    return;
+  }
+  je_je_sdallocx_noflags(pointer, size);
+}
+
 EXPORT size_t sallocx(const void* pointer, int flags) noexcept {
-  if (is_exposed(pointer)) [[unlikely]]
-    return exposed_usable_size(pointer);
-  return usable(pointer, je_sallocx(pointer, flags));
+  if (is_block(pointer)) [[unlikely]]
+    return usable_size_of_block(pointer);
+  return je_sallocx(pointer, flags);
 }
 
-// Where the flags' alignment makes an object move, jemalloc copies up to the size class: with an
-// exact extent that would read the neighbour's bytes, or beyond the region's end.
 EXPORT void* rallocx(void* pointer, size_t size, int flags) noexcept {
-  if (is_exposed(pointer)) [[unlikely]]
-    return reallocate_exposed(pointer, size, alignment_of(flags), wants_zero(flags));
-  const size_t misaligned = reinterpret_cast<uintptr_t>(pointer) & (alignment_of(flags) - 1);
-  if (misaligned == 0) [[likely]]
+  if (is_block(pointer)) [[unlikely]]
+    return reallocate_block(pointer, size, alignment_of(flags), wants_zero(flags));
+  if (!becomes_block(size, flags)) [[likely]]
     return je_rallocx(pointer, size, flags);
-  const size_t class_size = je_sallocx(pointer, 0);
-  const size_t old_size = usable(pointer, class_size);
-  if (old_size == class_size) return je_rallocx(pointer, size, flags);
-  ExactRequest exact(exact_when_aligned(size));
-  void* moved = mallocx(size, flags);
-  if (moved == nullptr) return nullptr;
-  memcpy(moved, pointer, old_size < size ? old_size : size);
-  je_free(pointer);
-  return moved;
+  return make_block_of(pointer, size, alignment_of(flags), wants_zero(flags));
 }
 
-// jemalloc returns the old size when an object could not grow by `extra` but did grow to `size`.
 EXPORT size_t xallocx(void* pointer, size_t size, size_t extra, int flags) noexcept {
-  if (is_exposed(pointer)) [[unlikely]]
-    return resize_exposed(pointer, size, extra, wants_zero(flags));
-  (void)je_xallocx(pointer, size, extra, flags);
-  return usable(pointer, je_sallocx(pointer, flags));
+  if (is_block(pointer)) [[unlikely]]
+    return resize_block(pointer, size, extra, wants_zero(flags));
+  return je_xallocx(pointer, size, extra, flags);
 }
 
 EXPORT size_t nallocx(size_t size, int flags) noexcept {
-  const size_t class_size = je_nallocx(size, flags);
-  if (class_size <= kLargestCached) return class_size;
-  return os::page_ceil(size);
+  if (!becomes_block(size, flags)) [[likely]]
+    return je_nallocx(size, flags);
+  return size > LargeBlocks::kLargest ? 0 : os::page_ceil(size);
 }
 
 EXPORT int posix_memalign(void** out, size_t alignment, size_t size) noexcept {
-  ExactRequest exact(exact_when_aligned(size));
-  return je_posix_memalign(out, alignment, size);
+  const bool is_sound = alignment >= sizeof(void*) && (alignment & (alignment - 1)) == 0;
+  if (size <= largest_small || !is_sound) return je_posix_memalign(out, alignment, size);
+  void* const block = allocate_block(size, alignment, je_opt_zero);
+  if (block == nullptr) return ENOMEM;
+  *out = block;
+  return 0;
 }
 
 EXPORT void* memalign(size_t alignment, size_t size) noexcept {
   if (size == 0) size = 1;  // jemalloc aligns nothing to nothing
-  ExactRequest exact(exact_when_aligned(size));
-  return or_no_memory(je_memalign(power_of_two(alignment), size));
+  return allocate_aligned(power_of_two(alignment), size);
 }
 
 EXPORT void* aligned_alloc(size_t alignment, size_t size) noexcept {

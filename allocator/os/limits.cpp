@@ -158,6 +158,19 @@ uint64_t total_memory() {
   return total != 0 ? total : kNoLimit;
 }
 
+size_t most_mappings() {
+  const KeepErrno keep;
+  constexpr size_t kUsual = 65530;
+  char buffer[32];
+  const ssize_t got = read_file("/proc/sys/vm/max_map_count", buffer, sizeof buffer);
+  uint64_t most = 0;
+  Text rest;
+  if (got <= 0 || !parse_decimal(Text{buffer, static_cast<size_t>(got)}, &most, &rest)) {
+    return kUsual;
+  }
+  return most;
+}
+
 uint64_t cgroup_limit() {
   const KeepErrno keep;
   CgroupPath path;

@@ -27,6 +27,9 @@ uint64_t address_space_left();
 
 uint64_t total_memory();
 
+// How many mappings a process may have (vm.max_map_count).
+size_t most_mappings();
+
 // The smallest memory limit of the control groups above this process, v1 or v2.
 uint64_t cgroup_limit();
 

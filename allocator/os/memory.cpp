@@ -5,6 +5,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "allocator/os/file.h"
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/memory_calls.h"
@@ -15,6 +17,9 @@ namespace {
 // Numbers that Debian 12's headers may lack; the kernel answers ENOSYS or EINVAL where it is older.
 constexpr int kMadvPopulateWrite = 23;  // Linux 5.14
 constexpr long kSysMseal = 462;         // Linux 6.10, the same number on every architecture
+constexpr int kMremapDontUnmap = 4;     // Linux 5.7
+constexpr unsigned kMlockOnFault = 1;   // Linux 4.4
+constexpr int kHuge2M = 21 << 26;  // MAP_HUGE_2MB: the default may be another size
 
 Status from_errno(int error) {
   switch (error) {
@@ -29,7 +34,19 @@ Status from_errno(int error) {
   }
 }
 
+// Whether the kernel knows MREMAP_DONTUNMAP: seen at the first move that succeeds with it.
+std::atomic<bool> can_keep_mapped{false};
+
 Status result(long returned) { return returned == 0 ? Status::kOk : from_errno(errno); }
+
+// Over what is there, in one step.
+bool reserve_over(void* address, size_t bytes, int flags) {
+  void* got = mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags,
+                   -1, 0);
+  if (got != address) return false;
+  madvise(address, bytes, MADV_DONTDUMP);
+  return true;
+}
 
 }  // namespace
 
@@ -44,6 +61,7 @@ void* reserve(size_t bytes, size_t alignment) {
   if (aligned > start) munmap(raw, aligned - start);
   const uintptr_t tail = start + padded - (aligned + bytes);
   if (tail > 0) munmap(reinterpret_cast<void*>(aligned + bytes), tail);
+  madvise(reinterpret_cast<void*>(aligned), bytes, MADV_DONTDUMP);
   return reinterpret_cast<void*>(aligned);
 }
 
@@ -53,7 +71,7 @@ Status open(void* address, size_t bytes, PageKind kind) {
     // Without MAP_NORESERVE: a pool that is too small must fail here and not at the first touch.
     // Not with MAP_FIXED: when that fails the reservation has already lost the range.
     void* got = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | kHuge2M, -1, 0);
     if (got == MAP_FAILED) return from_errno(errno);
     if (mremap(got, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, address) == address) {
       return Status::kOk;
@@ -65,14 +83,40 @@ Status open(void* address, size_t bytes, PageKind kind) {
     return refused;
   }
   const Status opened = result(mprotect(address, bytes, PROT_READ | PROT_WRITE));
-  if (ok(opened) && kind == PageKind::kTransparentHuge) madvise(address, bytes, MADV_HUGEPAGE);
-  return opened;
+  if (!ok(opened)) return opened;
+  madvise(address, bytes, MADV_DODUMP);
+  if (kind == PageKind::kTransparentHuge) madvise(address, bytes, MADV_HUGEPAGE);
+  return Status::kOk;
 }
 
 void close(void* address, size_t bytes) {
   const KeepErrno keep;
-  (void)mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-             0);
+  (void)reserve_over(address, bytes, MAP_FIXED);
+}
+
+Status move(void* from, size_t bytes, void* to) {
+  const KeepErrno keep;
+  constexpr int kMove = MREMAP_MAYMOVE | MREMAP_FIXED;
+  if (mremap(from, bytes, bytes, kMove | kMremapDontUnmap, to) == to) {
+    can_keep_mapped.store(true, std::memory_order_relaxed);
+    return Status::kOk;
+  }
+  const bool is_unknown = errno == EINVAL && !can_keep_mapped.load(std::memory_order_relaxed);
+  // Before Linux 5.7 the old addresses are free for a moment: who takes them keeps them.
+  if (is_unknown && mremap(from, bytes, bytes, kMove, to) == to) {
+    (void)reserve_over(from, bytes, MAP_FIXED_NOREPLACE);
+    return Status::kOk;
+  }
+  const Status refused = errno == EINVAL ? Status::kRefused : from_errno(errno);
+  // The refusal may have taken the target away.
+  (void)reserve_over(to, bytes, MAP_FIXED_NOREPLACE);
+  return refused;
+}
+
+void leave(void* address, size_t bytes) {
+  const KeepErrno keep;
+  // Where the kernel does not know it, move() has seen to that already.
+  if (can_keep_mapped.load(std::memory_order_relaxed)) (void)reserve_over(address, bytes, MAP_FIXED);
 }
 
 Status populate(void* address, size_t bytes) {
@@ -86,9 +130,9 @@ Status populate(void* address, size_t bytes) {
   return Status::kOk;
 }
 
-Status lock(void* address, size_t bytes) {
+Status lock_on_fault(void* address, size_t bytes) {
   const KeepErrno keep;
-  if (mlock(address, bytes) == 0) return Status::kOk;
+  if (mlock2(address, bytes, kMlockOnFault) == 0) return Status::kOk;
   return errno == ENOMEM || errno == EPERM || errno == EAGAIN ? Status::kOutOfBudget
                                                               : from_errno(errno);
 }
@@ -128,6 +172,20 @@ void* map_metadata(size_t bytes) {
   void* got = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return got == MAP_FAILED ? nullptr : got;
+}
+
+size_t resident_bytes(const void* address, size_t bytes) {
+  const KeepErrno keep;
+  constexpr size_t kAtOnce = 1024;  // pages
+  unsigned char is_there[kAtOnce];
+  size_t pages = 0;
+  auto* at = static_cast<char*>(const_cast<void*>(address));
+  for (size_t done = 0; done < bytes; done += kAtOnce * kPageSize) {
+    const size_t step = bytes - done < kAtOnce * kPageSize ? bytes - done : kAtOnce * kPageSize;
+    if (mincore(at + done, step, is_there) != 0) continue;
+    for (size_t i = 0; i < step / kPageSize; ++i) pages += is_there[i] & 1;
+  }
+  return pages * kPageSize;
 }
 
 size_t transparent_huge_bytes(const void* address, size_t bytes) {

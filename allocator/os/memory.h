@@ -22,7 +22,8 @@ constexpr size_t page_floor(size_t bytes) { return align_down(bytes, kPageSize);
 
 enum class PageKind : uint8_t { kBase, kTransparentHuge, kHugetlb };
 
-// Reserves address space without memory behind it. Null when the kernel or RLIMIT_AS refuses.
+// Reserves address space without memory behind it, which core dumps leave out. Null when the kernel
+// or RLIMIT_AS refuses.
 void* reserve(size_t bytes, size_t alignment);
 
 // Makes part of a reservation readable and writable; it reads as zero. With kHugetlb the range must
@@ -32,11 +33,22 @@ Status open(void* address, size_t bytes, PageKind kind);
 // Takes back what open() did: the range is inaccessible again and holds no memory.
 void close(void* address, size_t bytes);
 
+// Moves the pages of an open range, and what was asked of the kernel for them (locked, placed, huge),
+// to a part of the reservation that nobody uses. One mapping's pages at a time. Their old addresses
+// hold no memory from then on; leave() must follow for them, for several moves at once. kNoMemory:
+// the process has too many mappings; any failure: nothing moved.
+Status move(void* from, size_t bytes, void* to);
+
+// What was moved away stays reserved, inaccessible, without a moment in which somebody else could be
+// given it.
+void leave(void* address, size_t bytes);
+
 // Faults every page in. Unlike touching, a lack of huge pages is an error and not a SIGBUS.
 Status populate(void* address, size_t bytes);
 
-// mlock and munlock. kOutOfBudget: above RLIMIT_MEMLOCK.
-Status lock(void* address, size_t bytes);
+// Locks the pages there are, and each of the others as it comes. kOutOfBudget: above RLIMIT_MEMLOCK,
+// which counts them all at once.
+Status lock_on_fault(void* address, size_t bytes);
 void unlock(void* address, size_t bytes);
 
 // Forbids for ever that the range is unmapped, remapped or re-protected (mseal, Linux 6.10).
@@ -55,6 +67,9 @@ Status inherit_on_fork(void* address, size_t bytes);
 
 // Memory for bookkeeping: private, zeroed, faulted in as it is touched. Null on failure.
 void* map_metadata(size_t bytes);
+
+// Bytes of the range that have pages now. Linear: for statistics.
+size_t resident_bytes(const void* address, size_t bytes);
 
 // Bytes of the range that are backed by transparent huge pages now, as the kernel reports it.
 size_t transparent_huge_bytes(const void* address, size_t bytes);

@@ -37,8 +37,8 @@ RDM_API const char *rdm_strerror(int status);
  * Empty before that. Lives until the thread's next such failure. */
 RDM_API const char *rdm_last_error(void);
 
-/* 1 when the address lies in the window, else 0. Wait-free, about a nanosecond. In the window does
- * not say live, nor pinned. */
+/* 1 when the address lies in the window and was not retired, else 0. Wait-free, about a nanosecond. In
+ * the window does not say live, nor pinned. */
 RDM_API int rdm_owns(const void *address);
 
 /* Memory of at least `size` bytes, aligned to `align` (a power of two; 0 means malloc's own), always
@@ -63,7 +63,7 @@ typedef struct {
   size_t page_size;   /* bytes; what was got: 4096 or 2 MiB */
   int kind;           /* RDM_REGION_* */
   int node;           /* NUMA node it was placed on */
-  int locked;         /* 1: populated and mlocked when acquired; 0 when inherited by fork */
+  int locked;         /* 1: mlocked, each page from when it comes; 0 when inherited by fork */
   int sealed;         /* 1: the kernel refuses to unmap it */
   int exposed;        /* 1: holds what was asked for with RDM_EXPOSED, and nothing else */
 } rdm_region;
@@ -259,15 +259,15 @@ RDM_API int rdm_pieces_done(rdm_pieces *pieces, const rdm_piece *piece);
   X(allocated_bytes, "in live objects, each counted at its size class")                           \
   X(held_bytes, "in regions, live or free; never shrinks")                                        \
   X(peak_held_bytes, "highest held_bytes")                                                        \
-  X(pinned_bytes, "in regions populated and locked by this process, not inherited by fork")       \
+  X(pinned_bytes, "in regions locked by this process, not inherited by fork; resident or not yet") \
   X(peak_pinned_bytes, "highest pinned_bytes")                                                    \
   X(overflow_bytes, "in regions beyond the budget: not pinned, in no domain")                     \
   X(sparse_bytes, "in regions of large zeroed requests: faulted in as touched, not pinned")       \
   X(huge_bytes, "in regions that are backed by huge pages")                                       \
-  X(regions, "regions acquired")                                                                  \
+  X(regions, "regions that have pages")                                                           \
   X(free_extents, "separate runs of free pages")                                                  \
   X(largest_free_bytes, "longest run of free pages")                                              \
-  X(acquire_ns, "spent acquiring regions: placing, populating, locking")                          \
+  X(acquire_ns, "spent acquiring regions: gathering, placing, locking")                           \
   X(domains, "domains open")                                                                      \
   X(registrations, "memory regions registered with devices, ever")                                \
   X(registered_bytes, "registered now, once for each domain")                                     \
@@ -287,7 +287,11 @@ RDM_API int rdm_pieces_done(rdm_pieces *pieces, const rdm_piece *piece);
   X(metadata_bytes, "address space mapped for bookkeeping, outside the window, not pinned")       \
   X(sealed, "regions the kernel refuses to unmap")                                                \
   X(mapped_vmas, "kernel mappings that the window is split into")                                 \
-  X(forked, "1 in a child of fork: what it inherited is not pinned")
+  X(forked, "1 in a child of fork: what it inherited is not pinned")                               \
+  X(resident_bytes, "in regions, on pages that came: by touch, or all at once")                    \
+  X(gathered_bytes, "free pages moved under fresh addresses, and blocks that grew by moving, ever")\
+  X(retired_bytes, "addresses that lost their pages by it: never used again")                      \
+  X(cached_bytes, "in blocks that the processors' caches keep, free and not live")
 
 /* Which limit budget_bytes comes from. */
 enum { RDM_LIMITED_BY_CAP = 0, RDM_LIMITED_BY_MEMLOCK, RDM_LIMITED_BY_AVAILABLE,

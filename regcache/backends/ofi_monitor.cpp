@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "allocator/heap.h"
+#include "allocator/pages/heap.h"
 #include "include/rdmalloc/ofi.h"
 #include "regcache/backends/ofi_watch.h"
 #include "regcache/last_error.h"

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "allocator/heap.h"
+#include "allocator/pages/heap.h"
 #include "allocator/os/memory.h"
 #include "regcache/caller_struct.h"
 #include "regcache/domain.h"

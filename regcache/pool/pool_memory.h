@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
-#include "allocator/region_table.h"
-#include "allocator/window.h"
+#include "allocator/pages/region_table.h"
+#include "allocator/pages/window.h"
 #include "include/rdmalloc/rdmalloc.h"
 
 namespace rdmalloc {

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <memory>
 
-#include "allocator/heap.h"
+#include "allocator/pages/heap.h"
 #include "tests/support/catch.h"
 #include "tests/support/churn.h"
 

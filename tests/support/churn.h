@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "allocator/heap.h"
+#include "allocator/pages/heap.h"
 #include "tests/support/catch.h"
 
 namespace rdmalloc::fake {

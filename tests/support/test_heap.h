@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "allocator/heap.h"
+#include "allocator/pages/heap.h"
 #include "tests/support/fake_os.h"
 
 namespace rdmalloc::fake {

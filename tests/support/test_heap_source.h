@@ -1,7 +1,7 @@
 // A test's own heap as the source of regions.
 #pragma once
 
-#include "allocator/heap.h"
+#include "allocator/pages/heap.h"
 #include "regcache/region_source.h"
 
 namespace rdmalloc::fake {

@@ -1,4 +1,4 @@
-#include "allocator/heap.h"
+#include "allocator/pages/heap.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -136,7 +136,7 @@ PLANTED = [
     ("allocator/os/memory.cpp", '#include "../heap.h"'),
     ("allocator/engine/hooks.cpp", "#include <sys/syscall.h>"),
     ("include/rdmalloc/rdmalloc.h", "#include <sys/mman.h>"),
-    ("include/rdmalloc/rdmalloc.h", '#include "allocator/heap.h"'),
+    ("include/rdmalloc/rdmalloc.h", '#include "allocator/pages/heap.h"'),
     ("regcache/domain.cpp", "#include <jemalloc/jemalloc.h>"),
     ("regcache/domain.cpp", '#include "regcache/backends/verbs.h"'),
     ("regcache/domain.cpp", "#include <infiniband/verbs.h>"),

@@ -3,7 +3,7 @@
 // can have the size they are about.
 #include <vector>
 
-#include "allocator/heap.h"
+#include "allocator/pages/heap.h"
 #include "tests/support/catch.h"
 #include "tests/support/test_heap.h"
 

@@ -1,4 +1,4 @@
-#include "allocator/region_table.h"
+#include "allocator/pages/region_table.h"
 
 #include "tests/support/catch.h"
 #include "tests/support/fake_os.h"

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "allocator/region.h"
+#include "allocator/pages/region.h"
 
 namespace rdmalloc {
 
@@ -33,9 +33,32 @@ struct RegistrationCounters {
 
 class RegionObserver {
  public:
-  // A region was acquired; it stays for the life of the process. Called inside malloc, under the
-  // growth lock and perhaps under locks of jemalloc: must not allocate and must not call a driver.
+  // A region was acquired, and nobody has any of it yet. Called inside malloc, under the growth lock
+  // and perhaps under locks of jemalloc: some steps in memory, no more.
   virtual void on_acquire(const Region& region) noexcept = 0;
+
+  // The region is there for all, and whoever wants it registered may see to that now. Called inside
+  // malloc, under no lock of the heap but perhaps of jemalloc: must not allocate and must not call a
+  // driver.
+  virtual void on_ready(const Region& region) noexcept { (void)region; }
+
+  // True when somebody will have all of the region's pages as soon as it is ready.
+  virtual bool wants_pages(const Region& region) const noexcept {
+    (void)region;
+    return false;
+  }
+
+  // The region has lost all its pages, and no address of it is used ever again. Called inside
+  // malloc, under the growth lock. True: nothing is kept of it. False: something still is, and
+  // has_let_go() will tell when it is not.
+  virtual bool on_retire(const Region& region) noexcept {
+    (void)region;
+    return true;
+  }
+  virtual bool has_let_go(const Region& region) const noexcept {
+    (void)region;
+    return true;
+  }
 
   // Pages of a region that is not pinned are about to be dropped. Called inside malloc, under no
   // lock of the heap, by any thread.

@@ -1,4 +1,4 @@
-#include "allocator/region_maker.h"
+#include "allocator/pages/region_maker.h"
 
 #include "allocator/os/topology.h"
 
@@ -30,18 +30,19 @@ bool RegionMaker::open_best(Region* region) {
   return open(region, thp ? os::PageKind::kTransparentHuge : os::PageKind::kBase);
 }
 
-// Populates and locks. What cannot be locked becomes overflow where that may be; else the range is
-// closed again, and the answer is false.
+// Locks. What cannot be locked becomes overflow where that may be; else the range is closed again,
+// and the answer is false.
 bool RegionMaker::pin(Region* region, bool may_overflow) {
   void* address = base_of(*region);
-  Status done = os::populate(address, region->length);
-  if (!ok(done) && region->page_kind == os::PageKind::kHugetlb) {
+  if (region->page_kind == os::PageKind::kHugetlb) {
+    region->populated = ok(os::populate(address, region->length));
     // The pool promised pages that a control group or another process then took.
-    os::close(address, region->length);
-    if (!open(region, os::PageKind::kBase)) return false;
-    done = os::populate(address, region->length);
+    if (!region->populated) {
+      os::close(address, region->length);
+      if (!open(region, os::PageKind::kBase)) return false;
+    }
   }
-  if (ok(done)) done = os::lock(address, region->length);
+  const Status done = os::lock_on_fault(address, region->length);
   region->locked = ok(done);
   if (region->locked) return true;
   if (!may_overflow) {
@@ -54,10 +55,22 @@ bool RegionMaker::pin(Region* region, bool may_overflow) {
   return true;
 }
 
+bool RegionMaker::extend(const Region& region, size_t offset) {
+  if (offset == region.length) return true;
+  void* const address = reinterpret_cast<void*>(region.base + offset);
+  const size_t bytes = region.length - offset;
+  if (!ok(os::open(address, bytes, os::PageKind::kBase))) return false;
+  if (several_nodes_) (void)os::prefer_node(address, bytes, region.node);
+  if (!region.locked || ok(os::lock_on_fault(address, bytes))) return true;
+  os::close(address, bytes);
+  return false;
+}
+
 Region RegionMaker::make(const RegionOrder& order) {
   const size_t alignment = order.alignment < Window::kGranule ? Window::kGranule : order.alignment;
   void* address = window_.carve(order.length, alignment,
-                                order.exposed ? Window::End::kHigh : Window::End::kLow);
+                                order.use == RegionUse::kExtents ? Window::End::kLow
+                                                                 : Window::End::kHigh);
   if (address == nullptr) return {};
   Region region;
   region.base = reinterpret_cast<uintptr_t>(address);
@@ -65,7 +78,8 @@ Region RegionMaker::make(const RegionOrder& order) {
   region.fresh_from = region.base;
   region.kind = order.kind;
   region.node = static_cast<int16_t>(order.node);
-  region.exposed = order.exposed;
+  region.use = order.use;
+  region.exposed = order.use == RegionUse::kExposed;
   if (open_best(&region) &&
       (order.kind != RegionKind::kPinned || pin(&region, order.may_overflow))) {
     return region;
@@ -74,15 +88,7 @@ Region RegionMaker::make(const RegionOrder& order) {
   return {};
 }
 
-void RegionMaker::note_huge_pages(Region* region) {
-  if (region->page_kind == os::PageKind::kHugetlb) region->huge_bytes = region->length;
-  if (region->page_kind != os::PageKind::kTransparentHuge) return;
-  region->huge_bytes = os::transparent_huge_bytes(base_of(*region), region->length);
-  if (region->huge_bytes < region->length / 2) region->page_kind = os::PageKind::kBase;
-}
-
 void RegionMaker::finish(Region* region) {
-  note_huge_pages(region);
   if (options_.on(OptionId::seal)) region->sealed = ok(os::seal(base_of(*region), region->length));
 }
 

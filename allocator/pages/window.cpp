@@ -1,4 +1,4 @@
-#include "allocator/window.h"
+#include "allocator/pages/window.h"
 
 #include "allocator/os/limits.h"
 #include "allocator/os/memory.h"

@@ -1,4 +1,4 @@
-#include "allocator/extent_pool.h"
+#include "allocator/pages/free_pages.h"
 
 #include <map>
 #include <memory>
@@ -24,7 +24,7 @@ size_t page_of(const void* address) {
 struct Fixture {
   Fixture() { fake::reset(); }
   ~Fixture() { fake::reset(); }
-  ExtentPool pool;
+  FreePages pool;
 };
 
 // The same promises, kept the slow way: one flag for each page.

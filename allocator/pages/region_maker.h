@@ -1,5 +1,6 @@
-// Turns a part of the window into a region: carved, opened, placed, populated and locked, in this
-// order. Nobody else knows of the region yet; whoever ordered it publishes it.
+// Turns a part of the window into a region: carved, opened, placed and locked, in this order. Its
+// pages come later, by touch or all at once. Nobody else knows of the region yet; whoever ordered
+// it publishes it.
 //
 // Runs inside malloc, under the heap's growth lock.
 #pragma once
@@ -8,8 +9,8 @@
 
 #include "allocator/budget.h"
 #include "allocator/options.h"
-#include "allocator/region.h"
-#include "allocator/window.h"
+#include "allocator/pages/region.h"
+#include "allocator/pages/window.h"
 
 namespace rdmalloc {
 
@@ -18,7 +19,7 @@ struct RegionOrder {
   size_t length = 0;     // bytes, a page multiple
   size_t alignment = 0;  // of the region's base, a power of two; a granule at least
   int node = 0;
-  bool exposed = false;
+  RegionUse use = RegionUse::kExtents;
   bool may_overflow = false;  // what cannot be locked is kept, as overflow
 };
 
@@ -35,8 +36,12 @@ class RegionMaker {
   // Zero length: refused, and nothing happened.
   Region make(const RegionOrder& order);
 
-  // The last steps, which cannot fail: sees which pages came, and seals if that is asked for. The
-  // region cannot be undone from here on.
+  // Opens, places and locks as the rest of it is what lies behind the first `offset` bytes of a
+  // region that is gathered. False: refused, and nothing happened.
+  bool extend(const Region& region, size_t offset);
+
+  // The last step, which cannot fail: seals if that is asked for. The region cannot be undone from
+  // here on.
   void finish(Region* region);
 
   // Undoes the last make(), of a region that nobody was told of.
@@ -46,7 +51,6 @@ class RegionMaker {
   bool open(Region* region, os::PageKind kind);
   bool open_best(Region* region);
   bool pin(Region* region, bool may_overflow);
-  static void note_huge_pages(Region* region);
 
   Window& window_;
   Budget& budget_;

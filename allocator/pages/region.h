@@ -10,30 +10,36 @@
 namespace rdmalloc {
 
 enum class RegionKind : uint8_t {
-  kPinned,    // populated and locked when acquired; its pages are never purged
+  kPinned,    // locked: each page stays from when it comes
   kOverflow,  // beyond the budget: ordinary memory, promises nothing
-  kSparse,    // for one large zeroed request: populated as it is touched, purged when freed
+  kSparse,    // for one large zeroed request: purged when freed
 };
+
+// Whose pages they are. Free pages of one use go to another by gathering alone, and those of exposed
+// regions never do: a remote key opens all of its region.
+enum class RegionUse : uint8_t { kExtents, kBlocks, kExposed };
+inline constexpr size_t kRegionUses = 3;
 
 struct Region {
   uintptr_t base = 0;
   size_t length = 0;
   // Bytes below this address were handed out before; from here on everything still reads as zero.
-  // Guarded by the pool lock.
+  // Guarded by the depot's lock.
   uintptr_t fresh_from = 0;
-  // Exposed regions only: by page, the pages of the live extent that starts there, 0 where none
-  // does. Guarded by the pool lock.
-  uint32_t* live_pages = nullptr;
-  size_t huge_bytes = 0;  // of it, on huge pages: found, not asked for
+  size_t retired = 0;  // bytes that lost their pages; guarded by the growth lock
   uint16_t index = 0;
   int16_t node = 0;  // NUMA node it was placed on
   RegionKind kind = RegionKind::kOverflow;
   os::PageKind page_kind = os::PageKind::kBase;
+  RegionUse use = RegionUse::kExtents;
   bool locked = false;  // by this process: false again in a forked child
   bool sealed = false;
-  bool exposed = false;  // holds what was asked for with RDM_EXPOSED, and nothing else
+  bool exposed = false;    // holds what was asked for with RDM_EXPOSED, and nothing else
+  mutable bool populated = false;  // all of its pages came, or somebody is seeing to it
 
   uintptr_t end() const { return base + length; }
+  bool is_empty() const { return retired == length; }
+  bool contains(uintptr_t address) const { return address - base < length; }
 };
 
 }  // namespace rdmalloc

@@ -1,17 +1,18 @@
 // All regions of the process, and the array that answers which one an address belongs to.
 //
-// add() runs inside malloc under the growth lock. find() and the walk take no lock and may run
-// anywhere: a region is written in full before its index is published with release order, and
-// neither is ever taken back.
+// add(), note_hole() and remove() run inside malloc under the growth lock. find() and the walk take
+// no lock and may run anywhere: a region is written in full before its index is published with
+// release order. A region that lost all its pages is taken out, and its slot used again when every
+// observer has let go of it; its addresses are not.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
-#include "allocator/region.h"
+#include "allocator/pages/region.h"
 #include "allocator/status.h"
-#include "allocator/window.h"
+#include "allocator/pages/window.h"
 
 namespace rdmalloc {
 
@@ -28,10 +29,17 @@ class RegionTable {
   // Most regions that there can be.
   size_t capacity() const { return capacity_; }
 
+  // Writes a region into a slot that remove() made free, or behind all others. Null: no room.
+  Region* add(const Region& region, size_t free_slot);
+  static constexpr size_t kNoSlot = SIZE_MAX;
   // The arrays have room for one more region: ask before acquiring memory for it.
   bool has_room() const { return size() < capacity_; }
 
-  Region* add(const Region& region);
+  // Part of a region lost its pages: lookups of its granules must look at each page from now on.
+  void note_hole(uintptr_t address, size_t size);
+
+  // A region has lost all its pages: no address is in it any more.
+  void remove(const Region& region);
 
   // The region that holds `pointer`, or null. Wait-free.
   Region* find(const void* pointer) const {
@@ -39,21 +47,29 @@ class RegionTable {
     const uint16_t slot = by_granule_[window_->granule_of(pointer)].load(std::memory_order_acquire);
     if (slot == 0) return nullptr;
     Region* region = &regions_[slot - 1];
-    return reinterpret_cast<uintptr_t>(pointer) < region->end() ? region : nullptr;
+    return region->contains(reinterpret_cast<uintptr_t>(pointer)) ? region : nullptr;
   }
 
-  // The array itself, for who keeps a table by region beside it: by granule of the window, the
-  // region's index + 1, and 0 for none. Null before boot().
-  const std::atomic<uint16_t>* by_granule() const { return by_granule_; }
+  // For who keeps a table by region beside it: by granule of the window, the index + 1 of a region
+  // that still has all its pages there; 0 for none, and where some were retired. Null before boot().
+  const std::atomic<uint16_t>* whole_by_granule() const { return whole_by_granule_; }
 
   size_t size() const { return size_.load(std::memory_order_acquire); }
   Region& operator[](size_t index) const { return regions_[index]; }
+  // Of those that are not empty; null beyond the last.
+  const Region* nth(size_t n) const {
+    for (size_t i = 0; i < size(); ++i) {
+      if (!regions_[i].is_empty() && n-- == 0) return &regions_[i];
+    }
+    return nullptr;
+  }
   size_t metadata_bytes() const { return metadata_bytes_; }
 
  private:
   const Window* const window_;
   Region* regions_ = nullptr;
   std::atomic<uint16_t>* by_granule_ = nullptr;  // index + 1; 0: none
+  std::atomic<uint16_t>* whole_by_granule_ = nullptr;
   size_t capacity_ = 0;                          // each region starts a granule of its own
   std::atomic<size_t> size_{0};
   size_t metadata_bytes_ = 0;

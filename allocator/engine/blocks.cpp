@@ -1,0 +1,110 @@
+#include "allocator/engine/blocks.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "allocator/engine/jemalloc.h"
+#include "allocator/message.h"
+
+namespace rdmalloc::engine {
+
+constinit size_t largest_small = SIZE_MAX;
+
+namespace {
+
+[[noreturn]] void die(const char* call, const void* pointer) {
+  Message message;
+  message.add("rdmalloc: ").add(call).add(" of ").add_address(pointer);
+  message.add(": no live block starts there; it was freed before, or is not what malloc or ");
+  message.add("rdm_alloc returned").send();
+  abort();
+}
+
+size_t size_of(const void* pointer, const char* call) {
+  const size_t size = heap.blocks().size_of(pointer);
+  if (size == 0) die(call, pointer);
+  return size;
+}
+
+bool is_exposed(const void* pointer) { return heap.find(pointer)->exposed; }
+
+void zero_beyond(void* pointer, size_t before, size_t now) {
+  if (now > before) memset(static_cast<char*>(pointer) + before, 0, now - before);
+}
+
+// As large as malloc would make it.
+size_t whole_pages(size_t size) {
+  if (size > PTRDIFF_MAX) return 0;
+  return size == 0 ? os::kPageSize : os::page_ceil(size);
+}
+
+// The block goes, its bytes stay.
+void* copy_elsewhere(void* pointer, size_t before, size_t size, size_t alignment) {
+  void* copy = nullptr;
+  if (is_exposed(pointer)) {
+    copy = allocate_exposed(size, alignment);
+  } else if (size > largest_small) {
+    copy = allocate_block(size, alignment, false);
+  } else {
+    copy = je_mallocx(size, alignment <= 1 ? 0 : __builtin_ctzl(alignment));
+  }
+  if (copy == nullptr) return nullptr;
+  memcpy(copy, pointer, before < size ? before : size);
+  free_block(pointer);
+  return copy;
+}
+
+}  // namespace
+
+void take_large_sizes() {
+  if (heap.window().size() != 0 && !je_opt_prof) largest_small = LargeBlocks::kLargestSmall;
+}
+
+void leave_large_sizes_to_jemalloc() { largest_small = SIZE_MAX; }
+
+void* allocate_exposed(size_t size, size_t alignment) {
+  // jemalloc's first extent starts the heap; a program may come here before its first malloc.
+  if (!heap.booted()) je_free(malloc(1));
+  const size_t bytes = whole_pages(size);
+  return bytes == 0 ? nullptr : heap.blocks().allocate_exposed(bytes, alignment);
+}
+
+void free_block(void* pointer) {
+  if (!heap.blocks().release(pointer)) [[unlikely]]
+    die("free", pointer);
+}
+
+size_t usable_size_of_block(const void* pointer) { return size_of(pointer, "malloc_usable_size"); }
+
+void* reallocate_block(void* pointer, size_t size, size_t alignment, bool zero) {
+  const size_t before = size_of(pointer, "realloc");
+  if (size > PTRDIFF_MAX) return nullptr;
+  const bool is_aligned = (reinterpret_cast<uintptr_t>(pointer) & (alignment - 1)) == 0;
+  const bool stays = is_aligned && (size > largest_small || is_exposed(pointer));
+  if (stays && heap.blocks().resize(pointer, size)) {
+    if (zero) zero_beyond(pointer, before, whole_pages(size));
+    return pointer;
+  }
+  const bool may_move_pages = stays && alignment <= os::kPageSize;
+  void* moved = may_move_pages ? heap.blocks().move(pointer, size) : nullptr;
+  if (moved == nullptr) moved = copy_elsewhere(pointer, before, size, alignment);
+  if (moved != nullptr && zero) zero_beyond(moved, before, size);
+  return moved;
+}
+
+size_t resize_block(void* pointer, size_t size, size_t extra, bool zero) {
+  const size_t before = size_of(pointer, "xallocx");
+  const bool keeps_page = is_exposed(pointer);
+  const auto became = [&](size_t bytes) {
+    if (bytes > PTRDIFF_MAX || (bytes <= largest_small && !keeps_page)) return false;
+    if (!heap.blocks().resize(pointer, bytes)) return false;
+    if (zero) zero_beyond(pointer, before, whole_pages(bytes));
+    return true;
+  };
+  const size_t most = size + extra < size ? size : size + extra;
+  if (!became(most) && before < size) (void)became(size);
+  return size_of(pointer, "xallocx");
+}
+
+}  // namespace rdmalloc::engine

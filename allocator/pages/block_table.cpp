@@ -1,0 +1,40 @@
+#include "allocator/pages/block_table.h"
+
+#include "allocator/os/memory.h"
+
+namespace rdmalloc {
+namespace {
+
+// Backed at a time, downwards as the window is carved: one call for 32 MiB of window, at least.
+constexpr size_t kStep = size_t{64} << 10;
+
+}  // namespace
+
+Status BlockTable::boot() {
+  const size_t bytes = os::align_up(window_.size() / os::kPageSize * sizeof(Word), kStep);
+  void* reserved = os::reserve(bytes, kStep);
+  if (reserved == nullptr) return Status::kNoMemory;
+  words_ = static_cast<std::atomic<Word>*>(reserved);
+  covered_from_ = reinterpret_cast<uintptr_t>(reserved) + bytes;
+  return Status::kOk;
+}
+
+bool BlockTable::cover(uintptr_t base) {
+  const auto lowest = os::align_down(reinterpret_cast<uintptr_t>(&at(base)), kStep);
+  if (lowest < covered_from_) {
+    const size_t bytes = covered_from_ - lowest;
+    if (!ok(os::open(reinterpret_cast<void*>(lowest), bytes, os::PageKind::kBase))) return false;
+    covered_from_ = lowest;
+    covered_bytes_ += bytes;
+  }
+  if (base < lowest_.load(std::memory_order_relaxed)) lowest_.store(base, std::memory_order_release);
+  return true;
+}
+
+void BlockTable::forget(uintptr_t base, size_t length) {
+  const auto from = os::page_ceil(reinterpret_cast<uintptr_t>(&at(base)));
+  const auto to = os::page_floor(reinterpret_cast<uintptr_t>(&at(base + length)));
+  if (from < to) (void)os::discard(reinterpret_cast<void*>(from), to - from);
+}
+
+}  // namespace rdmalloc

@@ -1,0 +1,81 @@
+// The blocks of the page heap, by the page at which each starts: how many pages it has, and whether
+// a program has it, a CPU cache, or nobody. So free() needs no lock to know a block, and a second
+// free of it is told from the first.
+//
+// A word of eight bytes for each page: blocks have more than eight pages, so the words of two of
+// them never share a cache line, and threads that work on blocks side by side do not disturb each
+// other.
+//
+// Read and written inside malloc. The word of a block is its owner's: the program's thread that has
+// it, or whoever took its pages out of a depot or a cache.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "allocator/os/memory.h"
+#include "allocator/pages/window.h"
+#include "allocator/status.h"
+
+namespace rdmalloc {
+
+class BlockTable {
+ public:
+  // The low half is the number of pages, 0 where no block starts.
+  using Word = uint64_t;
+  static constexpr Word kPages = UINT32_MAX;
+  static constexpr Word kCached = Word{1} << 32;   // in a CPU cache, and nobody's
+  static constexpr Word kApart = Word{1} << 33;    // goes back to its depot, never into a cache
+  static constexpr Word kExposed = Word{1} << 34;  // of an exposed region
+  // Above: how many of its pages were not asked for, because a block was used again for a request
+  // that is a little smaller.
+  static constexpr unsigned kSpareShift = 35;
+
+  static size_t pages_of(Word word) { return word & kPages; }
+  static size_t asked_pages_of(Word word) { return (word & kPages) - (word >> kSpareShift); }
+  static Word make(size_t pages, size_t asked, Word flags = 0) {
+    return Word{pages} | Word{pages - asked} << kSpareShift | flags;
+  }
+
+  explicit constexpr BlockTable(const Window& window) : window_(window) {}
+  BlockTable(const BlockTable&) = delete;
+  BlockTable& operator=(const BlockTable&) = delete;
+
+  // Reserves the table, for the high end of the window. Without a window it is empty.
+  Status boot();
+
+  // Backs the words of a region before it is used. False: no memory. Under the growth lock.
+  bool cover(uintptr_t base);
+
+  // The region's addresses were retired: its words need no memory any more.
+  void forget(uintptr_t base, size_t length);
+
+  // Whether the address lies in the part of the window that has words.
+  bool is_covered(uintptr_t address) const {
+    return address >= lowest_.load(std::memory_order_relaxed) &&
+           address - window_.base() < window_.size();
+  }
+
+  // The address must be one of these.
+  std::atomic<Word>& at(uintptr_t address) { return words_[page_of(address)]; }
+  Word get(uintptr_t address) const {
+    return words_[page_of(address)].load(std::memory_order_relaxed);
+  }
+  void set(uintptr_t address, Word word) {
+    words_[page_of(address)].store(word, std::memory_order_relaxed);
+  }
+
+  size_t page_of(uintptr_t address) const { return (address - window_.base()) / os::kPageSize; }
+  uintptr_t address_of(size_t page) const { return window_.base() + page * os::kPageSize; }
+  size_t metadata_bytes() const { return covered_bytes_; }
+
+ private:
+  const Window& window_;
+  std::atomic<Word>* words_ = nullptr;
+  std::atomic<uintptr_t> lowest_{UINTPTR_MAX};  // that was covered
+  uintptr_t covered_from_ = 0;                  // address of the lowest word that is backed
+  size_t covered_bytes_ = 0;
+};
+
+}  // namespace rdmalloc

@@ -1,0 +1,65 @@
+#include "allocator/pages/cpu_caches.h"
+
+#include "allocator/os/futex.h"
+
+namespace rdmalloc {
+
+Status CpuCaches::boot() {
+  processors_ = static_cast<Processor*>(os::map_metadata(kMostProcessors * sizeof(Processor)));
+  return processors_ == nullptr ? Status::kNoMemory : Status::kOk;
+}
+
+// Under the processor's lock, once for each.
+void CpuCaches::note_use(Processor& processor) {
+  processor.was_used = 1;
+  const size_t needed = static_cast<size_t>(&processor - processors_) + 1;
+  size_t used = used_.load(std::memory_order_relaxed);
+  while (used < needed && !used_.compare_exchange_weak(used, needed, std::memory_order_acq_rel)) {
+  }
+  users_.fetch_add(1, std::memory_order_relaxed);
+  set_held(held_.load(std::memory_order_relaxed));
+}
+
+void CpuCaches::set_held(size_t bytes) {
+  held_.store(bytes, std::memory_order_relaxed);
+  const size_t users = users_.load(std::memory_order_relaxed);
+  const size_t share = bytes / os::kPageSize / 4 / (users == 0 ? 1 : users);
+  most_kept_.store(share < kLeastKept ? kLeastKept : share, std::memory_order_relaxed);
+}
+
+size_t CpuCaches::bytes() const {
+  size_t pages = 0;
+  for (size_t i = 0; i < used_.load(std::memory_order_acquire); ++i) {
+    pages += __atomic_load_n(&processors_[i].kept, __ATOMIC_RELAXED);
+  }
+  return pages * os::kPageSize;
+}
+
+bool CpuCaches::lock(Processor& processor, bool patient) {
+  constexpr int kYields = 64;
+  constexpr uint64_t kPauseNs = 50'000;
+  for (int i = 0; !processor.try_lock(); ++i) {
+    if (!patient) return false;
+    // Who holds it may be a thread that this one's priority keeps from running.
+    if (i < kYields) {
+      sched_yield();
+    } else {
+      const std::atomic<uint32_t> nothing{0};
+      os::wait_while_for(nothing, 0, kPauseNs);
+    }
+  }
+  return true;
+}
+
+void CpuCaches::lock_all() {
+  locked_ = used_.load(std::memory_order_acquire);
+  for (size_t i = 0; i < locked_; ++i) lock(processors_[i], true);
+}
+
+// A processor that was first used meanwhile is not among them: in the child its bins may stay taken,
+// and then it has none.
+void CpuCaches::unlock_all() {
+  for (size_t i = 0; i < locked_; ++i) processors_[i].unlock();
+}
+
+}  // namespace rdmalloc

@@ -1,0 +1,172 @@
+// Blocks that were freed a moment ago, for each processor, by size: most frees and mallocs of large
+// blocks meet here, without a lock that others want and without a line of memory that others write.
+//
+// A bin holds the blocks of one size class, an eighth of a doubling wide, newest last. A block
+// serves a request when it wastes an eighth of it at most: so the bin of the request's own class and
+// the next one are looked at. What one processor keeps is bounded by a share of what the heap holds;
+// one block it may always keep.
+//
+// A processor's bins are guarded by a byte that is only ever tried: its holder may have been
+// preempted, and whoever finds it taken goes to the depot instead. Runs inside malloc.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "allocator/os/memory.h"
+#include "allocator/os/processor.h"
+#include "allocator/status.h"
+
+namespace rdmalloc {
+
+class CpuCaches {
+ public:
+  // A block by its place in the window: the number of its first page, and how many it has.
+  struct Block {
+    size_t page = 0;
+    size_t pages = 0;
+  };
+
+  constexpr CpuCaches() = default;
+  CpuCaches(const CpuCaches&) = delete;
+  CpuCaches& operator=(const CpuCaches&) = delete;
+
+  Status boot();
+
+  // A block for that many pages, or one of no pages.
+  Block take(size_t pages) {
+    if (pages > kMostPages) return {};
+    Processor& here = processors_[os::current_processor() % kMostProcessors];
+    const size_t bin = bin_of(pages);
+    // Read without the lock: whoever is wrong about an empty bin goes the long way once.
+    if ((here.bins[bin].size() | here.bins[bin + 1].size()) == 0 || !here.try_lock()) return {};
+    Block block = here.bins[bin].take(pages);
+    if (block.pages == 0) block = here.bins[bin + 1].take(pages);
+    here.keep(here.kept - block.pages);
+    here.unlock();
+    return block;
+  }
+
+  // False: not kept, the block is the caller's still.
+  bool give(Block block) {
+    if (block.pages > kMostPages) return false;
+    Processor& here = processors_[os::current_processor() % kMostProcessors];
+    if (!here.try_lock()) return false;
+    Bin& bin = here.bins[bin_of(block.pages)];
+    const size_t kept = here.kept + block.pages;
+    const bool fits =
+        bin.count < Bin::kMost &&
+        (kept <= most_kept_.load(std::memory_order_relaxed) || here.kept == 0);
+    if (fits) {
+      bin.add(block);
+      here.keep(kept);
+      if (here.was_used == 0) [[unlikely]]
+        note_use(here);
+    }
+    here.unlock();
+    return fits;
+  }
+
+  // Takes all blocks of all processors out and calls release(block) for each, under no lock.
+  // `patient`: waits for the holders of bins, instead of passing them by.
+  template <typename Release>
+  void drain(bool patient, Release release) {
+    for (size_t i = 0; i < kMostProcessors && i < used_.load(std::memory_order_acquire); ++i) {
+      drain_one(processors_[i], patient, release);
+    }
+  }
+
+  // Bytes that they keep. Read without their locks: near enough for statistics.
+  size_t bytes() const;
+
+  // Each processor may keep its part of a quarter of what is held.
+  void set_held(size_t bytes);
+
+  // Around fork: in the child every bin is in order and free to be used.
+  void lock_all();
+  void unlock_all();
+
+ private:
+  struct alignas(64) Bin {
+    static constexpr size_t kMost = 7;
+    uint64_t blocks[kMost];
+    uint64_t count;
+
+    Block take(size_t pages) {
+      for (size_t i = count; i-- > 0;) {
+        const Block block = unpack(blocks[i]);
+        if (block.pages < pages || block.pages - pages > pages / 8) continue;
+        blocks[i] = blocks[count - 1];
+        resize(count - 1);
+        return block;
+      }
+      return {};
+    }
+    void add(Block block) {
+      blocks[count] = pack(block);
+      resize(count + 1);
+    }
+    void resize(size_t to) { __atomic_store_n(&count, to, __ATOMIC_RELAXED); }
+    size_t size() const { return __atomic_load_n(&count, __ATOMIC_RELAXED); }  // without the lock
+  };
+
+  static constexpr size_t kMostProcessors = 1024;
+  static constexpr unsigned kPageBits = 28;
+  // 8 pages, which no block is as small as, to 64 MiB; one bin more, which stays empty.
+  static constexpr unsigned kLowestBit = 3;
+  static constexpr unsigned kHighestBit = 14;
+  static constexpr size_t kMostPages = (size_t{2} << kHighestBit) - 1;
+  static constexpr size_t kBins = (kHighestBit - kLowestBit + 1) * 8 + 1;
+  static constexpr size_t kLeastKept = (size_t{1} << 20) / os::kPageSize;
+
+  struct alignas(64) Processor {
+    std::atomic<uint8_t> busy;
+    uint8_t was_used;
+    size_t kept;  // pages
+    Bin bins[kBins];
+
+    bool try_lock() { return busy.exchange(1, std::memory_order_acquire) == 0; }
+    void unlock() { busy.store(0, std::memory_order_release); }
+    void keep(size_t pages) { __atomic_store_n(&kept, pages, __ATOMIC_RELAXED); }
+  };
+
+  static size_t bin_of(size_t pages) {
+    const unsigned highest = 63U - static_cast<unsigned>(__builtin_clzl(pages));
+    return (highest - kLowestBit) * 8 + ((pages >> (highest - 3)) & 7);
+  }
+  static uint64_t pack(Block block) { return uint64_t{block.page} << kPageBits | block.pages; }
+  static Block unpack(uint64_t word) {
+    return {word >> kPageBits, word & ((uint64_t{1} << kPageBits) - 1)};
+  }
+
+  void note_use(Processor& processor);
+  static bool lock(Processor& processor, bool patient);
+
+  template <typename Release>
+  static void drain_one(Processor& processor, bool patient, Release& release) {
+    if (__atomic_load_n(&processor.kept, __ATOMIC_RELAXED) == 0) return;
+    for (Bin& bin : processor.bins) {
+      Block blocks[Bin::kMost];
+      if (bin.size() == 0) continue;
+      if (!lock(processor, patient)) return;
+      const size_t count = bin.count;
+      for (size_t i = 0; i < count; ++i) {
+        blocks[i] = unpack(bin.blocks[i]);
+        processor.keep(processor.kept - blocks[i].pages);
+      }
+      bin.resize(0);
+      processor.unlock();
+      for (size_t i = 0; i < count; ++i) release(blocks[i]);
+    }
+  }
+
+  Processor* processors_ = nullptr;  // pages of those that run the program are all that is backed
+  std::atomic<size_t> used_{0};      // the highest number of one that was used, plus 1
+  std::atomic<size_t> users_{0};     // how many were
+  size_t locked_ = 0;                // by fork
+  std::atomic<size_t> held_{0};      // bytes
+  std::atomic<size_t> most_kept_{kLeastKept};  // pages, by each
+};
+
+}  // namespace rdmalloc

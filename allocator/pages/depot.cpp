@@ -1,0 +1,69 @@
+#include "allocator/pages/depot.h"
+
+namespace rdmalloc {
+
+Taken Depot::hand_out(Region* region, void* address, size_t size) {
+  if (region->kind == RegionKind::kSparse) return {address, 0};  // purged when it was freed
+  const auto start = reinterpret_cast<uintptr_t>(address);
+  const size_t used = region->fresh_from > start ? region->fresh_from - start : 0;
+  if (used < size) region->fresh_from = start + size;
+  return {address, used < size ? used : size};
+}
+
+Taken Depot::take(const RegionTable& regions, size_t size, size_t alignment) {
+  if (free_bytes() < size) return {};
+  Locked hold(mutex_);
+  void* const address = free_.take(size, alignment);
+  if (address == nullptr) return {};
+  note();
+  return hand_out(regions.find(address), address, size);
+}
+
+Taken Depot::take_at(Region* region, void* address, size_t size) {
+  Locked hold(mutex_);
+  if (!free_.take_at(address, size)) return {};
+  note();
+  return hand_out(region, address, size);
+}
+
+void* Depot::take_largest(size_t least, size_t most, size_t* size) {
+  Locked hold(mutex_);
+  void* const address = free_.take_largest(least, most, size);
+  note();
+  return address;
+}
+
+Status Depot::give(void* address, size_t size) {
+  Locked hold(mutex_);
+  const Status given = free_.give(address, size);
+  note();
+  return given;
+}
+
+bool Depot::has(size_t size, size_t alignment) {
+  if (free_bytes() < size) return false;
+  Locked hold(mutex_);
+  return free_.has(size, alignment);
+}
+
+bool Depot::prepare() {
+  Locked hold(mutex_);
+  return free_.prepare();
+}
+
+void Depot::add(Region* region, size_t taken) {
+  if (taken == region->length) return;
+  Locked hold(mutex_);
+  free_.add(reinterpret_cast<void*>(region->base + taken), region->length - taken);
+  note();
+}
+
+size_t Depot::clear() {
+  Locked hold(mutex_);
+  const size_t bytes = free_.free_bytes();
+  free_.clear();
+  note();
+  return bytes;
+}
+
+}  // namespace rdmalloc

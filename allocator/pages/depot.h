@@ -1,0 +1,65 @@
+// The free pages of one NUMA node and one use, under a lock of their own that is held for some
+// steps in memory and never across a system call.
+//
+// Runs inside malloc. fork() takes every depot's lock, so a child finds them in order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "allocator/mutex.h"
+#include "allocator/pages/free_pages.h"
+#include "allocator/pages/region_table.h"
+
+namespace rdmalloc {
+
+// What was taken from a depot: the first `dirty` bytes were handed out before, the rest is zero.
+struct Taken {
+  void* address = nullptr;
+  size_t dirty = 0;
+  explicit operator bool() const { return address != nullptr; }
+};
+
+class Depot {
+ public:
+  constexpr Depot() = default;
+  Depot(const Depot&) = delete;
+  Depot& operator=(const Depot&) = delete;
+
+  void set_order(FreePages::Order order) { free_.set_order(order); }
+
+  // Says which part of a range was never used, and that it is from now on. Under the lock, or while
+  // nobody else knows of the region.
+  static Taken hand_out(Region* region, void* address, size_t size);
+
+  Taken take(const RegionTable& regions, size_t size, size_t alignment);
+  Taken take_at(Region* region, void* address, size_t size);
+  // For gathering: as FreePages::take_largest().
+  void* take_largest(size_t least, size_t most, size_t* size);
+  Status give(void* address, size_t size);
+
+  bool has(size_t size, size_t alignment);
+  bool prepare();
+  // A region's pages, less the first `taken` bytes. After prepare().
+  void add(Region* region, size_t taken);
+  // Forgets what is free, and says how much it was.
+  size_t clear();
+
+  // A guess by the time the caller looks at it; exact under fork's or a test's locks.
+  size_t free_bytes() const { return __atomic_load_n(&free_bytes_, __ATOMIC_RELAXED); }
+
+  // Beside the other depots', for fork and for tests.
+  void lock() { mutex_.lock_beside(); }
+  void unlock() { mutex_.unlock(); }
+  // Under lock().
+  const FreePages& free() const { return free_; }
+
+ private:
+  void note() { __atomic_store_n(&free_bytes_, free_.free_bytes(), __ATOMIC_RELAXED); }
+
+  Mutex mutex_{Rank::kPool};
+  FreePages free_;
+  size_t free_bytes_ = 0;  // of free_, to be read without the lock
+};
+
+}  // namespace rdmalloc

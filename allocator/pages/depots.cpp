@@ -1,0 +1,95 @@
+#include "allocator/pages/depots.h"
+
+#include <initializer_list>
+
+namespace rdmalloc {
+
+// The window is carved upwards for extents, downwards for everything else: what was carved first
+// comes first.
+void Depots::boot(bool several_nodes) {
+  if (several_nodes) nodes_ = os::kMaxNodes;
+  for (const RegionUse use : {RegionUse::kBlocks, RegionUse::kExposed}) {
+    for (Depot& depot : pinned_[index(use)]) depot.set_order(FreePages::Order::kHighestFirst);
+    overflow_[index(use)].set_order(FreePages::Order::kHighestFirst);
+  }
+  sparse_.set_order(FreePages::Order::kHighestFirst);
+}
+
+Depot& Depots::of(const Region& region) {
+  switch (region.kind) {
+    case RegionKind::kPinned:
+      return pinned_[index(region.use)][region.node];
+    case RegionKind::kSparse:
+      return sparse_;
+    case RegionKind::kOverflow:
+      break;
+  }
+  return overflow_[index(region.use)];
+}
+
+Taken Depots::count(Taken taken, RegionUse use, size_t size) {
+  if (taken) count_in(use, size);
+  return taken;
+}
+
+Taken Depots::take(const Request& request, Where where) {
+  Depot* const pinned = pinned_[index(request.use)];
+  const auto take_of = [&](Depot& depot) {
+    return count(depot.take(regions_, request.size, request.alignment), request.use, request.size);
+  };
+  if (const Taken taken = take_of(pinned[request.node])) return taken;
+  if (where == Where::kBest) return {};
+  for (int other = 0; nodes_ > 1 && other < nodes_; ++other) {
+    if (const Taken taken = take_of(pinned[other])) return taken;
+  }
+  return request.use == RegionUse::kExposed || request.pinned ? Taken{} : take_of(overflow(request.use));
+}
+
+bool Depots::has(const Request& request, Where where) {
+  const auto has_of = [&](Depot& depot) { return depot.has(request.size, request.alignment); };
+  if (has_of(pinned(request.use, request.node))) return true;
+  return where == Where::kAnywhere && has_of(overflow(request.use));
+}
+
+Taken Depots::take_sparse(size_t size, size_t alignment) {
+  return count(sparse_.take(regions_, size, alignment), RegionUse::kBlocks, size);
+}
+
+Taken Depots::take_at(void* address, size_t size) {
+  Region* const region = regions_.find(address);
+  if (region == nullptr) return {};
+  return count(of(*region).take_at(region, address, size), region->use, size);
+}
+
+Status Depots::give(const Region& region, void* address, size_t size) {
+  const Status given = of(region).give(address, size);
+  if (ok(given)) count_out(region.use, size);
+  return given;
+}
+
+void Depots::add(Region* region, size_t taken) {
+  of(*region).add(region, taken);
+  count_in(region->use, taken);
+}
+
+void Depots::abandon(const Region& region, size_t size) {
+  abandoned_.fetch_add(size, std::memory_order_relaxed);
+  count_out(region.use, size);
+}
+
+void Depots::abandon_exposed() {
+  for (Depot& depot : pinned_[index(RegionUse::kExposed)]) abandoned_ += depot.clear();
+}
+
+void Depots::lock_all() {
+  for_each([](Depot& depot) { depot.lock(); });
+}
+
+void Depots::unlock_all() {
+  Depot* all[kRegionUses * (os::kMaxNodes + 1) + 1];
+  size_t count = 0;
+  for_each([&](Depot& depot) { all[count++] = &depot; });
+  while (count > 0) all[--count]->unlock();
+}
+
+}  // namespace rdmalloc

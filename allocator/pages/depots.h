@@ -1,0 +1,104 @@
+// All depots of the heap: one for each use and NUMA node of pinned pages, one for each use of pages
+// that could not be pinned, and one of sparse ones. Also what of them is live: taken, and not given
+// back. (Blocks that a CPU cache keeps count as live, as what jemalloc's arenas keep does.)
+//
+// Runs inside malloc; each depot has its own lock, and no two are held at once but by fork.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "allocator/os/topology.h"
+#include "allocator/pages/region_table.h"
+#include "allocator/pages/depot.h"
+
+namespace rdmalloc {
+
+// Pages to be had, from a depot or by growing.
+struct Request {
+  size_t size;       // bytes, a page multiple
+  size_t alignment;  // a power of two, a page at least
+  RegionUse use;
+  int node;
+  bool pinned = false;  // or not at all
+};
+
+class Depots {
+ public:
+  explicit constexpr Depots(const RegionTable& regions) : regions_(regions) {}
+  Depots(const Depots&) = delete;
+  Depots& operator=(const Depots&) = delete;
+
+  void boot(bool several_nodes);
+
+  // kBest: from the node's own pinned pages. kAnywhere: from any node's, and where the request may
+  // be served by what is not pinned, from that, too.
+  enum class Where : uint8_t { kBest, kAnywhere };
+  Taken take(const Request& request, Where where);
+  bool has(const Request& request, Where where);
+  Taken take_sparse(size_t size, size_t alignment);
+
+  // Exactly this range, when it is free.
+  Taken take_at(void* address, size_t size);
+
+  // Back to the depot of its region. Any part of what was taken. kNoMemory: nothing changed.
+  Status give(const Region& region, void* address, size_t size);
+
+  // Adds a new region, of which the first `taken` bytes are its creator's. After prepare().
+  bool prepare(const Region& region) { return of(region).prepare(); }
+  void add(Region* region, size_t taken);
+
+  Depot& of(const Region& region);
+  Depot& pinned(RegionUse use, int node) { return pinned_[index(use)][node]; }
+  Depot& overflow(RegionUse use) { return overflow_[index(use)]; }
+
+  size_t live(RegionUse use) const { return live_[index(use)].load(std::memory_order_relaxed); }
+  size_t live() const {
+    return live(RegionUse::kExtents) + live(RegionUse::kBlocks) + live(RegionUse::kExposed);
+  }
+  // Bytes that were ever given back.
+  size_t given() const { return given_.load(std::memory_order_relaxed); }
+  // Pages that are free, but for nobody.
+  size_t abandoned() const { return abandoned_.load(std::memory_order_relaxed); }
+  void abandon(const Region& region, size_t size);
+  // A block's pages lie elsewhere now, and were counted again there.
+  void note_moved(RegionUse use, size_t size) { count_out(use, size); }
+  // In the child of a fork: exposed pages that its parent had free are not pinned any more.
+  void abandon_exposed();
+
+  // All locks, for fork and for tests.
+  void lock_all();
+  void unlock_all();
+
+  template <typename Visit>
+  void for_each(Visit visit) {
+    for (size_t use = 0; use < kRegionUses; ++use) {
+      for (int node = 0; node < nodes_; ++node) visit(pinned_[use][node]);
+      visit(overflow_[use]);
+    }
+    visit(sparse_);
+  }
+
+ private:
+  static size_t index(RegionUse use) { return static_cast<size_t>(use); }
+  Taken count(Taken taken, RegionUse use, size_t size);
+  void count_in(RegionUse use, size_t size) {
+    live_[index(use)].fetch_add(size, std::memory_order_relaxed);
+  }
+  void count_out(RegionUse use, size_t size) {
+    live_[index(use)].fetch_sub(size, std::memory_order_relaxed);
+    given_.fetch_add(size, std::memory_order_relaxed);
+  }
+
+  const RegionTable& regions_;
+  int nodes_ = 1;
+  Depot pinned_[kRegionUses][os::kMaxNodes];
+  Depot overflow_[kRegionUses];
+  Depot sparse_;
+  std::atomic<size_t> live_[kRegionUses] = {};
+  std::atomic<size_t> given_{0};
+  std::atomic<size_t> abandoned_{0};
+};
+
+}  // namespace rdmalloc

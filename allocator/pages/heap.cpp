@@ -1,0 +1,194 @@
+#include "allocator/pages/heap.h"
+
+#include <string.h>
+
+#include "allocator/message.h"
+#include "allocator/os/limits.h"
+
+namespace rdmalloc {
+namespace {
+
+// The window by default: many times what could ever be held, because addresses are used once.
+constexpr uint64_t kLeastWindow = uint64_t{1} << 40;
+constexpr uint64_t kMostWindow = uint64_t{1} << 45;
+constexpr uint64_t kWindowOfMemory = 64;
+
+uint64_t default_window(uint64_t memory) {
+  uint64_t window = kLeastWindow;
+  while (window < kMostWindow && window / kWindowOfMemory < memory) window *= 2;
+  return window;
+}
+
+}  // namespace
+
+constinit Heap heap;
+
+void Heap::boot() {
+  if (booted()) return;
+  options_.load();
+  if (options_.on(OptionId::warn) && options_.warning()[0] != '\0') {
+    Message().add(options_.warning()).add("; see rdmalloc run --help").send();
+  }
+  budget_.boot(options_);
+  size_t wanted = budget_.resolve(options_.amount(OptionId::window));
+  if (wanted == 0) wanted = default_window(budget_.memory());
+  const Status reserved = window_.reserve(wanted < Window::kSmallest ? Window::kSmallest : wanted);
+  if (ok(reserved) && (!ok(regions_.boot()) || !ok(marks_.boot()) || !ok(block_table_.boot()) ||
+                       !ok(caches_.boot()))) {
+    window_.abandon();
+  }
+  if (window_.size() == 0 && options_.on(OptionId::warn)) {
+    Message message;
+    message.add("rdmalloc: no address space for a window (RLIMIT_AS leaves ");
+    message.add_size(os::address_space_left()).add("): memory is neither in it nor pinned").send();
+  }
+  several_nodes_ = options_.choice(OptionId::numa) == kNumaLocal && os::has_several_nodes();
+  depots_.boot(several_nodes_);
+  growth_.boot(several_nodes_);
+  blocks_.boot(several_nodes_);
+  booted_.store(true, std::memory_order_release);
+}
+
+Taken Heap::take(const Request& request) {
+  if (const Taken taken = depots_.take(request, Depots::Where::kBest)) return taken;
+  blocks_.drain(false);
+  if (const Taken taken = growth_.grow(request)) return taken;
+  // No more memory may be held: the last resort is what the processors' caches keep.
+  blocks_.drain(true);
+  return growth_.grow(request);
+}
+
+void* Heap::allocate(void* new_addr, size_t size, size_t alignment, bool* zero) {
+  const Taken taken = new_addr != nullptr
+                          ? depots_.take_at(new_addr, size)
+                          : take({size, alignment, RegionUse::kExtents, node_here()});
+  if (!taken) return nullptr;
+  counters_.note_live(depots_.live());
+  // jemalloc wants *zero obeyed here; it zeroes what it reuses itself, not what we hand out.
+  if (*zero) memset(new_addr != nullptr ? new_addr : taken.address, 0, taken.dirty);
+  *zero = *zero || taken.dirty == 0;
+  return taken.address;
+}
+
+bool Heap::must_grow(size_t size, size_t alignment) {
+  return !depots_.has({size, alignment, RegionUse::kExtents, node_here()},
+                      Depots::Where::kAnywhere);
+}
+
+bool Heap::release(void* address, size_t size) {
+  const Region* region = regions_.find(address);
+  if (region == nullptr || region->use != RegionUse::kExtents) return false;
+  if (region->end() - reinterpret_cast<uintptr_t>(address) < size) return false;
+  if (!ok(depots_.give(*region, address, size))) return false;
+  counters_.note_live(depots_.live());
+  return true;
+}
+
+Status Heap::attach(RegionObserver* observer) {
+  Locked hold(growth_.mutex());
+  if (observers_.has(observer)) return Status::kOk;
+  for (size_t i = 0; i < regions_.size(); ++i) {
+    if (!regions_[i].is_empty()) observer->on_acquire(regions_[i]);
+  }
+  return observers_.add(observer);
+}
+
+RegistrationCounters Heap::registrations() {
+  RegistrationCounters sum;
+  observers_.for_each([&](RegionObserver& observer) { observer.add_to(&sum); });
+  return sum;
+}
+
+void Heap::begin_phase(const char* name) {
+  if (options_.amount(OptionId::counters_from).value != 0) counters_.share();
+  counters_.note_live(depots_.live());
+  counters_.begin_phase(name);
+}
+
+// Lets other processes read the counters, unless it is not wanted. Not from the start: most
+// processes are small, and some look at which descriptors they have.
+void Heap::note_registrations(uint64_t domains, uint64_t registered, uint64_t registered_pinned) {
+  if (domains != 0 && options_.amount(OptionId::counters_from).value != 0) counters_.share();
+  counters_.note_registrations(domains, registered, registered_pinned);
+}
+
+HeapCounters Heap::counters(size_t kept) {
+  HeapCounters now;
+  now.cached = caches_.bytes();
+  const size_t live = depots_.live();
+  now.live = live > kept + now.cached ? live - kept - now.cached : 0;
+  now.live_exposed = depots_.live(RegionUse::kExposed);
+  now.live_blocks = depots_.live(RegionUse::kBlocks) + now.live_exposed;
+  now.live_blocks -= now.live_blocks < now.cached ? now.live_blocks : now.cached;
+  now.gathered = growth_.gathering().gathered_bytes();
+  now.retired = growth_.gathering().retired_bytes();
+  now.acquire_ns = growth_.acquire_ns();
+  now.peak_held = growth_.peak_held();
+  now.peak_live = growth_.raise_peak_live(now.live);
+  now.metadata = regions_.metadata_bytes() + block_table_.metadata_bytes();
+  for (size_t i = 0; i < regions_.size(); ++i) now.regions += regions_[i].is_empty() ? 0 : 1;
+  depots_.for_each([&](Depot& depot) {
+    depot.lock();
+    now.free_extents += depot.free().runs();
+    now.metadata += depot.free().metadata_bytes();
+    if (depot.free().largest() > now.largest_free) now.largest_free = depot.free().largest();
+    depot.unlock();
+  });
+  return now;
+}
+
+void Heap::before_fork() {
+  growth_.mutex().lock();
+  caches_.lock_all();
+  depots_.lock_all();
+  counters_.mutex().lock();
+}
+
+void Heap::after_fork_in_parent() {
+  counters_.mutex().unlock();
+  depots_.unlock_all();
+  caches_.unlock_all();
+  growth_.mutex().unlock();
+}
+
+void Heap::after_fork_in_child() {
+  forked_ = true;
+  for (size_t i = 0; i < regions_.size(); ++i) regions_[i].locked = false;
+  budget_.note_fork_child();
+  counters_.note_fork_child();
+  observers_.for_each([](RegionObserver& observer) { observer.on_fork_child(); });
+  after_fork_in_parent();
+  depots_.abandon_exposed();
+}
+
+bool Heap::validate() {
+  Locked grow(growth_.mutex());
+  depots_.lock_all();
+  size_t held = 0;
+  bool good = true;
+  for (size_t i = 0; i < regions_.size(); ++i) {
+    const Region& region = regions_[i];
+    held += region.length - region.retired;
+    if (region.is_empty()) continue;
+    good = good && regions_.find(reinterpret_cast<void*>(region.base)) == &region &&
+           regions_.find(reinterpret_cast<void*>(region.end() - 1)) == &region &&
+           regions_.find(reinterpret_cast<void*>(region.end())) != &region;
+  }
+  size_t free = 0;
+  depots_.for_each([&](Depot& depot) {
+    good = good && depot.free().validate();
+    free += depot.free().free_bytes();
+    depot.free().for_each([&](void* address, size_t size) {
+      const Region* region = regions_.find(address);
+      good = good && region != nullptr && &depots_.of(*region) == &depot &&
+             reinterpret_cast<uintptr_t>(address) + size <= region->end() &&
+             !is_retired(address, size);
+    });
+  });
+  const size_t live = depots_.live();
+  const size_t abandoned = depots_.abandoned();
+  depots_.unlock_all();
+  return good && held == budget_.held() && held == free + live + abandoned;
+}
+
+}  // namespace rdmalloc

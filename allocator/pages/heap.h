@@ -1,0 +1,130 @@
+// The page heap, put together: the window, its regions, the free pages of all of them, and who takes
+// pages from them. jemalloc's hooks stand on allocate() and release(), malloc of large sizes on
+// blocks(). One per process, constant-initialised, so that it works before any constructor has run.
+// README.md beside this folder shows the way of a malloc, a free and a growth.
+//
+// Everything runs inside malloc, perhaps with locks of jemalloc held: it allocates nothing, throws
+// nothing and makes plain system calls only.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "allocator/budget.h"
+#include "allocator/counters.h"
+#include "allocator/options.h"
+#include "allocator/pages/growth.h"
+#include "allocator/pages/large_blocks.h"
+
+namespace rdmalloc {
+
+struct HeapCounters {
+  size_t live = 0;
+  size_t live_blocks = 0;   // of it: blocks, and no extents of jemalloc's
+  size_t live_exposed = 0;  // of these
+  size_t peak_live = 0;
+  size_t peak_held = 0;
+  size_t cached = 0;
+  size_t gathered = 0;
+  size_t retired = 0;
+  size_t regions = 0;
+  size_t free_extents = 0;
+  size_t largest_free = 0;
+  uint64_t acquire_ns = 0;
+  size_t metadata = 0;
+};
+
+class Heap {
+ public:
+  constexpr Heap() = default;
+  Heap(const Heap&) = delete;
+  Heap& operator=(const Heap&) = delete;
+
+  // Reads options and limits and reserves the window. Called once, before the first allocate(),
+  // while no other thread can be in malloc.
+  void boot();
+  bool booted() const { return booted_.load(std::memory_order_acquire); }
+
+  // An extent of `size` bytes, a page multiple, for jemalloc; at `new_addr` exactly unless that is
+  // null. In: *zero says that it must read as zero; out: that it does. Null: no memory.
+  void* allocate(void* new_addr, size_t size, size_t alignment, bool* zero);
+
+  // Takes an extent, or any part of some, back. False: refused, the caller keeps it.
+  bool release(void* address, size_t size);
+
+  // True when allocate() would have to acquire memory for this. A guess: other threads take too.
+  bool must_grow(size_t size, size_t alignment);
+
+  // Acquires so much more pinned memory at once, in one region, for allocations to come. False:
+  // that cannot be had, and nothing happened.
+  bool reserve(size_t bytes) { return growth_.reserve(bytes, node_here()); }
+
+  LargeBlocks& blocks() { return blocks_; }
+
+  // The region that holds a pointer, or null: also of an address that was retired.
+  const Region* find(const void* pointer) const { return regions_.find(pointer); }
+  bool contains(const void* pointer) const { return window_.contains(pointer); }
+  // Any page of the range has been retired: it is nobody's, for ever.
+  bool is_retired(const void* address, size_t size) const {
+    return marks_.is_retired(reinterpret_cast<uintptr_t>(address), size);
+  }
+
+  // Tells the observer of every region there is, and from then on of every new one. Once: nothing
+  // happens when it is attached already.
+  Status attach(RegionObserver* observer);
+
+  // What all observers have registered.
+  RegistrationCounters registrations();
+
+  // See Counters.
+  void begin_phase(const char* name);
+  void note_registrations(uint64_t domains, uint64_t registered, uint64_t registered_pinned);
+  const CounterPage& counter_page() const { return counters_.page(); }
+
+  const Options& options() const { return options_; }
+  const Window& window() const { return window_; }
+  const RegionTable& regions() const { return regions_; }
+  const PageMarks& marks() const { return marks_; }
+  const Budget& budget() const { return budget_; }
+  // `kept`: bytes of extents that arenas keep though nothing in them is live. The peak of what is
+  // live is taken when the heap grows, kept extents counted, and here, without: no malloc or free
+  // pays for it.
+  HeapCounters counters(size_t kept = 0);
+  bool forked() const { return forked_.load(std::memory_order_relaxed); }
+
+  // Around fork, in this order relative to jemalloc's own handlers: see fork.cpp.
+  void before_fork();
+  void after_fork_in_parent();
+  void after_fork_in_child();
+
+  // Checks depots, regions, blocks and sums against each other: linear, for tests.
+  bool validate();
+
+ private:
+  int node_here() const { return several_nodes_ ? os::current_node() : 0; }
+  Taken take(const Request& request);
+
+  std::atomic<bool> booted_{false};
+  std::atomic<bool> forked_{false};
+  bool several_nodes_ = false;
+  Options options_;
+  Window window_;
+  RegionTable regions_{window_};
+  PageMarks marks_{window_};
+  BlockTable block_table_{window_};
+  Budget budget_;
+  Depots depots_{regions_};
+  CpuCaches caches_;
+  Counters counters_;  // for others to read
+  Observers observers_;
+  const PageStore store_{options_, window_, regions_, marks_,    block_table_,
+                         budget_,  depots_, caches_,  counters_, observers_};
+  Growth growth_{store_};
+  LargeBlocks blocks_{store_, growth_};
+};
+
+// The process's heap.
+extern constinit Heap heap;
+
+}  // namespace rdmalloc

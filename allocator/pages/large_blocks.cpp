@@ -1,0 +1,152 @@
+#include "allocator/pages/large_blocks.h"
+
+#include <string.h>
+
+namespace rdmalloc {
+namespace {
+
+// Moving takes two system calls and makes a region; copying less takes less.
+constexpr size_t kLeastMoved = size_t{1} << 20;
+
+// A block that shrinks by less keeps its pages.
+constexpr size_t kShareKept = 8;
+
+}  // namespace
+
+void LargeBlocks::boot(bool several_nodes) {
+  several_nodes_ = several_nodes;
+  sparse_from_ = store_.budget.resolve(store_.options.amount(OptionId::sparse_from));
+}
+
+void* LargeBlocks::use_again(CpuCaches::Block block, size_t pages, bool zero) {
+  const uintptr_t start = store_.blocks.address_of(block.page);
+  store_.blocks.set(start, BlockTable::make(block.pages, pages));
+  auto* const address = reinterpret_cast<void*>(start);
+  if (zero) memset(address, 0, pages * os::kPageSize);
+  return address;
+}
+
+void LargeBlocks::drain(bool patient) {
+  store_.caches.drain(patient, [this](CpuCaches::Block block) {
+    give_back(store_.blocks.address_of(block.page), block.pages * os::kPageSize);
+  });
+}
+
+Taken LargeBlocks::get(const Request& request) {
+  if (const Taken taken = store_.depots.take(request, Depots::Where::kBest)) return taken;
+  drain(false);
+  if (const Taken taken = store_.depots.take(request, Depots::Where::kBest)) return taken;
+  if (reclaim_ != nullptr) reclaim_(request.size, false);
+  if (const Taken taken = growth_.grow(request)) return taken;
+  // No more memory may be held: the last resort is what is kept here and there.
+  drain(true);
+  if (reclaim_ != nullptr) reclaim_(request.size, true);
+  return growth_.grow(request);
+}
+
+void* LargeBlocks::allocate_slowly(size_t size, size_t alignment, bool zero) {
+  if (alignment < os::kPageSize) alignment = os::kPageSize;
+  const bool is_sparse = zero && sparse_from_ != 0 && size >= sparse_from_;
+  Taken taken;
+  if (is_sparse) {
+    taken = store_.depots.take_sparse(size, alignment);
+    if (!taken) taken = growth_.grow_sparse(size, alignment, node_here());
+  } else {
+    taken = get({size, alignment, RegionUse::kBlocks, node_here()});
+  }
+  if (!taken) return nullptr;
+  const size_t pages = size / os::kPageSize;
+  store_.blocks.set(reinterpret_cast<uintptr_t>(taken.address),
+                    BlockTable::make(pages, pages, is_sparse ? BlockTable::kApart : 0));
+  store_.counters.note_live(store_.depots.live());
+  if (zero) memset(taken.address, 0, taken.dirty);
+  return taken.address;
+}
+
+void* LargeBlocks::allocate_exposed(size_t size, size_t alignment) {
+  if (size > kLargest) return nullptr;
+  const size_t bytes = os::page_ceil(size);
+  if (alignment < os::kPageSize) alignment = os::kPageSize;
+  const Taken taken = get({bytes, alignment, RegionUse::kExposed, node_here()});
+  if (!taken) return nullptr;
+  const size_t pages = bytes / os::kPageSize;
+  store_.blocks.set(reinterpret_cast<uintptr_t>(taken.address),
+                    BlockTable::make(pages, pages, BlockTable::kApart | BlockTable::kExposed));
+  store_.counters.note_live(store_.depots.live());
+  return taken.address;
+}
+
+size_t LargeBlocks::size_of(const void* address) const {
+  const auto start = reinterpret_cast<uintptr_t>(address);
+  if (!is_covered(start)) return 0;
+  const BlockTable::Word word = store_.blocks.get(start);
+  return (word & BlockTable::kCached) != 0 ? 0 : BlockTable::asked_pages_of(word) * os::kPageSize;
+}
+
+// Of a block that is nobody's any more, or of the end of one.
+void LargeBlocks::give_back(uintptr_t start, size_t size) {
+  auto* const address = reinterpret_cast<void*>(start);
+  store_.blocks.set(start, 0);
+  const Region& region = *store_.regions.find(address);
+  // Locked pages are not discarded (mlockall); what is free in a sparse region must read as zero.
+  if (region.kind == RegionKind::kSparse) {
+    store_.observers.for_each(
+        [&](RegionObserver& observer) { observer.on_discard(address, size); });
+    if (!ok(os::discard(address, size))) memset(address, 0, size);
+  }
+  // Exposed pages that are not pinned by this process are for nobody, and so is what there is no
+  // memory to keep a record of.
+  const bool is_abandoned = region.exposed && !region.locked;
+  if (is_abandoned || !ok(store_.depots.give(region, address, size))) {
+    store_.depots.abandon(region, size);
+  }
+  store_.counters.note_live(store_.depots.live());
+}
+
+bool LargeBlocks::resize(void* address, size_t size) {
+  const auto start = reinterpret_cast<uintptr_t>(address);
+  if (!is_covered(start) || size > kLargest) return false;
+  const BlockTable::Word word = store_.blocks.get(start);
+  const size_t pages = BlockTable::pages_of(word);
+  if (pages == 0 || (word & BlockTable::kCached) != 0) return false;
+  const BlockTable::Word flags = word & (BlockTable::kApart | BlockTable::kExposed);
+  const size_t wanted = os::page_ceil(size) / os::kPageSize;
+  if (wanted > pages) {
+    const uintptr_t end = start + pages * os::kPageSize;
+    const Region& region = *store_.regions.find(address);
+    if (end == region.end()) return false;
+    const size_t missing = (wanted - pages) * os::kPageSize;
+    if (!store_.depots.take_at(reinterpret_cast<void*>(end), missing)) return false;
+    store_.blocks.set(start, BlockTable::make(wanted, wanted, flags));
+  } else if (pages - wanted > pages / kShareKept || (flags & BlockTable::kExposed) != 0) {
+    store_.blocks.set(start, BlockTable::make(wanted, wanted, flags));
+    if (pages > wanted) {
+      give_back(start + wanted * os::kPageSize, (pages - wanted) * os::kPageSize);
+    }
+  } else {
+    store_.blocks.set(start, BlockTable::make(pages, wanted, flags));
+  }
+  store_.counters.note_live(store_.depots.live());
+  return true;
+}
+
+void* LargeBlocks::move(void* address, size_t size) {
+  const auto start = reinterpret_cast<uintptr_t>(address);
+  const BlockTable::Word word = store_.blocks.get(start);
+  const size_t old_size = BlockTable::pages_of(word) * os::kPageSize;
+  const size_t wanted = os::page_ceil(size);
+  if (old_size < kLeastMoved || wanted <= old_size || size > kLargest) return nullptr;
+  drain(false);
+  const Region& region = *store_.regions.find(address);
+  const Request request{wanted, os::kPageSize, region.use, region.node};
+  void* const moved = growth_.move_block(start, old_size, request);
+  if (moved == nullptr) return nullptr;
+  const size_t pages = wanted / os::kPageSize;
+  const BlockTable::Word flags = word & (BlockTable::kApart | BlockTable::kExposed);
+  store_.blocks.set(start, 0);
+  store_.blocks.set(reinterpret_cast<uintptr_t>(moved), BlockTable::make(pages, pages, flags));
+  store_.counters.note_live(store_.depots.live());
+  return moved;
+}
+
+}  // namespace rdmalloc

@@ -1,0 +1,90 @@
+// Blocks: runs of whole pages that a program mallocs, and no part of jemalloc's. A block comes from
+// this processor's cache, else from a depot, else from growing; it goes back the same way. Exposed
+// memory is the same, from regions of its own.
+//
+// Called outside jemalloc, with no lock held, by any thread. Allocates nothing; waits for the growth
+// lock only where no free memory would do.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "allocator/pages/growth.h"
+
+namespace rdmalloc {
+
+class LargeBlocks {
+ public:
+  // Smaller ones are jemalloc's, unless they are exposed: a block has more than eight pages.
+  static constexpr size_t kLargestSmall = size_t{32} << 10;
+  static constexpr size_t kLargest = size_t{1} << 43;
+
+  constexpr LargeBlocks(const PageStore& store, Growth& growth) : store_(store), growth_(growth) {}
+  LargeBlocks(const LargeBlocks&) = delete;
+  LargeBlocks& operator=(const LargeBlocks&) = delete;
+
+  void boot(bool several_nodes);
+
+  // What else may give pages back before the heap grows, and, `urgent`, before malloc fails.
+  using Reclaim = void (*)(size_t wanted, bool urgent);
+  void set_reclaim(Reclaim reclaim) { reclaim_ = reclaim; }
+
+  // Sizes are in bytes, and rounded up to whole pages; alignment is a power of two. Null: no memory.
+  void* allocate(size_t size, size_t alignment, bool zero) {
+    if (size > kLargest) return nullptr;
+    const size_t pages = os::page_ceil(size) / os::kPageSize;
+    if (alignment <= os::kPageSize) {
+      const CpuCaches::Block block = store_.caches.take(pages);
+      if (block.pages != 0) return use_again(block, pages, zero);
+    }
+    return allocate_slowly(pages * os::kPageSize, alignment, zero);
+  }
+  void* allocate_exposed(size_t size, size_t alignment);
+
+  // Bytes of the live block that starts at this address; 0: none does.
+  size_t size_of(const void* address) const;
+
+  // False: no live block starts there.
+  bool release(void* address) {
+    const auto start = reinterpret_cast<uintptr_t>(address);
+    if (!is_covered(start)) return false;
+    const BlockTable::Word word = store_.blocks.get(start);
+    const size_t pages = BlockTable::pages_of(word);
+    if (pages == 0 || (word & BlockTable::kCached) != 0) return false;
+    if ((word & BlockTable::kApart) == 0) {
+      store_.blocks.set(start, pages | BlockTable::kCached);
+      if (store_.caches.give({store_.blocks.page_of(start), pages})) return true;
+    }
+    give_back(start, pages * os::kPageSize);
+    return true;
+  }
+
+  // Makes a live block shorter, or longer where it lies. False: nothing changed.
+  bool resize(void* address, size_t size);
+
+  // Makes it longer by moving its pages, where that is worth it. Null: not possible, nothing
+  // happened.
+  void* move(void* address, size_t size);
+
+  // Puts what the processors' caches keep back into the depots.
+  void drain(bool patient);
+
+ private:
+  void* use_again(CpuCaches::Block block, size_t pages, bool zero);
+  void* allocate_slowly(size_t size, size_t alignment, bool zero);
+  Taken get(const Request& request);
+  void give_back(uintptr_t start, size_t size);
+  bool is_covered(uintptr_t address) const {
+    return store_.blocks.is_covered(address) && address % os::kPageSize == 0;
+  }
+  int node_here() const { return several_nodes_ ? os::current_node() : 0; }
+
+  const PageStore store_;
+  Growth& growth_;
+  Reclaim reclaim_ = nullptr;
+  bool several_nodes_ = false;
+  uint64_t sparse_from_ = 0;
+};
+
+}  // namespace rdmalloc

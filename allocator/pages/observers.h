@@ -1,0 +1,54 @@
+// Who is told of regions. They are never taken out again.
+//
+// The list grows under the growth lock, and is read without it.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "allocator/pages/region_observer.h"
+#include "allocator/status.h"
+
+namespace rdmalloc {
+
+class Observers {
+ public:
+  constexpr Observers() = default;
+  Observers(const Observers&) = delete;
+  Observers& operator=(const Observers&) = delete;
+
+  bool has(const RegionObserver* observer) const {
+    for (size_t i = 0; i < count_; ++i) {
+      if (all_[i] == observer) return true;
+    }
+    return false;
+  }
+
+  Status add(RegionObserver* observer) {
+    const size_t count = count_;
+    if (count == kMost) return Status::kNoMemory;
+    all_[count] = observer;
+    count_.store(count + 1, std::memory_order_release);
+    return Status::kOk;
+  }
+
+  template <typename Tell>
+  void for_each(Tell tell) const {
+    const size_t count = count_.load(std::memory_order_acquire);
+    for (size_t i = 0; i < count; ++i) tell(*all_[i]);
+  }
+
+  template <typename Ask>
+  bool any_of(Ask ask) const {
+    bool any = false;
+    for_each([&](RegionObserver& observer) { any = any || ask(observer); });
+    return any;
+  }
+
+ private:
+  static constexpr size_t kMost = 8;
+  RegionObserver* all_[kMost] = {};
+  std::atomic<size_t> count_{0};
+};
+
+}  // namespace rdmalloc

@@ -1,0 +1,67 @@
+#include "allocator/pages/page_marks.h"
+
+namespace rdmalloc {
+namespace {
+
+constexpr size_t kWordBits = 64;
+
+uint64_t bit_of(size_t page) { return uint64_t{1} << (page % kWordBits); }
+
+}  // namespace
+
+Status PageMarks::boot() {
+  const size_t words = window_.size() / os::kPageSize / kWordBits + 1;
+  auto* memory = static_cast<Word*>(os::map_metadata(2 * words * sizeof(Word)));
+  if (memory == nullptr) return Status::kNoMemory;
+  retired_ = memory;
+  seams_ = memory + words;
+  return Status::kOk;
+}
+
+size_t PageMarks::find(const Word* bits, size_t from, size_t to, bool inverted) {
+  for (size_t page = from; page < to;) {
+    uint64_t word = bits[page / kWordBits].load(std::memory_order_acquire);
+    if (inverted) word = ~word;
+    word >>= page % kWordBits;
+    if (word != 0) {
+      page += static_cast<size_t>(__builtin_ctzll(word));
+      return page < to ? page : kNone;
+    }
+    page += kWordBits - page % kWordBits;
+  }
+  return kNone;
+}
+
+void PageMarks::retire(uintptr_t address, size_t size) {
+  const size_t end = page_of(address + size);
+  for (size_t page = page_of(address); page < end;) {
+    const size_t bit = page % kWordBits;
+    const size_t count = end - page < kWordBits - bit ? end - page : kWordBits - bit;
+    const uint64_t mask = count == kWordBits ? ~uint64_t{0} : ((uint64_t{1} << count) - 1) << bit;
+    retired_[page / kWordBits].fetch_or(mask, std::memory_order_release);
+    seams_[page / kWordBits].fetch_and(~mask, std::memory_order_release);
+    page += count;
+  }
+}
+
+uintptr_t PageMarks::first_retired(uintptr_t address, uintptr_t end) const {
+  const size_t page = find(retired_, page_of(address), page_of(end));
+  return page == kNone ? end : address_of(page);
+}
+
+uintptr_t PageMarks::first_kept(uintptr_t address, uintptr_t end) const {
+  const size_t page = find(retired_, page_of(address), page_of(end), true);
+  return page == kNone ? end : address_of(page);
+}
+
+void PageMarks::mark_seam(uintptr_t address) {
+  const size_t page = page_of(address);
+  seams_[page / kWordBits].fetch_or(bit_of(page), std::memory_order_release);
+}
+
+uintptr_t PageMarks::first_seam(uintptr_t address, uintptr_t end) const {
+  const size_t page = find(seams_, page_of(address), page_of(end));
+  return page == kNone ? end : address_of(page);
+}
+
+}  // namespace rdmalloc

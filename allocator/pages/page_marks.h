@@ -1,0 +1,55 @@
+// What is known of single pages of the window: two bits each, in arrays that are backed as they are
+// written. Only gathering writes them.
+//
+//  retired  the page was moved away: the address is nobody's, for ever
+//  seam     a mapping of the kernel's begins here that did not begin with its region; pages on both
+//           sides of it are moved by two calls
+//
+// Set under the growth lock; read from anywhere, without a lock.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "allocator/os/memory.h"
+#include "allocator/pages/window.h"
+
+namespace rdmalloc {
+
+class PageMarks {
+ public:
+  explicit constexpr PageMarks(const Window& window) : window_(window) {}
+  PageMarks(const PageMarks&) = delete;
+  PageMarks& operator=(const PageMarks&) = delete;
+
+  Status boot();
+
+  void retire(uintptr_t address, size_t size);
+  // Any page of the range.
+  bool is_retired(uintptr_t address, size_t size) const {
+    return find(retired_, page_of(address), page_of(address + size - 1) + 1) != kNone;
+  }
+  // The first page in the range that is retired, or that is not; the range's end where there is none.
+  uintptr_t first_retired(uintptr_t address, uintptr_t end) const;
+  uintptr_t first_kept(uintptr_t address, uintptr_t end) const;
+
+  void mark_seam(uintptr_t address);
+  // The first seam in the range, or its end.
+  uintptr_t first_seam(uintptr_t address, uintptr_t end) const;
+
+ private:
+  using Word = std::atomic<uint64_t>;
+  static constexpr size_t kNone = SIZE_MAX;
+
+  size_t page_of(uintptr_t address) const { return (address - window_.base()) / os::kPageSize; }
+  uintptr_t address_of(size_t page) const { return window_.base() + page * os::kPageSize; }
+  // The first page in [from, to) whose bit is set, or with `inverted` is not.
+  static size_t find(const Word* bits, size_t from, size_t to, bool inverted = false);
+
+  const Window& window_;
+  Word* retired_ = nullptr;
+  Word* seams_ = nullptr;
+};
+
+}  // namespace rdmalloc

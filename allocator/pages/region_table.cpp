@@ -1,0 +1,49 @@
+#include "allocator/pages/region_table.h"
+
+#include "allocator/os/memory.h"
+
+namespace rdmalloc {
+
+Status RegionTable::boot() {
+  const size_t index_bytes = window_->granules() * sizeof *by_granule_;
+  capacity_ = window_->granules() < kMaxRegions ? window_->granules() : kMaxRegions;
+  const size_t region_bytes = capacity_ * sizeof(Region);
+  auto* memory = static_cast<unsigned char*>(os::map_metadata(region_bytes + 2 * index_bytes));
+  if (memory == nullptr) return Status::kNoMemory;
+  regions_ = reinterpret_cast<Region*>(memory);
+  by_granule_ = reinterpret_cast<std::atomic<uint16_t>*>(memory + region_bytes);
+  whole_by_granule_ = by_granule_ + window_->granules();
+  metadata_bytes_ = region_bytes + 2 * index_bytes;
+  return Status::kOk;
+}
+
+Region* RegionTable::add(const Region& region, size_t free_slot) {
+  const bool is_new = free_slot == kNoSlot;
+  const size_t index = is_new ? size() : free_slot;
+  Region* slot = &regions_[index];
+  *slot = region;
+  slot->index = static_cast<uint16_t>(index);
+  const auto* first = reinterpret_cast<const void*>(region.base);
+  const auto* last = reinterpret_cast<const void*>(region.end() - 1);
+  for (size_t g = window_->granule_of(first); g <= window_->granule_of(last); ++g) {
+    by_granule_[g].store(static_cast<uint16_t>(index + 1), std::memory_order_release);
+    whole_by_granule_[g].store(static_cast<uint16_t>(index + 1), std::memory_order_release);
+  }
+  if (is_new) size_.store(index + 1, std::memory_order_release);
+  return slot;
+}
+
+void RegionTable::note_hole(uintptr_t address, size_t size) {
+  const size_t first = window_->granule_of(reinterpret_cast<const void*>(address));
+  const size_t last = window_->granule_of(reinterpret_cast<const void*>(address + size - 1));
+  for (size_t g = first; g <= last; ++g) whole_by_granule_[g].store(0, std::memory_order_release);
+}
+
+void RegionTable::remove(const Region& region) {
+  note_hole(region.base, region.length);
+  const size_t first = window_->granule_of(reinterpret_cast<const void*>(region.base));
+  const size_t last = window_->granule_of(reinterpret_cast<const void*>(region.end() - 1));
+  for (size_t g = first; g <= last; ++g) by_granule_[g].store(0, std::memory_order_release);
+}
+
+}  // namespace rdmalloc
