@@ -22,6 +22,9 @@ constexpr Workload kWorkloads[] = {
     {"block_pair", run_block_pair},
     {"block_set", run_block_set},
     {"block_exchange", run_block_exchange},
+    {"stall", run_stall},
+    {"domain", run_domain},
+    {"huge", run_huge},
     {"acquire", run_acquire},
     {"acquire_bare", run_acquire_bare},
 };
