@@ -1,6 +1,6 @@
 #include "bench/support/sample_text.h"
 
-#include <cstdint>
+#include <algorithm>
 #include <fstream>
 #include <random>
 #include <vector>
@@ -8,7 +8,7 @@
 namespace rdmalloc::bench {
 namespace {
 
-// Their products are not portable between standard libraries; the engine is.
+// Without <random>'s distributions, which differ between standard libraries; the engine does not.
 class Writer {
  public:
   Writer() {

@@ -40,7 +40,7 @@ void run_huge(const Arguments& arguments, Meter& meter) {
   meter.stop();
   report("acquire_ns", meter.wall_ns());
   const uint64_t start = now();
-  const uint64_t sum = read_at_random(block, bytes, arguments.repeat(10'000'000));
+  const uint64_t sum = read_at_random(block, bytes, arguments.repeat(5'000'000));
   report("reads_ns", now() - start);
   report("sum", sum);
   report("exit_at_ns", now());

@@ -7,8 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <iterator>
 #include <string>
 #include <thread>
 
@@ -38,11 +40,15 @@ Clock::duration map_and_unmap() {
   return Clock::now() - start;
 }
 
+// With others live, so that what is freed is not at once what is wanted.
 Clock::duration malloc_and_free() {
+  static void* blocks[64] = {};
+  static size_t next = 0;
+  void*& block = blocks[next++ % std::size(blocks)];
   const auto start = Clock::now();
-  void* block = malloc(150'000);
-  keep(block);
   free(block);
+  block = malloc(150'000);
+  keep(block);
   return Clock::now() - start;
 }
 
@@ -87,7 +93,7 @@ void run_stall(const Arguments& arguments, Meter& meter) {
   const size_t plus = kind.find('+');
   const Action& action = action_of(kind.substr(0, plus));
   if (plus != std::string::npos) library().open_io_uring(-1);
-  action.run();  // what only the first one does is not looked for
+  action.run();  // what only the first one costs is not asked here
   std::atomic<bool> done = false;
   Clock::duration worst{};
   uint64_t count = 0;
