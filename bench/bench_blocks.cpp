@@ -68,8 +68,11 @@ void print_match(const Match& match) {
   if (!match.was_run()) return;
   printf("\n%-28s %10s %10s %14s\n", match.name.c_str(), "CPU ns", "wall ns", "waits/million");
   for (size_t side = 0; side < match.sides.size(); ++side) {
-    printf("%-28s %10.1f %10.1f %14.0f\n", match.sides[side].name.c_str(), match.figure(side, kCpu),
-           match.figure(side, kWall), match.figure(side, kSwitches));
+    const double switches = match.figure(side, kSwitches);
+    printf("%-28s %10.1f %10.1f", match.sides[side].name.c_str(), match.figure(side, kCpu),
+           match.figure(side, kWall));
+    if (switches >= 0) printf(" %14.0f", switches);
+    printf("\n");
   }
 }
 
