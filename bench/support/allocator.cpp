@@ -18,6 +18,17 @@ const Allocator& glibc() {
   return allocator;
 }
 
+const Allocator& glibc_tuned() {
+  // In bytes: glibc reads 1G as 1, which would send every malloc to mmap.
+  static const Allocator allocator{
+      "glibc tuned",
+      "",
+      "libc.so",
+      {"MALLOC_MMAP_THRESHOLD_=1073741824", "MALLOC_TRIM_THRESHOLD_=4294967296",
+       "MALLOC_TOP_PAD_=67108864"}};
+  return allocator;
+}
+
 const Allocator& jemalloc() {
   static const Allocator allocator{"jemalloc", "libjemalloc.so.2", "libjemalloc"};
   return allocator;
@@ -34,6 +45,12 @@ const std::vector<Allocator>& peers() {
     return found;
   }();
   return usable;
+}
+
+std::vector<Allocator> peers_and_tuned() {
+  std::vector<Allocator> all = peers();
+  if (is_usable(glibc_tuned())) all.push_back(glibc_tuned());
+  return all;
 }
 
 bool is_usable(const Allocator& allocator) {

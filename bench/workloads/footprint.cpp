@@ -3,77 +3,19 @@
 // process held for it.
 //
 //   bench_footprint_workload PATTERN
+#include "bench/workloads/footprint.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <algorithm>
-#include <cmath>
-#include <random>
-#include <thread>
-#include <vector>
 
 #include "rdmalloc/rdmalloc.h"
 
+namespace rdmalloc::bench::footprint {
 namespace {
-
-constexpr size_t kKiB = 1024;
-constexpr size_t kMiB = 1024 * kKiB;
-
-size_t live = 0;
-size_t peak_live = 0;
-
-struct Block {
-  void* address = nullptr;
-  size_t size = 0;
-};
-
-Block allocate(size_t size) {
-  void* address = malloc(size);
-  if (address == nullptr) abort();
-  memset(address, 1, size);
-  live += size;
-  peak_live = std::max(peak_live, live);
-  return {address, size};
-}
-
-// Does nothing to an empty one.
-void release(Block* block) {
-  free(block->address);
-  live -= block->size;
-  *block = {};
-}
 
 void release_all(std::vector<Block>* blocks) {
   for (auto& block : *blocks) release(&block);
 }
-
-void grow(Block* block, size_t size) {
-  auto* address = static_cast<char*>(realloc(block->address, size));
-  if (address == nullptr) abort();
-  memset(address + block->size, 1, size - block->size);
-  live += size - block->size;
-  peak_live = std::max(peak_live, live);
-  *block = {address, size};
-}
-
-class Random {
- public:
-  explicit Random(unsigned seed) : engine_(seed) {}
-  size_t below(size_t bound) { return engine_() % bound; }
-  size_t between(size_t low, size_t high) { return low + below(high - low + 1); }
-  // Sizes whose logarithm is uniform: as many per doubling.
-  size_t spread(size_t low, size_t high) {
-    const double unit = static_cast<double>(engine_() >> 11) * 0x1.0p-53;
-    return static_cast<size_t>(
-        static_cast<double>(low) *
-        std::pow(static_cast<double>(high) / static_cast<double>(low), unit));
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
 
 // The last one takes its place.
 void release_any(Random* random, std::vector<Block>* blocks) {
@@ -108,7 +50,7 @@ void mixed_churn() {
   std::vector<Block> blocks;
   for (int step = 0; step < 400000; ++step) {
     const double level = 160.0 + 80.0 * std::sin(step / 30000.0);
-    if (live < static_cast<size_t>(level * static_cast<double>(kMiB))) {
+    if (live() < static_cast<size_t>(level * static_cast<double>(kMiB))) {
       blocks.push_back(allocate(random.spread(16, kMiB)));
     } else {
       release_any(&random, &blocks);
@@ -119,9 +61,9 @@ void mixed_churn() {
 
 void fill_and_thin(Random* random, std::vector<Block>* blocks, size_t level, size_t low,
                    size_t high) {
-  const size_t goal = live + level;
+  const size_t goal = live() + level;
   std::vector<Block> fresh;
-  while (live < goal) fresh.push_back(allocate(random->spread(low, high)));
+  while (live() < goal) fresh.push_back(allocate(random->spread(low, high)));
   // What a phase sets up first is what outlives it.
   const size_t kept = fresh.size() / 20;
   std::shuffle(fresh.begin() + static_cast<ptrdiff_t>(kept), fresh.end(),
@@ -149,7 +91,7 @@ void large_buffers() {
   Random random(4);
   std::vector<Block> blocks;
   for (int step = 0; step < 400; ++step) {
-    if (live < 900 * kMiB && (blocks.empty() || random.below(100) < 55)) {
+    if (live() < 900 * kMiB && (blocks.empty() || random.below(100) < 55)) {
       blocks.push_back(allocate(random.between(kMiB, 100 * kMiB)));
     } else {
       release_any(&random, &blocks);
@@ -198,12 +140,12 @@ void store() {
 void random_survivors() {
   Random random(7);
   std::vector<Block> small;
-  while (live < 200 * kMiB) small.push_back(allocate(random.spread(16, 512)));
+  while (live() < 200 * kMiB) small.push_back(allocate(random.spread(16, 512)));
   for (auto& block : small) {
     if (random.below(100) != 0) release(&block);
   }
   std::vector<Block> large;
-  while (live < 200 * kMiB) large.push_back(allocate(random.spread(256 * kKiB, 4 * kMiB)));
+  while (live() < 200 * kMiB) large.push_back(allocate(random.spread(256 * kKiB, 4 * kMiB)));
   release_all(&large);
   release_all(&small);
 }
@@ -226,15 +168,19 @@ struct Pattern {
   void (*run)();
 };
 
-constexpr Pattern kPatterns[] = {{'v', growing_vectors}, {'m', mixed_churn},    {'p', phases},
-                                 {'L', large_buffers},   {'d', drifting_sizes}, {'s', store},
-                                 {'r', random_survivors}};
+constexpr Pattern kPatterns[] = {{'v', growing_vectors},  {'m', mixed_churn},    {'p', phases},
+                                 {'L', large_buffers},    {'d', drifting_sizes}, {'s', store},
+                                 {'r', random_survivors}, {'V', four_vectors},   {'M', wide_mix},
+                                 {'P', freed_phases},     {'B', big_blocks}};
 
 }  // namespace
+}  // namespace rdmalloc::bench::footprint
 
 int main(int argc, char** argv) {
+  using namespace rdmalloc::bench::footprint;
   for (const Pattern& pattern : kPatterns) {
     if (argc != 2 || argv[1][0] != pattern.name || argv[1][1] != '\0') continue;
+    touch_table();
     const size_t before = status_bytes("VmRSS:");
     pattern.run();
     const size_t resident = status_bytes("VmHWM:") - before;
@@ -243,10 +189,10 @@ int main(int argc, char** argv) {
     if (const auto get = reinterpret_cast<Get>(dlsym(RTLD_DEFAULT, "rdm_stats_get"))) {
       get(&stats, sizeof stats);
     }
-    printf("peak_live %zu peak_resident %zu peak_held %zu regions %zu\n", peak_live, resident,
+    printf("peak_live %zu peak_resident %zu peak_held %zu regions %zu\n", peak_live(), resident,
            static_cast<size_t>(stats.peak_held_bytes), static_cast<size_t>(stats.regions));
     return 0;
   }
-  fprintf(stderr, "usage: bench_footprint_workload v|m|p|L|d|s|r\n");
+  fprintf(stderr, "usage: bench_footprint_workload v|m|p|L|d|s|r|V|M|P|B\n");
   return 2;
 }

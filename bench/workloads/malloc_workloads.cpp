@@ -19,6 +19,12 @@ constexpr Workload kWorkloads[] = {
     {"large_memset", run_large_memset},
     {"large_calloc", run_large_calloc},
     {"large_growth", run_large_growth},
+    {"block_pair", run_block_pair},
+    {"block_set", run_block_set},
+    {"block_exchange", run_block_exchange},
+    {"stall", run_stall},
+    {"domain", run_domain},
+    {"huge", run_huge},
     {"acquire", run_acquire},
     {"acquire_bare", run_acquire_bare},
 };

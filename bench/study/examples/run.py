@@ -4,7 +4,8 @@
     run.py RDMALLOC FOLDER [--short] [NAME ...]
 
 Writes FOLDER/NAME (a study each) and prints a row of Markdown for each. --short: that it works, in
-seconds; its figures mean nothing. 77 when what a named program needs is not installed.
+seconds; its figures mean nothing. 77 when what a named program needs is not installed, 1 when a
+program misses its bars.
 """
 
 import argparse
@@ -75,6 +76,9 @@ EXAMPLES = {
     "spike": ("bad: a short peak", spike, [PYTHON]),
 }
 
+# Where the bad case is to cost nothing any more: the most of a row of the study's table, against glibc.
+BARS = {"growth": {"peak_against_glibc": 1.10, "time_against_glibc": 1.05}}
+
 
 def study(rdmalloc, folder, name, short):
     """Carries it out; the document."""
@@ -89,8 +93,21 @@ def study(rdmalloc, folder, name, short):
     return json.loads((folder / name / "study.json").read_text())
 
 
+def rows_of(document):
+    return {row["configuration"]: row for row in document["summary"]["table"]}
+
+
+def keeps_bars(name, document):
+    """Says on standard error how each bar was kept."""
+    ours, met = rows_of(document)["rdmalloc"], True
+    for key, most in BARS.get(name, {}).items():
+        met = met and ours[key] <= most
+        print(f"{name}: {key} {ours[key]:.2f}, bar {most:.2f}: {'met' if ours[key] <= most else 'MISSED'}", file=sys.stderr)
+    return met
+
+
 def row_of(name, document):
-    rows = {row["configuration"]: row for row in document["summary"]["table"]}
+    rows = rows_of(document)
     glibc, ours = rows["glibc"], rows["rdmalloc"]
     cap = document["summary"]["smallest_cap_without_loss_bytes"]
     mean = ours["mean_resident_bytes"] / glibc["mean_resident_bytes"]
@@ -112,6 +129,7 @@ def main():
         parser.error(f"no such example: {', '.join(sorted(unknown))}")
     print("| program | glibc | glibc's peak | peak | mean | time | held / live | smallest cap without loss |")
     print("|---|---|---|---|---|---|---|---|")
+    met = True
     for name in options.names or EXAMPLES:
         missing = [program for program in EXAMPLES[name][2] if not shutil.which(program)]
         if missing:
@@ -120,7 +138,12 @@ def main():
                 sys.exit(77)
             continue
         folder = options.folder.resolve()
-        print(row_of(name, study(os.path.abspath(options.rdmalloc), folder, name, options.short)), flush=True)
+        document = study(os.path.abspath(options.rdmalloc), folder, name, options.short)
+        print(row_of(name, document), flush=True)
+        if not options.short:
+            met = keeps_bars(name, document) and met
+    if not met:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace rdmalloc::bench {
+
+// Writes a file of so many bytes that reads like a log: words of uneven frequency, numbers, lines
+// that repeat others in part. The same in every run, and compressible to about a quarter. False
+// when it cannot be written.
+bool write_sample_text(const std::string& path, size_t bytes);
+
+}  // namespace rdmalloc::bench
