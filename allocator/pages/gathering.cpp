@@ -63,7 +63,7 @@ size_t Gathering::collect(Depot& depot, size_t wanted) {
     if (address == nullptr) break;
     const Region& region = *regions_.find(address);
     if (!is_movable(region) || (count_ != 0 && region.locked != model().locked)) {
-      (void)depot.give(address, size);  // where it just was: it needs no record
+      (void)depot.give_back(address, size);  // where it just was: it needs no record
       break;
     }
     pieces_[count_++] = {reinterpret_cast<uintptr_t>(address), size, false};
@@ -93,7 +93,7 @@ void Gathering::put_back() {
     const Piece& piece = pieces_[i];
     if (piece.is_live) continue;
     Depot& depot = depots_.of(*regions_.find(pointer(piece.address)));
-    (void)depot.give(pointer(piece.address), piece.size);
+    (void)depot.give_back(pointer(piece.address), piece.size);
   }
   count_ = 0;
   collected_ = 0;
