@@ -107,10 +107,11 @@ void Gathering::forget(size_t count) {
 // Returns how much of it was moved. There may be more mappings than we know of: the program may have
 // split them.
 size_t Gathering::move_mapping(uintptr_t from, size_t size, uintptr_t to) {
+  const bool is_locked = regions_.find(pointer(from))->locked;
   size_t done = 0;
   for (size_t step = size; done < size;) {
     if (step > size - done) step = size - done;
-    const Status moved = os::move(pointer(from + done), step, pointer(to + done));
+    const Status moved = os::move(pointer(from + done), step, pointer(to + done), is_locked);
     if (ok(moved)) {
       marks_.mark_seam(to + done);
       ++moved_mappings_;

@@ -398,7 +398,7 @@ void close(void* address, size_t bytes) {
   fake::close_for_real(address, bytes);
 }
 
-Status move(void* from, size_t bytes, void* to) {
+Status move(void* from, size_t bytes, void* to, bool is_locked) {
   const Guard guard(state().mutex);
   const uintptr_t source = fake::number(from);
   const uintptr_t target = fake::number(to);
@@ -416,6 +416,7 @@ Status move(void* from, size_t bytes, void* to) {
   }
   fake::for_all(Call::kMove, from, bytes, [&](const Range& range) {
     if (range.sealed) fake::complain(Call::kMove, "sealed", from, bytes);
+    if (range.locked != is_locked) fake::complain(Call::kMove, "not as it said", from, bytes);
     if (range.kind == PageKind::kHugetlb) fake::complain(Call::kMove, "hugetlb", from, bytes);
   });
   const auto refuse = [&](Status why) {
