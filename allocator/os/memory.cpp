@@ -136,11 +136,9 @@ Status populate(void* address, size_t bytes) {
   const KeepErrno keep;
   const Status populated = result(madvise(address, bytes, kMadvPopulateWrite));
   if (populated != Status::kUnsupported) return populated;
-  // Before Linux 5.14 nothing but touching populates without reading the limits first. The caller
-  // has checked that the memory is there, and uses no hugetlb pages on such a kernel.
-  auto* page = static_cast<volatile char*>(address);
-  for (size_t offset = 0; offset < bytes; offset += kPageSize) page[offset] = 0;
-  return Status::kOk;
+  // EINVAL: before Linux 5.14, or what was moved away since the caller looked. Neither is touched
+  // instead: other threads may have some of it, and nobody has what is moved away.
+  return madvise(address, 0, kMadvPopulateWrite) == 0 ? Status::kRefused : Status::kUnsupported;
 }
 
 Status lock_on_fault(void* address, size_t bytes) {

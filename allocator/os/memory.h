@@ -43,7 +43,9 @@ Status move(void* from, size_t bytes, void* to, bool is_locked);
 // given it.
 void leave(void* address, size_t bytes);
 
-// Faults every page in. Unlike touching, a lack of huge pages is an error and not a SIGBUS.
+// Faults every page in, and leaves what is there as it is. Unlike touching, a lack of huge pages is
+// an error and not a SIGBUS, and so is what was moved away meanwhile. kUnsupported before Linux 5.14:
+// then pages come by touch.
 Status populate(void* address, size_t bytes);
 
 // Locks the pages there are, and each of the others as it comes. kOutOfBudget: above RLIMIT_MEMLOCK,
