@@ -105,6 +105,19 @@ void for_all(Call call, const void* address, size_t bytes, Visit visit) {
   if (for_open(address, bytes, visit) != bytes) complain(call, "not open", address, bytes);
 }
 
+size_t bytes_in(const std::map<uintptr_t, size_t>& ranges, const void* address, size_t bytes) {
+  const uintptr_t from = number(address);
+  size_t sum = 0;
+  auto at = ranges.upper_bound(from);
+  if (at != ranges.begin()) --at;
+  for (; at != ranges.end() && at->first < from + bytes; ++at) {
+    const uintptr_t low = std::max(from, at->first);
+    const uintptr_t high = std::min(from + bytes, at->first + at->second);
+    sum += low < high ? high - low : 0;
+  }
+  return sum;
+}
+
 // What the kernel keeps as one mapping.
 bool are_one(const Range& lower, const Range& upper) {
   return lower.end() == upper.base && lower.origin + lower.bytes == upper.origin &&
@@ -276,16 +289,7 @@ size_t opened_in(const void* address, size_t bytes) {
 
 size_t left_in(const void* address, size_t bytes) {
   const Guard guard(state().mutex);
-  const uintptr_t from = number(address);
-  size_t sum = 0;
-  auto at = state().left.upper_bound(from);
-  if (at != state().left.begin()) --at;
-  for (; at != state().left.end() && at->first < from + bytes; ++at) {
-    const uintptr_t low = std::max(from, at->first);
-    const uintptr_t high = std::min(from + bytes, at->first + at->second);
-    sum += low < high ? high - low : 0;
-  }
-  return sum;
+  return bytes_in(state().left, address, bytes);
 }
 
 size_t vacated() {
@@ -466,9 +470,14 @@ Status populate(void* address, size_t bytes) {
   const Guard guard(state().mutex);
   // Only written down: a test may populate more than the machine has.
   std::vector<Range*> all;
-  fake::for_all(Call::kPopulate, address, bytes, [&](Range& range) { all.push_back(&range); });
+  const size_t open =
+      fake::for_open(address, bytes, [&](Range& range) { all.push_back(&range); });
+  const size_t gone = fake::bytes_in(state().left, address, bytes) +
+                      fake::bytes_in(state().vacated, address, bytes);
+  if (open + gone != bytes) fake::complain(Call::kPopulate, "not open", address, bytes);
   Status status{};
   if (fake::fails(Call::kPopulate, &status)) return status;
+  if (gone != 0) return Status::kRefused;  // moved away since the caller looked
   for (Range* range : all) range->populated = true;
   return Status::kOk;
 }

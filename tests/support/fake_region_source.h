@@ -29,6 +29,8 @@ class RegionSource final : public rdmalloc::RegionSource {
     Region region;
     region.base = reinterpret_cast<uintptr_t>(window_.carve(length));
     region.length = length;
+    (void)os::open(reinterpret_cast<void*>(region.base), os::page_ceil(length),
+                   os::PageKind::kBase);
     region.kind = kind;
     region.locked = kind == RegionKind::kPinned;
     region.exposed = exposed;
@@ -42,6 +44,7 @@ class RegionSource final : public rdmalloc::RegionSource {
   // not let go of it yet.
   bool retire(const Region& region, size_t offset, size_t size) {
     Region& known = table_[region.index];
+    os::close(reinterpret_cast<void*>(region.base + offset), size);
     table_.note_hole(region.base + offset, size);
     marks_.retire(region.base + offset, size);
     known.retired += size;

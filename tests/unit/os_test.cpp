@@ -142,6 +142,18 @@ TEST_CASE("pages are moved with their bytes, and what they leave is reserved and
   CHECK(range.at(2 * kMiB)[0] == 'c');
 }
 
+TEST_CASE("populating leaves what is there, and touches nothing that was moved away") {
+  const Reservation range(4 * kMiB);
+  REQUIRE(ok(open(range.base, 8 * kPageSize, PageKind::kBase)));
+  for (int page = 0; page < 8; ++page) range.at(page * kPageSize)[0] = static_cast<char>('a' + page);
+  REQUIRE(ok(populate(range.base, 8 * kPageSize)));
+  REQUIRE(ok(move(range.at(4 * kPageSize), kPageSize, range.at(kMiB), false)));
+  leave(range.at(4 * kPageSize), kPageSize);
+  CHECK_FALSE(ok(populate(range.base, 8 * kPageSize)));
+  for (const int page : {0, 1, 2, 3, 5, 6, 7}) CHECK(range.at(page * kPageSize)[0] == 'a' + page);
+  CHECK(resident_bytes(range.base, 8 * kPageSize) == 7 * kPageSize);
+}
+
 TEST_CASE("what is more than one mapping is moved at once or refused, and nothing is lost") {
   const Reservation range(4 * kMiB);
   REQUIRE(ok(open(range.base, 2 * kPageSize, PageKind::kBase)));
