@@ -24,7 +24,11 @@ void LargeBlocks::drain(bool patient) {
 
 Taken LargeBlocks::get(const Request& request) {
   if (const Taken taken = store_.depots.take(request, Depots::Where::kBest)) return taken;
-  const CpuCaches::Block larger = store_.caches.take_larger(request.size / os::kPageSize);
+  // What is exposed is in no cache, and may be smaller than what is.
+  CpuCaches::Block larger;
+  if (request.use == RegionUse::kBlocks) {
+    larger = store_.caches.take_larger(request.size / os::kPageSize);
+  }
   if (larger.pages != 0) {
     give_back(store_.blocks.address_of(larger.page), larger.pages * os::kPageSize);
     if (const Taken taken = store_.depots.take(request, Depots::Where::kBest)) return taken;
