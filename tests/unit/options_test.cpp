@@ -89,7 +89,9 @@ TEST_CASE("shares are of what they name, and a share of no limit is no limit") {
 
 TEST_CASE_METHOD(Fixture, "an empty environment leaves the defaults") {
   CHECK(load({}).empty());
-  CHECK(bytes(OptionId::window) == uint64_t{1} << 40);
+  CHECK(bytes(OptionId::window) == 0);  // from the RAM
+  CHECK(options.choice(OptionId::populate) == kPopulateAuto);
+  CHECK(options.choice(OptionId::gather) == kGatherAuto);
   CHECK(bytes(OptionId::cap) == 80);
   CHECK(options.amount(OptionId::cap).unit == Amount::Unit::kPercentOfMemory);
   CHECK_FALSE(options.on(OptionId::strict));

@@ -235,7 +235,7 @@ TEST_CASE("a reserve that cannot be registered is refused, and nothing of it sta
 }
 
 TEST_CASE("memory beyond the budget is no reserve") {
-  PoolFixture f({"CAP=4M"});
+  PoolFixture f({"CAP=4M", "GATHER=off"});
   f.boot();
   f.open_domain();
   f.settings.buffer_bytes = kMiB;
