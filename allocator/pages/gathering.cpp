@@ -54,12 +54,12 @@ Region Gathering::model() const {
   return region;
 }
 
-size_t Gathering::collect(Depot& depot, size_t wanted) {
+size_t Gathering::collect(Depot& depot, size_t wanted, size_t most) {
   const size_t least = least_piece();
   size_t got = 0;
   while (got < wanted && has_room_for(1)) {
     size_t size = 0;
-    void* const address = depot.take_largest(least, SIZE_MAX, &size);
+    void* const address = depot.take_largest(least, most - got, &size);
     if (address == nullptr) break;
     const Region& region = *regions_.find(address);
     if (!is_movable(region) || (count_ != 0 && region.locked != model().locked)) {

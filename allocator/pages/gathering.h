@@ -30,8 +30,9 @@ class Gathering {
   void boot(bool is_off, bool is_forced);
 
   // Takes free pages out of the depot, largest runs first, until there are `wanted` bytes or only
-  // pieces too small are left. All of one state: locked by this process, or not. Returns how many.
-  size_t collect(Depot& depot, size_t wanted);
+  // pieces too small are left; no more than `most`. All of one state: locked by this process, or not.
+  // Returns how many.
+  size_t collect(Depot& depot, size_t wanted, size_t most);
   // A block that a program has, as the first piece: its bytes go where its pages go.
   void collect_block(uintptr_t address, size_t size);
   // False: sealed, or of a kind that is not moved.

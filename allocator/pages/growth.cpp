@@ -44,8 +44,9 @@ constexpr size_t kWorthGathering = size_t{1} << 20;
 constexpr size_t kTolerated = size_t{16} << 20;
 constexpr size_t kToleratedShare = 8;
 
-// New pages to spare for a block that grows by moving: an eighth of itself.
-constexpr size_t kSpareOfBlock = 8;
+// New pages to spare for a block that grows by moving: a quarter of itself, so that it need not move at
+// each step.
+constexpr size_t kSpareOfBlock = 4;
 
 enum Warning : uint32_t { kOfOverflow = 1, kOfLedger = 2, kOfWindow = 4 };
 
@@ -186,7 +187,9 @@ bool Growth::is_tight(size_t size, size_t cached) const {
 bool Growth::may_gather(const Request& request, size_t target) const {
   if (request.alignment > Window::kGranule) return false;
   if (gathering_.is_forced()) return true;
-  return target >= kLeastGathered && !is_tight(target, 0);
+  // jemalloc asks for little and is given a step, of which it may never use the end.
+  const bool is_step = request.use == RegionUse::kExtents;
+  return target >= kLeastGathered && !is_tight(is_step ? target / kEarlyShare : target, 0);
 }
 
 // Takes pieces for it out of the depots that may serve it: its own use's first; those of exposed
@@ -208,8 +211,11 @@ bool Growth::collect(const Request& request, bool pinned) {
   const size_t used = store_.window.size() - store_.window.left();
   const size_t enough = store_.budget.held() / 2 / (store_.window.size() / (used + 1) + 1);
   if (!gathering_.is_forced() && (free < missing / kLeastShare || free < enough)) return false;
-  size_t got = gathering_.collect(own, missing);
-  if (!is_exposed && got < missing) got += gathering_.collect(depot_of(other), missing - got);
+  // Whole runs of its own, so that no scraps stay behind; of another use's, no more than is missing.
+  size_t got = gathering_.collect(own, missing, SIZE_MAX);
+  if (!is_exposed && got < missing) {
+    got += gathering_.collect(depot_of(other), missing - got, missing - got);
+  }
   return got >= kLeastGathered || (gathering_.is_forced() && got != 0);
 }
 
