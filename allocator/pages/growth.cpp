@@ -260,25 +260,33 @@ size_t Growth::ask_fresh(const Region& region, const Request& request, size_t sp
 }
 
 // Everything that can fail before the first page is moved: records, addresses, new pages.
-bool Growth::lay_out(Region* region, const Request& request, size_t collected, bool has_block) {
+// A block keeps its place within a huge page: so the kernel moves whole page tables.
+bool Growth::lay_out(Region* region, const Request& request, size_t collected, const Block* block) {
   if (!store_.regions.has_room() && find_free_slot() == RegionTable::kNoSlot) return false;
   if (!store_.depots.prepare(*region)) return false;
-  void* const base = store_.window.carve(region->length, at_least_granule(request.alignment),
-                                         end_for(request.use));
-  if (base == nullptr) {
+  const size_t shift = block == nullptr ? 0 : block->address % Window::kGranule;
+  void* const carved = store_.window.carve(
+      shift + region->length, at_least_granule(request.alignment), end_for(request.use));
+  if (carved == nullptr) {
     warn_of_window();
     return false;
   }
+  void* const base = static_cast<char*>(carved) + shift;
   region->base = reinterpret_cast<uintptr_t>(base);
   const bool is_covered =
       request.use == RegionUse::kExtents || store_.blocks.cover(region->base);
   // A program's block has pages to be copied to, should the kernel refuse to move some of its own.
   const bool has_places =
-      !has_block || ok(os::open(base, collected, os::PageKind::kBase));
+      block == nullptr || ok(os::open(base, collected, os::PageKind::kBase));
   if (is_covered && has_places && maker_.extend(*region, collected)) return true;
   os::close(base, region->length);
-  store_.window.give_back(base, region->length);
+  give_back_addresses(*region);
   return false;
+}
+
+void Growth::give_back_addresses(const Region& region) {
+  const size_t shift = region.base % Window::kGranule;
+  store_.window.give_back(pointer(region.base - shift), shift + region.length);
 }
 
 // The kernel refused to move all of it: the program's block is made whole by copying, in new pages
@@ -304,7 +312,7 @@ Growth::Acquired Growth::assemble(const Request& request, size_t spare, const Bl
   region.exposed = request.use == RegionUse::kExposed;
   size_t fresh = ask_fresh(region, request, spare);
   region.length = collected + fresh;
-  if (fresh == kRefused || !lay_out(&region, request, collected, block != nullptr)) {
+  if (fresh == kRefused || !lay_out(&region, request, collected, block)) {
     store_.budget.settle();
     gathering_.put_back();
     return {};
@@ -317,7 +325,7 @@ Growth::Acquired Growth::assemble(const Request& request, size_t spare, const Bl
     charged += collected - moved;
   } else if (moved < collected) {
     os::close(pointer(region.base + moved), region.length - moved);
-    if (moved == 0) store_.window.give_back(pointer(region.base), region.length);
+    if (moved == 0) give_back_addresses(region);
     region.length = moved;
     charged = fresh = 0;
   }
