@@ -63,7 +63,7 @@ size_t Gathering::collect(Depot& depot, size_t wanted, size_t most) {
     if (address == nullptr) break;
     const Region& region = *regions_.find(address);
     if (!is_movable(region) || (count_ != 0 && region.locked != model().locked)) {
-      (void)depot.give(address, size);  // where it just was: it needs no record
+      (void)depot.give_back(address, size);  // where it just was: it needs no record
       break;
     }
     pieces_[count_++] = {reinterpret_cast<uintptr_t>(address), size, false};
@@ -93,7 +93,7 @@ void Gathering::put_back() {
     const Piece& piece = pieces_[i];
     if (piece.is_live) continue;
     Depot& depot = depots_.of(*regions_.find(pointer(piece.address)));
-    (void)depot.give(pointer(piece.address), piece.size);
+    (void)depot.give_back(pointer(piece.address), piece.size);
   }
   count_ = 0;
   collected_ = 0;
@@ -107,10 +107,11 @@ void Gathering::forget(size_t count) {
 // Returns how much of it was moved. There may be more mappings than we know of: the program may have
 // split them.
 size_t Gathering::move_mapping(uintptr_t from, size_t size, uintptr_t to) {
+  const bool is_locked = regions_.find(pointer(from))->locked;
   size_t done = 0;
   for (size_t step = size; done < size;) {
     if (step > size - done) step = size - done;
-    const Status moved = os::move(pointer(from + done), step, pointer(to + done));
+    const Status moved = os::move(pointer(from + done), step, pointer(to + done), is_locked);
     if (ok(moved)) {
       marks_.mark_seam(to + done);
       ++moved_mappings_;

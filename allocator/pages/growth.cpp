@@ -298,7 +298,7 @@ void Growth::mend_block(const Region& region, const Block& block, size_t moved, 
   if (moved >= block.size) return;
   memcpy(rest, pointer(block.address + moved), block.size - moved);
   const Region& left = *store_.regions.find(pointer(block.address + moved));
-  (void)store_.depots.of(left).give(pointer(block.address + moved), block.size - moved);
+  (void)store_.depots.of(left).give_back(pointer(block.address + moved), block.size - moved);
 }
 
 // Puts what was collected, and new pages for the rest of the request and to spare, under fresh
