@@ -7,25 +7,22 @@
 #include <cstddef>
 #include <cstdint>
 
-// glibc's registration of restartable sequences (2.35): where in a thread's memory the kernel
-// writes the number. Weak, for other libcs.
-extern "C" {
-[[gnu::weak]] extern const ptrdiff_t __rseq_offset;
-[[gnu::weak]] extern const unsigned __rseq_size;
-}
-
 namespace rdmalloc::os {
 
+// Where in a thread's memory the kernel writes the number (glibc 2.35 registers a restartable
+// sequence for each thread): bytes from the thread pointer, 0 where nobody does.
+extern constinit ptrdiff_t processor_number_at;
+
+// Looks whether the kernel does. Once, before the first call of current_processor().
+void find_processor_number();
+
 inline unsigned current_processor() {
-#if defined(__x86_64__) || defined(__aarch64__)
-  if (&__rseq_offset != nullptr && __rseq_size != 0) [[likely]] {
-    // struct rseq: cpu_id_start, cpu_id.
-    const auto* area = static_cast<const char*>(__builtin_thread_pointer()) + __rseq_offset;
-    const int32_t number = *reinterpret_cast<const volatile int32_t*>(area + sizeof(uint32_t));
+  if (processor_number_at != 0) [[likely]] {
+    const auto* thread = static_cast<const char*>(__builtin_thread_pointer());
+    const int32_t number = *reinterpret_cast<const volatile int32_t*>(thread + processor_number_at);
     if (number >= 0) [[likely]]
       return static_cast<unsigned>(number);
   }
-#endif
   const int number = sched_getcpu();
   return number < 0 ? 0 : static_cast<unsigned>(number);
 }

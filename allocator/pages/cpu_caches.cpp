@@ -5,6 +5,7 @@
 namespace rdmalloc {
 
 Status CpuCaches::boot() {
+  os::find_processor_number();
   processors_ = static_cast<Processor*>(os::map_metadata(kMostProcessors * sizeof(Processor)));
   return processors_ == nullptr ? Status::kNoMemory : Status::kOk;
 }
@@ -23,7 +24,7 @@ void CpuCaches::note_use(Processor& processor) {
 void CpuCaches::set_held(size_t bytes) {
   held_.store(bytes, std::memory_order_relaxed);
   const size_t users = users_.load(std::memory_order_relaxed);
-  const size_t share = bytes / os::kPageSize / 4 / (users == 0 ? 1 : users);
+  const size_t share = bytes / os::kPageSize / 2 / (users == 0 ? 1 : users);
   most_kept_.store(share < kLeastKept ? kLeastKept : share, std::memory_order_relaxed);
 }
 

@@ -80,7 +80,7 @@ class CpuCaches {
   // Bytes that they keep. Read without their locks: near enough for statistics.
   size_t bytes() const;
 
-  // Each processor may keep its part of a quarter of what is held.
+  // Each processor may keep its part of half of what is held.
   void set_held(size_t bytes);
 
   // Around fork: in the child every bin is in order and free to be used.
@@ -118,7 +118,7 @@ class CpuCaches {
   static constexpr unsigned kHighestBit = 14;
   static constexpr size_t kMostPages = (size_t{2} << kHighestBit) - 1;
   static constexpr size_t kBins = (kHighestBit - kLowestBit + 1) * 8 + 1;
-  static constexpr size_t kLeastKept = (size_t{1} << 20) / os::kPageSize;
+  static constexpr size_t kLeastKept = (size_t{8} << 20) / os::kPageSize;
 
   struct alignas(64) Processor {
     std::atomic<uint8_t> busy;

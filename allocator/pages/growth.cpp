@@ -12,15 +12,19 @@ namespace {
 // The first regions are small, because most processes are: /bin/true needs about 100 KiB.
 constexpr size_t kFirstStep = size_t{128} << 10;
 constexpr size_t kLargestStep = size_t{1} << 30;
+// Blocks' pages come by touch, so that only addresses and budget are ahead of need; and free runs of
+// different regions never join.
+constexpr size_t kFirstStepOfBlocks = size_t{16} << 20;
 // Then each is a share of what is held: a large share while that is little, so that the number of
 // regions stays low; a smaller one later, so that little is held ahead of need.
 constexpr size_t kEarlyShare = 4;
 constexpr size_t kLargestEarlyStep = size_t{4} << 20;
 constexpr size_t kShare = 10;
 constexpr size_t kShareOfBlocks = 16;
-// Little is to spare where memory comes back as fast as it goes: what is missing then is missing
-// because of holes, and the next gathering is cheap.
+// Little is to spare in a heap that memory was given back to: what is missing then is missing because
+// of holes, and the next gathering is cheap.
 constexpr size_t kShareInChurn = 64;
+constexpr size_t kLeastStepInChurn = size_t{1} << 20;
 
 // What jemalloc's first regions are made of is used up at once: it is faulted in by one call.
 constexpr size_t kPopulatedAtOnce = size_t{512} << 10;
@@ -33,6 +37,11 @@ constexpr uint64_t kPauseNs = 1'000'000;
 // Gathering: not for what is next to nothing beside what is wanted, nor for a few pages.
 constexpr size_t kLeastShare = 32;
 constexpr size_t kLeastGathered = size_t{64} << 10;
+// What may lie idle before pages are moved for it: in a heap with next to nothing free every request
+// would have to be pieced together.
+constexpr size_t kTolerated = size_t{4} << 20;
+constexpr size_t kToleratedShare = 32;
+
 // New pages to spare for a block that grows by moving: an eighth of itself.
 constexpr size_t kSpareOfBlock = 8;
 
@@ -66,8 +75,11 @@ size_t Growth::next_step(RegionUse use) const {
   size_t step = held / kEarlyShare;
   if (step > kLargestEarlyStep) step = kLargestEarlyStep;
   if (step < held / share) step = held / share;
-  if (store_.depots.given() - given_before_ > step) step = held / kShareInChurn;
-  if (step < kFirstStep) step = kFirstStep;
+  const size_t least = use == RegionUse::kBlocks ? kFirstStepOfBlocks : kFirstStep;
+  if (step < least) step = least;
+  if (held > least && store_.depots.given() > held / kEarlyShare) {
+    step = held / kShareInChurn > kLeastStepInChurn ? held / kShareInChurn : kLeastStepInChurn;
+  }
   // In a window that RLIMIT_AS made small, regions below a granule would use it up.
   if (store_.window.granules() < kFewGranules && step < Window::kGranule) {
     step = Window::kGranule - os::kPageSize;
@@ -162,10 +174,18 @@ bool Growth::reserve(size_t bytes, int node) {
   return ok(store_.depots.give(*acquired.region, acquired.taken.address, request.size));
 }
 
+bool Growth::is_tight(size_t size, size_t cached) const {
+  if (gathering_.is_forced()) return false;
+  const size_t held = store_.budget.held();
+  const size_t live = store_.depots.live();
+  const size_t tolerable = held / kToleratedShare > kTolerated ? held / kToleratedShare : kTolerated;
+  return size < tolerable / 4 && held - live + cached < tolerable;
+}
+
 bool Growth::may_gather(const Request& request, size_t target) const {
   if (request.alignment > Window::kGranule) return false;
   if (gathering_.is_forced()) return true;
-  return target >= kLeastGathered;
+  return target >= kLeastGathered && !is_tight(target, 0);
 }
 
 // Takes pieces for it out of the depots that may serve it: its own use's first; those of exposed
@@ -394,7 +414,6 @@ size_t Growth::raise_peak_live(size_t live) {
 }
 
 void Growth::note_books() {
-  given_before_ = store_.depots.given();
   (void)raise_peak_live(store_.depots.live());
   const size_t held = store_.budget.held();
   if (held > peak_held()) peak_held_.store(held, std::memory_order_relaxed);

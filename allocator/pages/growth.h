@@ -64,6 +64,10 @@ class Growth {
   // more than it has. Null: that cannot be had; nothing happened. Its old addresses are retired.
   void* move_block(uintptr_t address, size_t old_size, const Request& request);
 
+  // True while so little is free, `cached` included, that for a request of this size, which is no
+  // large part of it, growing is better than moving pages and emptying caches.
+  bool is_tight(size_t size, size_t cached) const;
+
   const Gathering& gathering() const { return gathering_; }
   uint64_t acquire_ns() const { return acquire_ns_.load(std::memory_order_relaxed); }
   size_t peak_held() const { return peak_held_.load(std::memory_order_relaxed); }
@@ -118,7 +122,6 @@ class Growth {
   uint64_t counters_from_ = 0;
   uint64_t ask_again_from_ = 0;  // ns; nothing could be pinned until then
   size_t held_[kRegionUses] = {};  // bytes in regions, by use
-  size_t given_before_ = 0;      // what depots had been given when the heap grew last
   uint32_t warned_ = 0;          // of what, by bit
   // Slots of regions that lost all their pages, the oldest first: how many there ever were, how many
   // of them were used again, and which.

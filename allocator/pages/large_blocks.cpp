@@ -1,7 +1,5 @@
 #include "allocator/pages/large_blocks.h"
 
-#include <string.h>
-
 namespace rdmalloc {
 namespace {
 
@@ -18,14 +16,6 @@ void LargeBlocks::boot(bool several_nodes) {
   sparse_from_ = store_.budget.resolve(store_.options.amount(OptionId::sparse_from));
 }
 
-void* LargeBlocks::use_again(CpuCaches::Block block, size_t pages, bool zero) {
-  const uintptr_t start = store_.blocks.address_of(block.page);
-  store_.blocks.set(start, BlockTable::make(block.pages, pages));
-  auto* const address = reinterpret_cast<void*>(start);
-  if (zero) memset(address, 0, pages * os::kPageSize);
-  return address;
-}
-
 void LargeBlocks::drain(bool patient) {
   store_.caches.drain(patient, [this](CpuCaches::Block block) {
     give_back(store_.blocks.address_of(block.page), block.pages * os::kPageSize);
@@ -34,8 +24,10 @@ void LargeBlocks::drain(bool patient) {
 
 Taken LargeBlocks::get(const Request& request) {
   if (const Taken taken = store_.depots.take(request, Depots::Where::kBest)) return taken;
-  drain(false);
-  if (const Taken taken = store_.depots.take(request, Depots::Where::kBest)) return taken;
+  if (!growth_.is_tight(request.size, store_.caches.bytes())) {
+    drain(false);
+    if (const Taken taken = store_.depots.take(request, Depots::Where::kBest)) return taken;
+  }
   if (reclaim_ != nullptr) reclaim_(request.size, false);
   if (const Taken taken = growth_.grow(request)) return taken;
   // No more memory may be held: the last resort is what is kept here and there.

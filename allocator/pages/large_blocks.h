@@ -6,6 +6,8 @@
 // lock only where no free memory would do.
 #pragma once
 
+#include <string.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +38,12 @@ class LargeBlocks {
     const size_t pages = os::page_ceil(size) / os::kPageSize;
     if (alignment <= os::kPageSize) {
       const CpuCaches::Block block = store_.caches.take(pages);
-      if (block.pages != 0) return use_again(block, pages, zero);
+      if (block.pages != 0) [[likely]] {
+        const uintptr_t start = store_.blocks.address_of(block.page);
+        store_.blocks.set(start, BlockTable::make(block.pages, pages));
+        auto* const address = reinterpret_cast<void*>(start);
+        return zero ? memset(address, 0, pages * os::kPageSize) : address;
+      }
     }
     return allocate_slowly(pages * os::kPageSize, alignment, zero);
   }
@@ -71,7 +78,6 @@ class LargeBlocks {
   void drain(bool patient);
 
  private:
-  void* use_again(CpuCaches::Block block, size_t pages, bool zero);
   void* allocate_slowly(size_t size, size_t alignment, bool zero);
   Taken get(const Request& request);
   void give_back(uintptr_t start, size_t size);
