@@ -17,14 +17,24 @@ void CpuCaches::note_use(Processor& processor) {
   size_t used = used_.load(std::memory_order_relaxed);
   while (used < needed && !used_.compare_exchange_weak(used, needed, std::memory_order_acq_rel)) {
   }
-  users_.fetch_add(1, std::memory_order_relaxed);
-  set_held(held_.load(std::memory_order_relaxed));
+}
+
+CpuCaches::Block CpuCaches::take_larger(size_t pages) {
+  if (pages > kMostPages) return {};
+  Processor& here = processors_[os::current_processor() % kMostProcessors];
+  if (!here.try_lock()) return {};
+  Block block;
+  for (size_t i = bin_of(pages) + 1; i < kBins && block.pages == 0; ++i) {
+    Bin& bin = here.bins[i];
+    if (bin.count != 0) block = bin.take_newest();
+  }
+  here.keep(here.kept - block.pages);
+  here.unlock();
+  return block;
 }
 
 void CpuCaches::set_held(size_t bytes) {
-  held_.store(bytes, std::memory_order_relaxed);
-  const size_t users = users_.load(std::memory_order_relaxed);
-  const size_t share = bytes / os::kPageSize / 2 / (users == 0 ? 1 : users);
+  const size_t share = bytes / os::kPageSize / 2;
   most_kept_.store(share < kLeastKept ? kLeastKept : share, std::memory_order_relaxed);
 }
 

@@ -48,6 +48,9 @@ class CpuCaches {
     return block;
   }
 
+  // A larger block than take() would give, the smallest class there is first: to be split.
+  Block take_larger(size_t pages);
+
   // False: not kept, the block is the caller's still.
   bool give(Block block) {
     if (block.pages > kMostPages) return false;
@@ -80,7 +83,7 @@ class CpuCaches {
   // Bytes that they keep. Read without their locks: near enough for statistics.
   size_t bytes() const;
 
-  // Each processor may keep its part of half of what is held.
+  // Each processor may keep half of what is held: all of it is taken out before the heap grows.
   void set_held(size_t bytes);
 
   // Around fork: in the child every bin is in order and free to be used.
@@ -103,6 +106,10 @@ class CpuCaches {
       }
       return {};
     }
+    Block take_newest() {
+      resize(count - 1);
+      return unpack(blocks[count]);
+    }
     void add(Block block) {
       blocks[count] = pack(block);
       resize(count + 1);
@@ -118,7 +125,7 @@ class CpuCaches {
   static constexpr unsigned kHighestBit = 14;
   static constexpr size_t kMostPages = (size_t{2} << kHighestBit) - 1;
   static constexpr size_t kBins = (kHighestBit - kLowestBit + 1) * 8 + 1;
-  static constexpr size_t kLeastKept = (size_t{8} << 20) / os::kPageSize;
+  static constexpr size_t kLeastKept = (size_t{16} << 20) / os::kPageSize;
 
   struct alignas(64) Processor {
     std::atomic<uint8_t> busy;
@@ -163,9 +170,7 @@ class CpuCaches {
 
   Processor* processors_ = nullptr;  // pages of those that run the program are all that is backed
   std::atomic<size_t> used_{0};      // the highest number of one that was used, plus 1
-  std::atomic<size_t> users_{0};     // how many were
   size_t locked_ = 0;                // by fork
-  std::atomic<size_t> held_{0};      // bytes
   std::atomic<size_t> most_kept_{kLeastKept};  // pages, by each
 };
 

@@ -24,7 +24,7 @@ constexpr size_t kShareOfBlocks = 16;
 // Little is to spare in a heap that memory was given back to: what is missing then is missing because
 // of holes, and the next gathering is cheap.
 constexpr size_t kShareInChurn = 64;
-constexpr size_t kLeastStepInChurn = size_t{1} << 20;
+constexpr size_t kLeastStepInChurn = size_t{4} << 20;
 
 // What jemalloc's first regions are made of is used up at once: it is faulted in by one call.
 constexpr size_t kPopulatedAtOnce = size_t{512} << 10;
@@ -37,10 +37,12 @@ constexpr uint64_t kPauseNs = 1'000'000;
 // Gathering: not for what is next to nothing beside what is wanted, nor for a few pages.
 constexpr size_t kLeastShare = 32;
 constexpr size_t kLeastGathered = size_t{64} << 10;
-// What may lie idle before pages are moved for it: in a heap with next to nothing free every request
-// would have to be pieced together.
-constexpr size_t kTolerated = size_t{4} << 20;
-constexpr size_t kToleratedShare = 32;
+// What may lie idle before pages are moved for a request that is not large: in a heap with next to
+// nothing free every other one would have to be pieced together, and a moved page costs as much as
+// a hundred mallocs that find a block.
+constexpr size_t kWorthGathering = size_t{1} << 20;
+constexpr size_t kTolerated = size_t{16} << 20;
+constexpr size_t kToleratedShare = 8;
 
 // New pages to spare for a block that grows by moving: an eighth of itself.
 constexpr size_t kSpareOfBlock = 8;
@@ -175,11 +177,10 @@ bool Growth::reserve(size_t bytes, int node) {
 }
 
 bool Growth::is_tight(size_t size, size_t cached) const {
-  if (gathering_.is_forced()) return false;
+  if (gathering_.is_forced() || size >= kWorthGathering) return false;
   const size_t held = store_.budget.held();
-  const size_t live = store_.depots.live();
-  const size_t tolerable = held / kToleratedShare > kTolerated ? held / kToleratedShare : kTolerated;
-  return size < tolerable / 4 && held - live + cached < tolerable;
+  const size_t share = held / kToleratedShare;
+  return held - store_.depots.live() + cached < (share > kTolerated ? share : kTolerated);
 }
 
 bool Growth::may_gather(const Request& request, size_t target) const {

@@ -64,8 +64,8 @@ class Growth {
   // more than it has. Null: that cannot be had; nothing happened. Its old addresses are retired.
   void* move_block(uintptr_t address, size_t old_size, const Request& request);
 
-  // True while so little is free, `cached` included, that for a request of this size, which is no
-  // large part of it, growing is better than moving pages and emptying caches.
+  // True while so little is free, `cached` included, that for a request of this size growing is better
+  // than moving pages and emptying caches.
   bool is_tight(size_t size, size_t cached) const;
 
   const Gathering& gathering() const { return gathering_; }

@@ -24,6 +24,11 @@ void LargeBlocks::drain(bool patient) {
 
 Taken LargeBlocks::get(const Request& request) {
   if (const Taken taken = store_.depots.take(request, Depots::Where::kBest)) return taken;
+  const CpuCaches::Block larger = store_.caches.take_larger(request.size / os::kPageSize);
+  if (larger.pages != 0) {
+    give_back(store_.blocks.address_of(larger.page), larger.pages * os::kPageSize);
+    if (const Taken taken = store_.depots.take(request, Depots::Where::kBest)) return taken;
+  }
   if (!growth_.is_tight(request.size, store_.caches.bytes())) {
     drain(false);
     if (const Taken taken = store_.depots.take(request, Depots::Where::kBest)) return taken;
