@@ -104,10 +104,15 @@ void Gathering::forget(size_t count) {
   count_ -= count;
 }
 
-// Returns how much of it was moved. There may be more mappings than we know of: the program may have
-// split them.
-size_t Gathering::move_mapping(uintptr_t from, size_t size, uintptr_t to) {
+// Returns how much of it was moved. There may be more mappings than we know of: the program may
+// have split them.
+//
+// Not while it is locked: where the kernel leaves the old addresses mapped (MREMAP_DONTUNMAP) it
+// takes the lock off all of the mapping that it moves a part of, and from Linux 6.15 on it counts
+// what it moves as locked at both places, for ever.
+size_t Gathering::move_mapping(uintptr_t from, size_t size, uintptr_t to, bool locked) {
   size_t done = 0;
+  if (locked) os::unlock(pointer(from), size);
   for (size_t step = size; done < size;) {
     if (step > size - done) step = size - done;
     const Status moved = os::move(pointer(from + done), step, pointer(to + done));
@@ -121,15 +126,26 @@ size_t Gathering::move_mapping(uintptr_t from, size_t size, uintptr_t to) {
       step = os::page_ceil(step / 2);
     }
   }
+  if (locked) {
+    lock_again(to, done);
+    lock_again(from + done, size - done);
+  }
   return done;
 }
 
+// It was locked a moment ago: only a program that locks memory itself in that moment can be in the
+// way.
+void Gathering::lock_again(uintptr_t address, size_t size) {
+  if (size != 0 && !ok(os::lock_on_fault(pointer(address), size))) lost_locks_ = true;
+}
+
 size_t Gathering::move(const Piece& piece, uintptr_t to) {
+  const bool locked = regions_.find(pointer(piece.address))->locked;
   size_t done = 0;
   while (done < piece.size) {
     const uintptr_t from = piece.address + done;
     const uintptr_t next = marks_.first_seam(from + os::kPageSize, piece.address + piece.size);
-    const size_t moved = move_mapping(from, next - from, to + done);
+    const size_t moved = move_mapping(from, next - from, to + done, locked);
     done += moved;
     if (from + moved != next) break;
   }
@@ -142,7 +158,8 @@ void Gathering::note_borders(const Region& region, uintptr_t from, uintptr_t to)
   const uintptr_t below = from - os::kPageSize;
   const bool kept_below = from != region.base && !is_retired(below);
   const bool kept_above = to != region.end() && !is_retired(to);
-  const bool was_border_below = !kept_below || marks_.first_seam(from, from + os::kPageSize) == from;
+  const bool was_border_below =
+      !kept_below || marks_.first_seam(from, from + os::kPageSize) == from;
   const bool was_border_above = !kept_above || marks_.first_seam(to, to + os::kPageSize) == to;
   if (kept_below) ++borders_;
   if (kept_above) ++borders_;
@@ -154,13 +171,24 @@ void Gathering::note_borders(const Region& region, uintptr_t from, uintptr_t to)
   }
 }
 
-// The region that has lost them.
+// Before they go, so that who is about to register the region, and finds them gone, can tell why.
+void Gathering::announce(uintptr_t address, size_t size) {
+  marks_.announce(address, size);
+  regions_.find(pointer(address))->retired += size;
+}
+
+void Gathering::recall(uintptr_t address, size_t size) {
+  if (size == 0) return;
+  marks_.recall(address, size);
+  regions_.find(pointer(address))->retired -= size;
+}
+
+// The region that has lost them, which were announced.
 Region* Gathering::retire(uintptr_t address, size_t size) {
   Region* const region = regions_.find(pointer(address));
   note_borders(*region, address, address + size);
   regions_.note_hole(address, size);
   marks_.retire(address, size);
-  region->retired += size;
   gathered_.fetch_add(size, std::memory_order_relaxed);
   retired_.fetch_add(size, std::memory_order_relaxed);
   if (region->is_empty()) regions_.remove(*region);
