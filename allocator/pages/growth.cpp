@@ -319,6 +319,11 @@ Growth::Acquired Growth::assemble(const Request& request, size_t spare, const Bl
   }
   const size_t moved = gathering_.move_to(
       region.base, [this](Region* left, size_t size) { note_retired(left, size); });
+  if (gathering_.lost_locks()) {
+    os::unlock(pointer(region.base), region.length);
+    region.locked = false;
+    store_.budget.note_unlocked(moved);
+  }
   size_t charged = fresh;
   if (moved < collected && block != nullptr && moved != 0) {
     mend_block(region, *block, moved, collected);
