@@ -233,7 +233,10 @@ int Domain::register_range(const Region& region, size_t offset, size_t length,
   request.exposed = region.exposed ? 1 : 0;
   request.node = region.node;
   char why[kLongestWhy] = {};
+  const size_t retired = region.retired;
   int status = register_memory(request, charges_for(region), key, why, sizeof why);
+  // It is tried again without the pages that went away meanwhile.
+  if (region.retired != retired) why[0] = '\0';
   // That the heap overlaps what is registered is a failure like any other.
   if (status == RDM_BACKEND_OVERLAPS) status = RDM_SYSTEM;
   if (why[0] != '\0') say(why);

@@ -81,7 +81,8 @@ void* reallocate_block(void* pointer, size_t size, size_t alignment, bool zero) 
   const size_t before = size_of(pointer, "realloc");
   if (size > PTRDIFF_MAX) return nullptr;
   const bool is_aligned = (reinterpret_cast<uintptr_t>(pointer) & (alignment - 1)) == 0;
-  const bool stays = is_aligned && (size > largest_small || is_exposed(pointer));
+  const bool stays_block = size > largest_small || is_exposed(pointer);
+  const bool stays = is_aligned && stays_block;
   if (stays && heap.blocks().resize(pointer, size)) {
     if (zero) zero_beyond(pointer, before, whole_pages(size));
     return pointer;
@@ -89,7 +90,7 @@ void* reallocate_block(void* pointer, size_t size, size_t alignment, bool zero) 
   const bool may_move_pages = stays && alignment <= os::kPageSize;
   void* moved = may_move_pages ? heap.blocks().move(pointer, size) : nullptr;
   if (moved == nullptr) moved = copy_elsewhere(pointer, before, size, alignment);
-  if (moved != nullptr && zero) zero_beyond(moved, before, size);
+  if (moved != nullptr && zero && stays_block) zero_beyond(moved, before, whole_pages(size));
   return moved;
 }
 

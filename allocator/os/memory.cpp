@@ -34,8 +34,10 @@ Status from_errno(int error) {
   }
 }
 
-// Whether the kernel knows MREMAP_DONTUNMAP: seen at the first move that succeeds with it.
-std::atomic<bool> can_keep_mapped{false};
+// See reserve(): until somebody took such a hole after all.
+std::atomic<bool> may_leave_holes{false};
+// Whether the kernel knows MREMAP_DONTUNMAP (Linux 5.7): seen at the first move that succeeds with it.
+std::atomic<bool> keeps_mapped{false};
 
 Status result(long returned) { return returned == 0 ? Status::kOk : from_errno(errno); }
 
@@ -50,17 +52,18 @@ bool reserve_over(void* address, size_t bytes, int flags) {
 
 }  // namespace
 
-void* reserve(size_t bytes, size_t alignment) {
+void* reserve(size_t bytes, size_t alignment, size_t beside) {
   const KeepErrno keep;
-  const size_t padded = bytes + alignment;
+  const size_t padded = bytes + alignment + 2 * beside;
   if (padded < bytes) return nullptr;
   void* raw = mmap(nullptr, padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (raw == MAP_FAILED) return nullptr;
+  if (raw == MAP_FAILED) return beside == 0 ? nullptr : reserve(bytes, alignment, 0);
   const auto start = reinterpret_cast<uintptr_t>(raw);
-  const uintptr_t aligned = (start + alignment - 1) & ~(alignment - 1);
+  const uintptr_t aligned = (start + beside + alignment - 1) & ~(alignment - 1);
   if (aligned > start) munmap(raw, aligned - start);
   const uintptr_t tail = start + padded - (aligned + bytes);
   if (tail > 0) munmap(reinterpret_cast<void*>(aligned + bytes), tail);
+  if (beside != 0) may_leave_holes.store(true, std::memory_order_relaxed);
   madvise(reinterpret_cast<void*>(aligned), bytes, MADV_DONTDUMP);
   return reinterpret_cast<void*>(aligned);
 }
@@ -96,16 +99,19 @@ void close(void* address, size_t bytes) {
 
 namespace {
 
-Status move_unlocked(void* from, size_t bytes, void* to) {
+}  // namespace
+bool moves_locks() { return may_leave_holes.load(std::memory_order_relaxed); }
+
+Status move(void* from, size_t bytes, void* to) {
+  const KeepErrno keep;
   constexpr int kMove = MREMAP_MAYMOVE | MREMAP_FIXED;
-  if (mremap(from, bytes, bytes, kMove | kMremapDontUnmap, to) == to) {
-    can_keep_mapped.store(true, std::memory_order_relaxed);
+  const int kept = may_leave_holes.load(std::memory_order_relaxed) ? 0 : kMremapDontUnmap;
+  if (mremap(from, bytes, bytes, kMove | kept, to) == to) {
+    if (kept != 0) keeps_mapped.store(true, std::memory_order_relaxed);
     return Status::kOk;
   }
-  const bool is_unknown = errno == EINVAL && !can_keep_mapped.load(std::memory_order_relaxed);
-  // Before Linux 5.7 the old addresses are free for a moment: who takes them keeps them.
-  if (is_unknown && mremap(from, bytes, bytes, kMove, to) == to) {
-    (void)reserve_over(from, bytes, MAP_FIXED_NOREPLACE);
+  // Before Linux 5.7 there is a hole whether it may be or not.
+  if (errno == EINVAL && kept != 0 && mremap(from, bytes, bytes, kMove, to) == to) {
     return Status::kOk;
   }
   const Status refused = errno == EINVAL ? Status::kRefused : from_errno(errno);
@@ -114,22 +120,14 @@ Status move_unlocked(void* from, size_t bytes, void* to) {
   return refused;
 }
 
-}  // namespace
-
-// The lock is taken off first: MREMAP_DONTUNMAP (seen up to Linux 6.18) takes it off all of the mapping
-// that the range is a part of, and counts the moved pages in VmLck twice, for ever.
-Status move(void* from, size_t bytes, void* to, bool is_locked) {
-  const KeepErrno keep;
-  if (is_locked) munlock(from, bytes);
-  const Status moved = move_unlocked(from, bytes, to);
-  if (is_locked) (void)mlock2(ok(moved) ? to : from, bytes, kMlockOnFault);
-  return moved;
-}
-
 void leave(void* address, size_t bytes) {
   const KeepErrno keep;
-  // Where the kernel does not know it, move() has seen to that already.
-  if (can_keep_mapped.load(std::memory_order_relaxed)) (void)reserve_over(address, bytes, MAP_FIXED);
+  if (reserve_over(address, bytes, MAP_FIXED_NOREPLACE)) return;
+  // It is there still, or it is somebody else's.
+  if (!may_leave_holes.exchange(false, std::memory_order_relaxed) &&
+      keeps_mapped.load(std::memory_order_relaxed)) {
+    (void)reserve_over(address, bytes, MAP_FIXED);
+  }
 }
 
 Status populate(void* address, size_t bytes) {

@@ -23,8 +23,10 @@ constexpr size_t page_floor(size_t bytes) { return align_down(bytes, kPageSize);
 enum class PageKind : uint8_t { kBase, kTransparentHuge, kHugetlb };
 
 // Reserves address space without memory behind it, which core dumps leave out. Null when the kernel
-// or RLIMIT_AS refuses.
-void* reserve(size_t bytes, size_t alignment);
+// or RLIMIT_AS refuses. `beside`: so many bytes above and below are left free, if that can be had.
+// The kernel gives new mappings the highest addresses that are free, or in its legacy layout the
+// lowest: so a hole that move() leaves in the reservation for a moment is nobody's choice.
+void* reserve(size_t bytes, size_t alignment, size_t beside = 0);
 
 // Makes part of a reservation readable and writable; it reads as zero. With kHugetlb the range must
 // be a multiple of kHugePageSize, and kNoMemory means that the pool has no free huge pages.
@@ -34,13 +36,17 @@ Status open(void* address, size_t bytes, PageKind kind);
 void close(void* address, size_t bytes);
 
 // Moves the pages of an open range, and what was asked of the kernel for them (locked, placed, huge),
-// to a part of the reservation that nobody uses. One mapping's pages at a time, all of them locked or
-// none. Their old addresses hold no memory from then on; leave() must follow for them, for several
-// moves at once. kNoMemory: the process has too many mappings; any failure: nothing moved.
-Status move(void* from, size_t bytes, void* to, bool is_locked);
+// to a part of the reservation that nobody uses. One mapping's pages at a time; locked ones only if
+// moves_locks(). leave() must follow for their old addresses, for several moves at once. kNoMemory:
+// the process has too many mappings; any failure: nothing moved.
+Status move(void* from, size_t bytes, void* to);
 
-// What was moved away stays reserved, inaccessible, without a moment in which somebody else could be
-// given it.
+// True when the kernel moves locked pages and their lock. It does where it may leave a hole; where the
+// old addresses must stay mapped (MREMAP_DONTUNMAP) it takes the lock off all of the mapping that it
+// moves a part of, and from Linux 6.15 on it counts what it moves as locked at both places, for ever.
+bool moves_locks();
+
+// What was moved away holds no memory, and is reserved from here on.
 void leave(void* address, size_t bytes);
 
 // Faults every page in, and leaves what is there as it is. Unlike touching, a lack of huge pages is

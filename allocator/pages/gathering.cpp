@@ -54,12 +54,12 @@ Region Gathering::model() const {
   return region;
 }
 
-size_t Gathering::collect(Depot& depot, size_t wanted) {
+size_t Gathering::collect(Depot& depot, size_t wanted, size_t most) {
   const size_t least = least_piece();
   size_t got = 0;
   while (got < wanted && has_room_for(1)) {
     size_t size = 0;
-    void* const address = depot.take_largest(least, SIZE_MAX, &size);
+    void* const address = depot.take_largest(least, most - got, &size);
     if (address == nullptr) break;
     const Region& region = *regions_.find(address);
     if (!is_movable(region) || (count_ != 0 && region.locked != model().locked)) {
@@ -107,11 +107,10 @@ void Gathering::forget(size_t count) {
 // Returns how much of it was moved. There may be more mappings than we know of: the program may have
 // split them.
 size_t Gathering::move_mapping(uintptr_t from, size_t size, uintptr_t to) {
-  const bool is_locked = regions_.find(pointer(from))->locked;
   size_t done = 0;
   for (size_t step = size; done < size;) {
     if (step > size - done) step = size - done;
-    const Status moved = os::move(pointer(from + done), step, pointer(to + done), is_locked);
+    const Status moved = os::move(pointer(from + done), step, pointer(to + done));
     if (ok(moved)) {
       marks_.mark_seam(to + done);
       ++moved_mappings_;
@@ -125,7 +124,14 @@ size_t Gathering::move_mapping(uintptr_t from, size_t size, uintptr_t to) {
   return done;
 }
 
-size_t Gathering::move(const Piece& piece, uintptr_t to) {
+// It was locked a moment ago: only a program that locks memory itself in that moment can be in the
+// way.
+void Gathering::lock_again(uintptr_t address, size_t size) {
+  if (size != 0 && !ok(os::lock_on_fault(pointer(address), size))) lost_locks_ = true;
+}
+
+size_t Gathering::move(const Piece& piece, uintptr_t to, bool unlocks) {
+  if (unlocks) os::unlock(pointer(piece.address), piece.size);
   size_t done = 0;
   while (done < piece.size) {
     const uintptr_t from = piece.address + done;
@@ -134,6 +140,7 @@ size_t Gathering::move(const Piece& piece, uintptr_t to) {
     done += moved;
     if (from + moved != next) break;
   }
+  if (unlocks) lock_again(piece.address + done, piece.size - done);
   if (done != 0) os::leave(pointer(piece.address), done);
   return done;
 }
@@ -143,7 +150,8 @@ void Gathering::note_borders(const Region& region, uintptr_t from, uintptr_t to)
   const uintptr_t below = from - os::kPageSize;
   const bool kept_below = from != region.base && !is_retired(below);
   const bool kept_above = to != region.end() && !is_retired(to);
-  const bool was_border_below = !kept_below || marks_.first_seam(from, from + os::kPageSize) == from;
+  const bool was_border_below =
+      !kept_below || marks_.first_seam(from, from + os::kPageSize) == from;
   const bool was_border_above = !kept_above || marks_.first_seam(to, to + os::kPageSize) == to;
   if (kept_below) ++borders_;
   if (kept_above) ++borders_;
@@ -155,13 +163,24 @@ void Gathering::note_borders(const Region& region, uintptr_t from, uintptr_t to)
   }
 }
 
-// The region that has lost them.
+// Before they go, so that who is about to register the region, and finds them gone, can tell why.
+void Gathering::announce(uintptr_t address, size_t size) {
+  marks_.announce(address, size);
+  regions_.find(pointer(address))->retired += size;
+}
+
+void Gathering::recall(uintptr_t address, size_t size) {
+  if (size == 0) return;
+  marks_.recall(address, size);
+  regions_.find(pointer(address))->retired -= size;
+}
+
+// The region that has lost them, which were announced.
 Region* Gathering::retire(uintptr_t address, size_t size) {
   Region* const region = regions_.find(pointer(address));
   note_borders(*region, address, address + size);
   regions_.note_hole(address, size);
   marks_.retire(address, size);
-  region->retired += size;
   gathered_.fetch_add(size, std::memory_order_relaxed);
   retired_.fetch_add(size, std::memory_order_relaxed);
   if (region->is_empty()) regions_.remove(*region);

@@ -30,8 +30,9 @@ class Gathering {
   void boot(bool is_off, bool is_forced);
 
   // Takes free pages out of the depot, largest runs first, until there are `wanted` bytes or only
-  // pieces too small are left. All of one state: locked by this process, or not. Returns how many.
-  size_t collect(Depot& depot, size_t wanted);
+  // pieces too small are left; no more than `most`. All of one state: locked by this process, or not.
+  // Returns how many.
+  size_t collect(Depot& depot, size_t wanted, size_t most);
   // A block that a program has, as the first piece: its bytes go where its pages go.
   void collect_block(uintptr_t address, size_t size);
   // False: sealed, or of a kind that is not moved.
@@ -51,19 +52,27 @@ class Gathering {
     uintptr_t end = to;
     size_t done = 0;
     moved_mappings_ = 0;
+    lost_locks_ = false;
+    const bool unlocks = count_ != 0 && model().locked && !os::moves_locks();
     for (; done < count_; ++done) {
       Piece& piece = pieces_[done];
-      const size_t moved = move(piece, end);
+      announce(piece.address, piece.size);
+      const size_t moved = move(piece, end, unlocks);
+      recall(piece.address + moved, piece.size - moved);
       end += moved;
       if (moved != 0) left(retire(piece.address, moved), moved);
       piece.address += moved;
       piece.size -= moved;
       if (piece.size != 0) break;
     }
+    if (unlocks) lock_again(to, end - to);
     forget(done);
     put_back();
     return end - to;
   }
+
+  // Of what was moved last, some could not be locked again.
+  bool lost_locks() const { return lost_locks_; }
 
   // A new region, of the pieces that were moved last or of new pages alone. `has_fresh`: of new pages,
   // too.
@@ -87,8 +96,11 @@ class Gathering {
   bool has_room_for(size_t pieces) const;
   size_t most_mappings() const;
   static bool is_movable(const Region& region);
-  size_t move(const Piece& piece, uintptr_t to);
+  size_t move(const Piece& piece, uintptr_t to, bool unlocks);
   size_t move_mapping(uintptr_t from, size_t size, uintptr_t to);
+  void lock_again(uintptr_t address, size_t size);
+  void announce(uintptr_t address, size_t size);
+  void recall(uintptr_t address, size_t size);
   Region* retire(uintptr_t address, size_t size);
   void note_borders(const Region& region, uintptr_t from, uintptr_t to);
   bool is_retired(uintptr_t address) const { return marks_.is_retired(address, 1); }
@@ -102,6 +114,7 @@ class Gathering {
   bool is_off_ = false;
   bool is_forced_ = false;
   size_t moved_mappings_ = 0;
+  bool lost_locks_ = false;
   size_t collected_ = 0;
   size_t count_ = 0;
   Piece pieces_[kMostPieces] = {};

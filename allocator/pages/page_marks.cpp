@@ -7,6 +7,18 @@ constexpr size_t kWordBits = 64;
 
 uint64_t bit_of(size_t page) { return uint64_t{1} << (page % kWordBits); }
 
+// Calls visit(word, its bits in [page, end)).
+template <typename Visit>
+void for_each_mask(size_t page, size_t end, Visit visit) {
+  while (page < end) {
+    const size_t bit = page % kWordBits;
+    const size_t count = end - page < kWordBits - bit ? end - page : kWordBits - bit;
+    visit(page / kWordBits,
+          count == kWordBits ? ~uint64_t{0} : ((uint64_t{1} << count) - 1) << bit);
+    page += count;
+  }
+}
+
 }  // namespace
 
 Status PageMarks::boot() {
@@ -33,15 +45,20 @@ size_t PageMarks::find(const Word* bits, size_t from, size_t to, bool inverted) 
 }
 
 void PageMarks::retire(uintptr_t address, size_t size) {
-  const size_t end = page_of(address + size);
-  for (size_t page = page_of(address); page < end;) {
-    const size_t bit = page % kWordBits;
-    const size_t count = end - page < kWordBits - bit ? end - page : kWordBits - bit;
-    const uint64_t mask = count == kWordBits ? ~uint64_t{0} : ((uint64_t{1} << count) - 1) << bit;
-    retired_[page / kWordBits].fetch_or(mask, std::memory_order_release);
-    seams_[page / kWordBits].fetch_and(~mask, std::memory_order_release);
-    page += count;
-  }
+  set_retired(address, size, true);
+  for_each_mask(page_of(address), page_of(address + size), [&](size_t word, uint64_t mask) {
+    seams_[word].fetch_and(~mask, std::memory_order_release);
+  });
+}
+
+void PageMarks::set_retired(uintptr_t address, size_t size, bool retired) {
+  for_each_mask(page_of(address), page_of(address + size), [&](size_t word, uint64_t mask) {
+    if (retired) {
+      retired_[word].fetch_or(mask, std::memory_order_release);
+    } else {
+      retired_[word].fetch_and(~mask, std::memory_order_release);
+    }
+  });
 }
 
 uintptr_t PageMarks::first_retired(uintptr_t address, uintptr_t end) const {

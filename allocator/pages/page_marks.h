@@ -26,11 +26,16 @@ class PageMarks {
   Status boot();
 
   void retire(uintptr_t address, size_t size);
+  // As retired, before the kernel is asked to move the pages: whoever finds them gone finds them
+  // retired. And back, where it refused.
+  void announce(uintptr_t address, size_t size) { set_retired(address, size, true); }
+  void recall(uintptr_t address, size_t size) { set_retired(address, size, false); }
   // Any page of the range.
   bool is_retired(uintptr_t address, size_t size) const {
     return find(retired_, page_of(address), page_of(address + size - 1) + 1) != kNone;
   }
-  // The first page in the range that is retired, or that is not; the range's end where there is none.
+  // The first page in the range that is retired, or that is not; the range's end where there is
+  // none.
   uintptr_t first_retired(uintptr_t address, uintptr_t end) const;
   uintptr_t first_kept(uintptr_t address, uintptr_t end) const;
 
@@ -44,6 +49,7 @@ class PageMarks {
 
   size_t page_of(uintptr_t address) const { return (address - window_.base()) / os::kPageSize; }
   uintptr_t address_of(size_t page) const { return window_.base() + page * os::kPageSize; }
+  void set_retired(uintptr_t address, size_t size, bool retired);
   // The first page in [from, to) whose bit is set, or with `inverted` is not.
   static size_t find(const Word* bits, size_t from, size_t to, bool inverted = false);
 

@@ -6,6 +6,9 @@
 namespace rdmalloc {
 namespace {
 
+// More than a program maps besides its heap.
+constexpr size_t kBeside = size_t{1} << 40;
+
 constexpr uint64_t kScarce = uint64_t{256} << 20;
 
 }  // namespace
@@ -19,7 +22,7 @@ Status Window::reserve(size_t wanted) {
   if (left != os::kNoLimit && share < bytes) bytes = share;
   bytes = os::align_down(bytes, kGranule);
   while (bytes >= kSmallest) {
-    if (void* base = os::reserve(bytes, kGranule)) {
+    if (void* base = os::reserve(bytes, kGranule, left == os::kNoLimit ? kBeside : 0)) {
       base_ = reinterpret_cast<uintptr_t>(base);
       size_ = top_ = bytes;
       return Status::kOk;

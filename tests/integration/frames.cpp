@@ -6,6 +6,8 @@
 //
 //   frames THREADS OPERATIONS_PER_THREAD
 #include <atomic>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -19,6 +21,7 @@ constexpr uint64_t kDeviceEvery = 64;
 
 probe::Verdict verdict;
 probe::FixedBuffers* device;
+std::atomic<uint64_t> sent_objects{0};
 
 // Page -> frame and buffer index, for every page ever seen. Open addressing; entries never leave.
 class PageTable {
@@ -44,43 +47,65 @@ class PageTable {
   }
 
  private:
-  static constexpr int kBits = 20;
+  static constexpr int kBits = 22;
   static constexpr size_t kSize = size_t{1} << kBits;
   Entry entries_[kSize];
 };
 PageTable pages;
 
-// Regions in the order of their index, all registered before a page of theirs is recorded.
+// What is registered: runs of pages, each from one retired page to the next, as a domain does it.
+// An address that lost its page is never used again, so a run stays as good as it was.
 class Registrar {
  public:
-  int buffer_of(const void* address) {
-    const int found = look_up(address, count_.load(std::memory_order_acquire));
-    if (found >= 0) return found;
+  // -1: the device takes no more buffers.
+  int buffer_of(const void* address, size_t size) {
     const std::lock_guard hold(mutex_);
+    const auto at = reinterpret_cast<uintptr_t>(address);
+    auto next = runs_.upper_bound(at);
+    if (next != runs_.begin()) {
+      const Run& run = std::prev(next)->second;
+      if (at + size <= run.end) return run.buffer;
+    }
     rdm_region region;
-    for (size_t i = count_; i < kMost && probe::library().region_get(i, &region) == RDM_OK; ++i) {
-      regions_[i] = region;
-      buffers_[i] = device->add(region.base, region.length);
-      if (buffers_[i] < 0) probe::skip("cannot register a region");
-      count_.store(i + 1, std::memory_order_release);
+    for (size_t i = 0; probe::library().region_get(i, &region) == RDM_OK; ++i) {
+      const auto base = reinterpret_cast<uintptr_t>(region.base);
+      if (at < base || at + size > base + region.length) continue;
+      return add(at, size, base, base + region.length);
     }
-    return look_up(address, count_);
-  }
-
- private:
-  static constexpr size_t kMost = 1024;
-  int look_up(const void* address, size_t count) const {
-    for (size_t i = 0; i < count; ++i) {
-      const auto* base = static_cast<const char*>(regions_[i].base);
-      if (address >= base && address < base + regions_[i].length) return buffers_[i];
-    }
+    verdict.broken("%p lies in no region", address);
     return -1;
   }
 
+ private:
+  struct Run {
+    uintptr_t end;
+    int buffer;
+  };
+
+  static bool owns(uintptr_t page) {
+    return probe::library().owns(reinterpret_cast<void*>(page)) == 1;
+  }
+
+  // As much as there is around the object; where others grow the heap meanwhile, its own pages.
+  int add(uintptr_t at, size_t size, uintptr_t base, uintptr_t end) {
+    const uintptr_t first = at & ~(probe::kPage - 1);
+    const uintptr_t last = (at + size + probe::kPage - 1) & ~(probe::kPage - 1);
+    uintptr_t from = first;
+    uintptr_t to = last;
+    while (from > base && owns(from - probe::kPage)) from -= probe::kPage;
+    while (to < end && owns(to)) to += probe::kPage;
+    int buffer = device->add(reinterpret_cast<void*>(from), to - from);
+    if (buffer < 0) {
+      from = first;
+      to = last;
+      buffer = device->add(reinterpret_cast<void*>(from), to - from);
+    }
+    if (buffer >= 0) runs_[from] = {to, buffer};
+    return buffer;
+  }
+
   std::mutex mutex_;
-  std::atomic<size_t> count_{0};
-  rdm_region regions_[kMost];
-  int buffers_[kMost];
+  std::map<uintptr_t, Run> runs_;
 };
 Registrar registrar;
 
@@ -105,7 +130,7 @@ void check_page(const void* address, const char* when) {
 
 // The buffer to read an object through, or -1.
 int registration_of(const Object& object) {
-  if (probe::library().loaded()) return registrar.buffer_of(object.bytes);
+  if (probe::library().loaded()) return registrar.buffer_of(object.bytes, object.size);
   PageTable::Entry* entry = pages.find(page_of(object.bytes));
   if (entry == nullptr) return -1;
   if (entry->buffer.load() < 0) {
@@ -119,6 +144,7 @@ int registration_of(const Object& object) {
 void check_through_device(const Object& object) {
   const int buffer = registration_of(object);
   if (buffer < 0) return;
+  ++sent_objects;
   unsigned char sent[64];
   const size_t length = object.size < sizeof sent ? object.size : sizeof sent;
   // A registration made for a shorter object at this address refuses; that is not a wrong byte.
@@ -182,6 +208,7 @@ int main(int argc, char** argv) {
   for (std::thread& worker : workers) worker.join();
   done = true;
   compactor.join();
-  printf("%lu broken\n", verdict.count());
+  if (sent_objects == 0) verdict.broken("nothing was sent");
+  printf("%lu sent, %lu broken\n", sent_objects.load(), verdict.count());
   return verdict.status();
 }

@@ -62,6 +62,12 @@ rdm_limit("a control group of 256 MiB and 8 MiB of memlock end in ENOMEM"
   LIMITS --cgroup 256 --user --memlock 8192 HOARD 1024 64 some LABELS root)
 rdm_limit("a control group of 256 MiB ends in ENOMEM with huge pages"
   LIMITS --cgroup 256 RDMALLOC_HUGE=thp HOARD 1024 256 some LABELS root)
+foreach(way ${page_ways})
+  rdm_limit("a small cap is told once and all is given with ${way}"
+    LIMITS ${way} RDMALLOC_CAP=4M --lines 1 "${said}" HOARD 64 64 all)
+  rdm_limit("a control group of 256 MiB ends in ENOMEM with ${way}"
+    LIMITS ${way} --cgroup 256 HOARD 1024 256 some LABELS root)
+endforeach()
 rdm_test("control: with stock malloc the control group's limit kills" LABELS root TIMEOUT 60
   COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --cgroup 256 --expect killed
           -- $<TARGET_FILE:integration_hoard> 1024 256 some)

@@ -32,11 +32,30 @@ if(LIBURING)
   rdm_case("a device sends what the program wrote into a reused address"
     PROGRAM stale LABELS root
     CONTROL "with stock malloc the device sends the freed buffer's bytes")
+  foreach(way ${page_ways})
+    rdm_case("a device sends what the program wrote into a reused address with ${way}"
+      PROGRAM stale LIMITS ${way} LABELS root)
+    rdm_case("operations in 4 threads move no page and stale no registration with ${way}"
+      PROGRAM frames ARGUMENTS 4 25000 LIMITS ${way} LABELS root ALONE)
+  endforeach()
   rdm_case("a million operations in 8 threads move no page and stale no registration"
     PROGRAM frames ARGUMENTS 8 125000 LABELS root ALONE
     CONTROL "with stock malloc pages move and registrations go stale")
   rdm_case("ten million operations in 8 threads move no page and stale no registration"
     PROGRAM frames ARGUMENTS 8 1250000 LABELS root long ALONE TIMEOUT 1500)
+
+  rdm_program(retired ${LIBURING})
+  rdm_case("an address that lost its page faults, and every lookup refuses it"
+    PROGRAM retired ARGUMENTS faults LIMITS RDMALLOC_GATHER=always LABELS root)
+  rdm_case("an address that a block left as it grew faults by default, too"
+    PROGRAM retired ARGUMENTS faults LABELS root)
+  rdm_case("control: without gathering no address is left, and none faults"
+    PROGRAM retired ARGUMENTS faults LIMITS RDMALLOC_GATHER=off --expect 1 LABELS root)
+  rdm_case("in a million operations no address that lost its page is handed out again"
+    PROGRAM retired ARGUMENTS never 2 500000 LIMITS RDMALLOC_GATHER=always TIMEOUT 300
+    CONTROL "stock malloc hands out again what it gave back")
+  rdm_case("in a hundred million operations no address that lost its page is handed out again"
+    PROGRAM retired ARGUMENTS never 4 25000000 LIMITS RDMALLOC_GATHER=always LABELS long TIMEOUT 7200)
 else()
   message(STATUS "rdmalloc: without liburing the tests with a device are not built")
 endif()
@@ -64,6 +83,23 @@ rdm_case("a gigabyte of zeroes costs what is touched of it"
   PROGRAM sparse)
 rdm_case("control: populated, a gigabyte of zeroes costs a gigabyte"
   PROGRAM sparse LIMITS RDMALLOC_SPARSE_FROM=0 --expect 1)
+
+rdm_case("a large block that grows by moving keeps its page frames"
+  PROGRAM growing ARGUMENTS realloc LABELS root)
+rdm_case("control: without gathering it is copied to other frames"
+  PROGRAM growing ARGUMENTS realloc LIMITS RDMALLOC_GATHER=off --expect 1 LABELS root)
+rdm_case("calloc of fresh pages touches none"
+  PROGRAM growing ARGUMENTS calloc)
+rdm_case("control: populated, calloc of fresh pages costs all of them"
+  PROGRAM growing ARGUMENTS calloc LIMITS RDMALLOC_POPULATE=now --expect 1)
+
+# On a stack of 8 KiB.
+rdm_case("growing the heap by large blocks takes less than 2 KiB of stack"
+  PROGRAM little_stack ARGUMENTS 2048)
+rdm_case("so it does when it gathers at each growth"
+  PROGRAM little_stack ARGUMENTS 2048 LIMITS RDMALLOC_GATHER=always)
+rdm_case("control: a frame of 3 KiB is noticed"
+  PROGRAM little_stack ARGUMENTS 2048 3072 LIMITS --expect 1)
 
 rdm_case("a sealed region cannot be unmapped, moved or protected"
   PROGRAM pages ARGUMENTS sealed LIMITS RDMALLOC_SEAL=on)

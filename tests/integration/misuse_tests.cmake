@@ -49,6 +49,10 @@ rdm_case("after munlockall the books say what the kernel says"
   PROGRAM locks ARGUMENTS munlockall TIMEOUT 60)
 rdm_case("a forked child pins nothing of its parent's, and its books hold as it gets more"
   PROGRAM locks ARGUMENTS child TIMEOUT 60)
+foreach(way ${page_ways})
+  rdm_case("a forked child's books hold as it gets more with ${way}"
+    PROGRAM locks ARGUMENTS child LIMITS ${way} TIMEOUT 60)
+endforeach()
 rdm_case("a forked child's books hold as it gets more beyond 8 MiB of memlock"
   PROGRAM locks ARGUMENTS child LIMITS --user --memlock 8192 LABELS root TIMEOUT 60)
 

@@ -5,6 +5,12 @@ rdm_case("a forked child has its heap, the parent its pins, and both books are r
   CONTROL "stock malloc keeps no books")
 rdm_case("a forked child's books are right for an ordinary user"
   PROGRAM fork_heap LIMITS --user --memlock 8192 LABELS root)
+foreach(way ${page_ways})
+  rdm_case("a forked child has its heap, the parent its pins, with ${way}"
+    PROGRAM fork_heap LIMITS ${way})
+  rdm_case("forks neither hang nor crash with ${way}"
+    PROGRAM fork_storm ARGUMENTS 2 LIMITS ${way})
+endforeach()
 rdm_case("fork, system, popen, posix_spawn and vfork from 8 threads neither hang nor crash"
   PROGRAM fork_storm ARGUMENTS 5)
 rdm_case("forks neither hang nor crash with the engine's background threads"

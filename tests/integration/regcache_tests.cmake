@@ -34,6 +34,19 @@ rdm_case("the books equal the kernel's when a buffer beyond 1 GiB is registered 
 rdm_case("the books equal the kernel's with huge pages"
   PROGRAM domain_books ARGUMENTS 64 LIMITS RDMALLOC_HUGE=thp LABELS root)
 
+foreach(way ${page_ways})
+  rdm_case("no page of a registered heap moves or goes with ${way}"
+    PROGRAM domain_stability ARGUMENTS advice LIMITS ${way} LABELS root ALONE)
+  rdm_case("the books equal the kernel's with 0, 1 and 2 domains with ${way}"
+    PROGRAM domain_books ARGUMENTS 64 LIMITS ${way} LABELS root)
+  rdm_case("the peer gets the new buffer's bytes in 3 threads with ${way}"
+    PROGRAM classic ARGUMENTS 20000 3 LIMITS ${way} LABELS root)
+  rdm_case("a forked child owns no registration with ${way}"
+    PROGRAM domain_fork ARGUMENTS child LIMITS ${way} LABELS root)
+  rdm_case("domains may be opened and closed while threads malloc, with ${way}"
+    PROGRAM domain_traffic ARGUMENTS 2 LIMITS ${way} LABELS root)
+endforeach()
+
 rdm_case("closefrom() does not close a ring of our own"
   PROGRAM domain_descriptors ARGUMENTS own LIMITS RDMALLOC_COUNTERS_FROM=0 LABELS root)
 rdm_case("control: closefrom() closes a ring of the caller's"

@@ -335,7 +335,7 @@ using fake::Guard;
 using fake::Range;
 using fake::state;
 
-void* reserve(size_t bytes, size_t alignment) {
+void* reserve(size_t bytes, size_t alignment, size_t) {
   const Guard guard(state().mutex);
   Status status{};
   if (fake::fails(Call::kReserve, &status)) return nullptr;
@@ -402,7 +402,9 @@ void close(void* address, size_t bytes) {
   fake::close_for_real(address, bytes);
 }
 
-Status move(void* from, size_t bytes, void* to, bool is_locked) {
+bool moves_locks() { return state().machine.moves_locks; }
+
+Status move(void* from, size_t bytes, void* to) {
   const Guard guard(state().mutex);
   const uintptr_t source = fake::number(from);
   const uintptr_t target = fake::number(to);
@@ -420,7 +422,9 @@ Status move(void* from, size_t bytes, void* to, bool is_locked) {
   }
   fake::for_all(Call::kMove, from, bytes, [&](const Range& range) {
     if (range.sealed) fake::complain(Call::kMove, "sealed", from, bytes);
-    if (range.locked && !is_locked) fake::complain(Call::kMove, "locked", from, bytes);
+    if (range.locked && !state().machine.moves_locks) {
+      fake::complain(Call::kMove, "locked", from, bytes);
+    }
     if (range.kind == PageKind::kHugetlb) fake::complain(Call::kMove, "hugetlb", from, bytes);
   });
   const auto refuse = [&](Status why) {

@@ -44,6 +44,7 @@ struct Machine {
   uint64_t cgroup_room = UINT64_MAX;
   uint64_t largest_reservation = UINT64_MAX;  // bytes; more is refused
   uint64_t huge_pages = 0;                    // in the hugetlb pool
+  bool moves_locks = true;                    // pages are moved while they are locked
   bool makes_huge = true;                     // transparent huge pages come when asked for
   int nodes = 1;
   size_t most_mappings = 65530;               // vm.max_map_count

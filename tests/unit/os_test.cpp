@@ -120,8 +120,8 @@ TEST_CASE("pages are moved with their bytes, and what they leave is reserved and
   CHECK(resident_bytes(range.base, 4 * kMiB) == 8 * kPageSize);
   // From the middle, in two steps, behind one another.
   char* const to = range.at(kMiB);
-  REQUIRE(ok(move(range.at(2 * kPageSize), 2 * kPageSize, to, false)));
-  REQUIRE(ok(move(range.at(4 * kPageSize), kPageSize, to + 2 * kPageSize, false)));
+  REQUIRE(ok(move(range.at(2 * kPageSize), 2 * kPageSize, to)));
+  REQUIRE(ok(move(range.at(4 * kPageSize), kPageSize, to + 2 * kPageSize)));
   leave(range.at(2 * kPageSize), 3 * kPageSize);
   for (int page = 0; page < 3; ++page) CHECK(to[page * kPageSize] == 'c' + page);
   for (const int page : {0, 1, 5, 6, 7}) CHECK(range.at(page * kPageSize)[0] == 'a' + page);
@@ -137,7 +137,7 @@ TEST_CASE("pages are moved with their bytes, and what they leave is reserved and
   }
   // On to addresses that were opened before, as those of a block are that must not be lost.
   REQUIRE(ok(open(range.at(2 * kMiB), kPageSize, PageKind::kBase)));
-  REQUIRE(ok(move(to, kPageSize, range.at(2 * kMiB), false)));
+  REQUIRE(ok(move(to, kPageSize, range.at(2 * kMiB))));
   leave(to, kPageSize);
   CHECK(range.at(2 * kMiB)[0] == 'c');
 }
@@ -147,7 +147,7 @@ TEST_CASE("populating leaves what is there, and touches nothing that was moved a
   REQUIRE(ok(open(range.base, 8 * kPageSize, PageKind::kBase)));
   for (int page = 0; page < 8; ++page) range.at(page * kPageSize)[0] = static_cast<char>('a' + page);
   REQUIRE(ok(populate(range.base, 8 * kPageSize)));
-  REQUIRE(ok(move(range.at(4 * kPageSize), kPageSize, range.at(kMiB), false)));
+  REQUIRE(ok(move(range.at(4 * kPageSize), kPageSize, range.at(kMiB))));
   leave(range.at(4 * kPageSize), kPageSize);
   CHECK_FALSE(ok(populate(range.base, 8 * kPageSize)));
   for (const int page : {0, 1, 2, 3, 5, 6, 7}) CHECK(range.at(page * kPageSize)[0] == 'a' + page);
@@ -161,16 +161,16 @@ TEST_CASE("what is more than one mapping is moved at once or refused, and nothin
   range.at(0)[0] = 'a';
   range.at(kPageSize)[0] = 'b';
   range.at(kMiB)[0] = 'c';
-  REQUIRE(ok(move(range.at(kMiB), kPageSize, range.at(2 * kPageSize), false)));
+  REQUIRE(ok(move(range.at(kMiB), kPageSize, range.at(2 * kPageSize))));
   leave(range.at(kMiB), kPageSize);
   // Linux 6.17 moves several at once; any other refuses.
-  if (!ok(move(range.base, 3 * kPageSize, range.at(2 * kMiB), false))) {
+  if (!ok(move(range.base, 3 * kPageSize, range.at(2 * kMiB)))) {
     CHECK(range.at(0)[0] == 'a');
     CHECK(range.at(kPageSize)[0] == 'b');
     CHECK(range.at(2 * kPageSize)[0] == 'c');
     CHECK_FALSE(is_unmapped(range.at(2 * kMiB)));
-    CHECK(ok(move(range.base, 2 * kPageSize, range.at(2 * kMiB), false)));
-    CHECK(ok(move(range.at(2 * kPageSize), kPageSize, range.at(2 * kMiB + 2 * kPageSize), false)));
+    CHECK(ok(move(range.base, 2 * kPageSize, range.at(2 * kMiB))));
+    CHECK(ok(move(range.at(2 * kPageSize), kPageSize, range.at(2 * kMiB + 2 * kPageSize))));
   }
   leave(range.base, 3 * kPageSize);
   for (int page = 0; page < 3; ++page) {
@@ -187,8 +187,11 @@ TEST_CASE("a lock is moved with its pages, and counted once") {
   CHECK(locked_memory() == before + 16 * kPageSize);
   CHECK(resident_bytes(range.base, 16 * kPageSize) == 0);
   range.at(4 * kPageSize)[0] = 'x';
-  REQUIRE(ok(move(range.at(4 * kPageSize), 4 * kPageSize, range.at(kMiB), true)));
+  const bool unlocks = !moves_locks();
+  if (unlocks) unlock(range.at(4 * kPageSize), 4 * kPageSize);
+  REQUIRE(ok(move(range.at(4 * kPageSize), 4 * kPageSize, range.at(kMiB))));
   leave(range.at(4 * kPageSize), 4 * kPageSize);
+  if (unlocks) REQUIRE(ok(lock_on_fault(range.at(kMiB), 4 * kPageSize)));
   CHECK(locked_memory() == before + 16 * kPageSize);
   CHECK_FALSE(ok(discard(range.at(kMiB), kPageSize)));
   CHECK(range.at(kMiB)[0] == 'x');
