@@ -25,7 +25,7 @@ bool BlockTable::cover(uintptr_t base) {
     const size_t bytes = covered_from_ - lowest;
     if (!ok(os::open(reinterpret_cast<void*>(lowest), bytes, os::PageKind::kBase))) return false;
     covered_from_ = lowest;
-    covered_bytes_ += bytes;
+    __atomic_fetch_add(&covered_bytes_, bytes, __ATOMIC_RELAXED);
   }
   if (base < lowest_.load(std::memory_order_relaxed)) lowest_.store(base, std::memory_order_release);
   return true;

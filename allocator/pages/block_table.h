@@ -68,7 +68,7 @@ class BlockTable {
 
   size_t page_of(uintptr_t address) const { return (address - window_.base()) / os::kPageSize; }
   uintptr_t address_of(size_t page) const { return window_.base() + page * os::kPageSize; }
-  size_t metadata_bytes() const { return covered_bytes_; }
+  size_t metadata_bytes() const { return __atomic_load_n(&covered_bytes_, __ATOMIC_RELAXED); }
 
  private:
   const Window& window_;
