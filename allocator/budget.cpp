@@ -148,11 +148,6 @@ void Budget::charge(RegionKind kind, size_t bytes) {
   }
 }
 
-void Budget::note_unlocked(size_t bytes) {
-  pinned_ -= bytes;
-  overflow_ += bytes;
-}
-
 void Budget::note_refusal(size_t bytes) {
   refused_ = true;
   // A capability that does not count outside its user namespace.

@@ -49,9 +49,6 @@ class Budget {
 
   void charge(RegionKind kind, size_t bytes);
 
-  // What was pinned is held still, but not pinned any more.
-  void note_unlocked(size_t bytes);
-
   // The kernel refused to lock what was granted. If somebody else in this process uses up the
   // limit, each grant looks at what is locked from here on; if that does not explain it, nothing
   // more is granted than is pinned now.

@@ -23,7 +23,7 @@ namespace {
 size_t from_jemalloc(const char* name) {
   size_t value = 0;
   size_t size = sizeof value;
-  return mallctl(name, &value, &size, nullptr, 0) == 0 ? value : 0;
+  return je_mallctl(name, &value, &size, nullptr, 0) == 0 ? value : 0;
 }
 
 size_t window_mappings() {
@@ -206,7 +206,7 @@ rdm_stats gather_stats() {
   // "epoch" makes jemalloc add its counters up.
   uint64_t epoch = 1;
   size_t epoch_size = sizeof epoch;
-  (void)mallctl("epoch", &epoch, &epoch_size, &epoch, sizeof epoch);
+  (void)je_mallctl("epoch", &epoch, &epoch_size, &epoch, sizeof epoch);
 
   const Budget& budget = heap.budget();
   const size_t kept = from_jemalloc("stats.arenas." MALLCTL_ALL ".pdirty") * os::kPageSize;

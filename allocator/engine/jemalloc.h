@@ -11,9 +11,13 @@
 extern "C" {
 
 void* malloc(size_t size) noexcept;
-int mallctl(const char* name, void* old, size_t* old_size, void* next, size_t next_size) noexcept;
+int mallctlnametomib(const char* name, size_t* mib, size_t* length) noexcept;
 
 // Renamed.
+int je_mallctl(const char* name, void* old, size_t* old_size, void* next,
+               size_t next_size) noexcept;
+int je_mallctlbymib(const size_t* mib, size_t length, void* old, size_t* old_size, void* next,
+                    size_t next_size) noexcept;
 void* je_malloc(size_t size) noexcept;
 void* je_calloc(size_t count, size_t size) noexcept;
 void* je_mallocx(size_t size, int flags) noexcept;

@@ -135,6 +135,17 @@ LockLimit lock_limit() {
   return limit;
 }
 
+uint64_t resident_memory() {
+  const KeepErrno keep;
+  char buffer[64];
+  const ssize_t got = read_file("/proc/self/statm", buffer, sizeof buffer);
+  uint64_t mapped = 0;
+  uint64_t pages = 0;
+  Text rest;
+  if (got <= 0 || !parse_decimal(Text{buffer, static_cast<size_t>(got)}, &mapped, &rest)) return 0;
+  return parse_decimal(rest.drop(1), &pages, &rest) ? pages * kPageSize : 0;
+}
+
 uint64_t address_space_left() {
   const KeepErrno keep;
   rlimit raw{};

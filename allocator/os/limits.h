@@ -22,6 +22,9 @@ LockLimit lock_limit();
 // What this process has locked now (VmLck), by whomever.
 uint64_t locked_memory();
 
+// The process's resident memory; 0 where it cannot be read.
+uint64_t resident_memory();
+
 // RLIMIT_AS less what is mapped now; kNoLimit without a limit.
 uint64_t address_space_left();
 

@@ -94,8 +94,9 @@ void close(void* address, size_t bytes) {
   (void)reserve_over(address, bytes, MAP_FIXED);
 }
 
-Status move(void* from, size_t bytes, void* to) {
-  const KeepErrno keep;
+namespace {
+
+Status move_unlocked(void* from, size_t bytes, void* to) {
   constexpr int kMove = MREMAP_MAYMOVE | MREMAP_FIXED;
   if (mremap(from, bytes, bytes, kMove | kMremapDontUnmap, to) == to) {
     can_keep_mapped.store(true, std::memory_order_relaxed);
@@ -111,6 +112,18 @@ Status move(void* from, size_t bytes, void* to) {
   // The refusal may have taken the target away.
   (void)reserve_over(to, bytes, MAP_FIXED_NOREPLACE);
   return refused;
+}
+
+}  // namespace
+
+// The lock is taken off first: MREMAP_DONTUNMAP (seen up to Linux 6.18) takes it off all of the mapping
+// that the range is a part of, and counts the moved pages in VmLck twice, for ever.
+Status move(void* from, size_t bytes, void* to, bool is_locked) {
+  const KeepErrno keep;
+  if (is_locked) munlock(from, bytes);
+  const Status moved = move_unlocked(from, bytes, to);
+  if (is_locked) (void)mlock2(ok(moved) ? to : from, bytes, kMlockOnFault);
+  return moved;
 }
 
 void leave(void* address, size_t bytes) {

@@ -34,10 +34,10 @@ Status open(void* address, size_t bytes, PageKind kind);
 void close(void* address, size_t bytes);
 
 // Moves the pages of an open range, and what was asked of the kernel for them (locked, placed, huge),
-// to a part of the reservation that nobody uses. One mapping's pages at a time. Their old addresses
-// hold no memory from then on; leave() must follow for them, for several moves at once. kNoMemory:
-// the process has too many mappings; any failure: nothing moved.
-Status move(void* from, size_t bytes, void* to);
+// to a part of the reservation that nobody uses. One mapping's pages at a time, all of them locked or
+// none. Their old addresses hold no memory from then on; leave() must follow for them, for several
+// moves at once. kNoMemory: the process has too many mappings; any failure: nothing moved.
+Status move(void* from, size_t bytes, void* to, bool is_locked);
 
 // What was moved away stays reserved, inaccessible, without a moment in which somebody else could be
 // given it.

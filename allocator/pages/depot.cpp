@@ -10,19 +10,21 @@ Taken Depot::hand_out(Region* region, void* address, size_t size) {
   return {address, used < size ? used : size};
 }
 
-Taken Depot::take(const RegionTable& regions, size_t size, size_t alignment) {
+Taken Depot::take(const RegionTable& regions, size_t size, size_t alignment, Sum* live) {
   if (free_bytes() < size) return {};
   Locked hold(mutex_);
   void* const address = free_.take(size, alignment);
   if (address == nullptr) return {};
   note();
+  live->fetch_add(size, std::memory_order_relaxed);
   return hand_out(regions.find(address), address, size);
 }
 
-Taken Depot::take_at(Region* region, void* address, size_t size) {
+Taken Depot::take_at(Region* region, void* address, size_t size, Sum* live) {
   Locked hold(mutex_);
   if (!free_.take_at(address, size)) return {};
   note();
+  live->fetch_add(size, std::memory_order_relaxed);
   return hand_out(region, address, size);
 }
 
@@ -33,10 +35,11 @@ void* Depot::take_largest(size_t least, size_t most, size_t* size) {
   return address;
 }
 
-Status Depot::give(void* address, size_t size) {
+Status Depot::give(void* address, size_t size, Sum* live) {
   Locked hold(mutex_);
   const Status given = free_.give(address, size);
   note();
+  if (ok(given) && live != nullptr) live->fetch_sub(size, std::memory_order_relaxed);
   return given;
 }
 

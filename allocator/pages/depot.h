@@ -4,6 +4,7 @@
 // Runs inside malloc. fork() takes every depot's lock, so a child finds them in order.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -32,11 +33,16 @@ class Depot {
   // nobody else knows of the region.
   static Taken hand_out(Region* region, void* address, size_t size);
 
-  Taken take(const RegionTable& regions, size_t size, size_t alignment);
-  Taken take_at(Region* region, void* address, size_t size);
+  // What is taken is added to `live`, and what is given back taken off, under the lock: whoever has
+  // all locks finds the sums right, and so does a child of fork.
+  using Sum = std::atomic<size_t>;
+  Taken take(const RegionTable& regions, size_t size, size_t alignment, Sum* live);
+  Taken take_at(Region* region, void* address, size_t size, Sum* live);
   // For gathering: as FreePages::take_largest().
   void* take_largest(size_t least, size_t most, size_t* size);
-  Status give(void* address, size_t size);
+  Status give(void* address, size_t size, Sum* live);
+  // What take_largest() gave.
+  Status give_back(void* address, size_t size) { return give(address, size, nullptr); }
 
   bool has(size_t size, size_t alignment);
   bool prepare();

@@ -27,15 +27,10 @@ Depot& Depots::of(const Region& region) {
   return overflow_[index(region.use)];
 }
 
-Taken Depots::count(Taken taken, RegionUse use, size_t size) {
-  if (taken) count_in(use, size);
-  return taken;
-}
-
 Taken Depots::take(const Request& request, Where where) {
   Depot* const pinned = pinned_[index(request.use)];
   const auto take_of = [&](Depot& depot) {
-    return count(depot.take(regions_, request.size, request.alignment), request.use, request.size);
+    return depot.take(regions_, request.size, request.alignment, &live_[index(request.use)]);
   };
   if (const Taken taken = take_of(pinned[request.node])) return taken;
   if (where == Where::kBest) return {};
@@ -52,18 +47,18 @@ bool Depots::has(const Request& request, Where where) {
 }
 
 Taken Depots::take_sparse(size_t size, size_t alignment) {
-  return count(sparse_.take(regions_, size, alignment), RegionUse::kBlocks, size);
+  return sparse_.take(regions_, size, alignment, &live_[index(RegionUse::kBlocks)]);
 }
 
 Taken Depots::take_at(void* address, size_t size) {
   Region* const region = regions_.find(address);
   if (region == nullptr) return {};
-  return count(of(*region).take_at(region, address, size), region->use, size);
+  return of(*region).take_at(region, address, size, &live_[index(region->use)]);
 }
 
 Status Depots::give(const Region& region, void* address, size_t size) {
-  const Status given = of(region).give(address, size);
-  if (ok(given)) count_out(region.use, size);
+  const Status given = of(region).give(address, size, &live_[index(region.use)]);
+  if (ok(given)) given_.fetch_add(size, std::memory_order_relaxed);
   return given;
 }
 

@@ -82,7 +82,6 @@ class Depots {
 
  private:
   static size_t index(RegionUse use) { return static_cast<size_t>(use); }
-  Taken count(Taken taken, RegionUse use, size_t size);
   void count_in(RegionUse use, size_t size) {
     live_[index(use)].fetch_add(size, std::memory_order_relaxed);
   }

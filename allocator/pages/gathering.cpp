@@ -54,16 +54,16 @@ Region Gathering::model() const {
   return region;
 }
 
-size_t Gathering::collect(Depot& depot, size_t wanted) {
+size_t Gathering::collect(Depot& depot, size_t wanted, size_t most) {
   const size_t least = least_piece();
   size_t got = 0;
   while (got < wanted && has_room_for(1)) {
     size_t size = 0;
-    void* const address = depot.take_largest(least, SIZE_MAX, &size);
+    void* const address = depot.take_largest(least, most - got, &size);
     if (address == nullptr) break;
     const Region& region = *regions_.find(address);
     if (!is_movable(region) || (count_ != 0 && region.locked != model().locked)) {
-      (void)depot.give(address, size);  // where it just was: it needs no record
+      (void)depot.give_back(address, size);  // where it just was: it needs no record
       break;
     }
     pieces_[count_++] = {reinterpret_cast<uintptr_t>(address), size, false};
@@ -93,7 +93,7 @@ void Gathering::put_back() {
     const Piece& piece = pieces_[i];
     if (piece.is_live) continue;
     Depot& depot = depots_.of(*regions_.find(pointer(piece.address)));
-    (void)depot.give(pointer(piece.address), piece.size);
+    (void)depot.give_back(pointer(piece.address), piece.size);
   }
   count_ = 0;
   collected_ = 0;
@@ -104,18 +104,14 @@ void Gathering::forget(size_t count) {
   count_ -= count;
 }
 
-// Returns how much of it was moved. There may be more mappings than we know of: the program may
-// have split them.
-//
-// Not while it is locked: where the kernel leaves the old addresses mapped (MREMAP_DONTUNMAP) it
-// takes the lock off all of the mapping that it moves a part of, and from Linux 6.15 on it counts
-// what it moves as locked at both places, for ever.
-size_t Gathering::move_mapping(uintptr_t from, size_t size, uintptr_t to, bool locked) {
+// Returns how much of it was moved. There may be more mappings than we know of: the program may have
+// split them.
+size_t Gathering::move_mapping(uintptr_t from, size_t size, uintptr_t to) {
+  const bool is_locked = regions_.find(pointer(from))->locked;
   size_t done = 0;
-  if (locked) os::unlock(pointer(from), size);
   for (size_t step = size; done < size;) {
     if (step > size - done) step = size - done;
-    const Status moved = os::move(pointer(from + done), step, pointer(to + done));
+    const Status moved = os::move(pointer(from + done), step, pointer(to + done), is_locked);
     if (ok(moved)) {
       marks_.mark_seam(to + done);
       ++moved_mappings_;
@@ -126,26 +122,15 @@ size_t Gathering::move_mapping(uintptr_t from, size_t size, uintptr_t to, bool l
       step = os::page_ceil(step / 2);
     }
   }
-  if (locked) {
-    lock_again(to, done);
-    lock_again(from + done, size - done);
-  }
   return done;
 }
 
-// It was locked a moment ago: only a program that locks memory itself in that moment can be in the
-// way.
-void Gathering::lock_again(uintptr_t address, size_t size) {
-  if (size != 0 && !ok(os::lock_on_fault(pointer(address), size))) lost_locks_ = true;
-}
-
 size_t Gathering::move(const Piece& piece, uintptr_t to) {
-  const bool locked = regions_.find(pointer(piece.address))->locked;
   size_t done = 0;
   while (done < piece.size) {
     const uintptr_t from = piece.address + done;
     const uintptr_t next = marks_.first_seam(from + os::kPageSize, piece.address + piece.size);
-    const size_t moved = move_mapping(from, next - from, to + done, locked);
+    const size_t moved = move_mapping(from, next - from, to + done);
     done += moved;
     if (from + moved != next) break;
   }

@@ -30,8 +30,9 @@ class Gathering {
   void boot(bool is_off, bool is_forced);
 
   // Takes free pages out of the depot, largest runs first, until there are `wanted` bytes or only
-  // pieces too small are left. All of one state: locked by this process, or not. Returns how many.
-  size_t collect(Depot& depot, size_t wanted);
+  // pieces too small are left; no more than `most`. All of one state: locked by this process, or not.
+  // Returns how many.
+  size_t collect(Depot& depot, size_t wanted, size_t most);
   // A block that a program has, as the first piece: its bytes go where its pages go.
   void collect_block(uintptr_t address, size_t size);
   // False: sealed, or of a kind that is not moved.
@@ -51,7 +52,6 @@ class Gathering {
     uintptr_t end = to;
     size_t done = 0;
     moved_mappings_ = 0;
-    lost_locks_ = false;
     for (; done < count_; ++done) {
       Piece& piece = pieces_[done];
       announce(piece.address, piece.size);
@@ -67,9 +67,6 @@ class Gathering {
     put_back();
     return end - to;
   }
-
-  // Of what was moved last, some could not be locked again.
-  bool lost_locks() const { return lost_locks_; }
 
   // A new region, of the pieces that were moved last or of new pages alone. `has_fresh`: of new pages,
   // too.
@@ -94,8 +91,7 @@ class Gathering {
   size_t most_mappings() const;
   static bool is_movable(const Region& region);
   size_t move(const Piece& piece, uintptr_t to);
-  size_t move_mapping(uintptr_t from, size_t size, uintptr_t to, bool locked);
-  void lock_again(uintptr_t address, size_t size);
+  size_t move_mapping(uintptr_t from, size_t size, uintptr_t to);
   void announce(uintptr_t address, size_t size);
   void recall(uintptr_t address, size_t size);
   Region* retire(uintptr_t address, size_t size);
@@ -111,7 +107,6 @@ class Gathering {
   bool is_off_ = false;
   bool is_forced_ = false;
   size_t moved_mappings_ = 0;
-  bool lost_locks_ = false;
   size_t collected_ = 0;
   size_t count_ = 0;
   Piece pieces_[kMostPieces] = {};

@@ -44,8 +44,9 @@ constexpr size_t kWorthGathering = size_t{1} << 20;
 constexpr size_t kTolerated = size_t{16} << 20;
 constexpr size_t kToleratedShare = 8;
 
-// New pages to spare for a block that grows by moving: an eighth of itself.
-constexpr size_t kSpareOfBlock = 8;
+// New pages to spare for a block that grows by moving: a quarter of itself, so that it need not move at
+// each step.
+constexpr size_t kSpareOfBlock = 4;
 
 enum Warning : uint32_t { kOfOverflow = 1, kOfLedger = 2, kOfWindow = 4 };
 
@@ -186,7 +187,9 @@ bool Growth::is_tight(size_t size, size_t cached) const {
 bool Growth::may_gather(const Request& request, size_t target) const {
   if (request.alignment > Window::kGranule) return false;
   if (gathering_.is_forced()) return true;
-  return target >= kLeastGathered && !is_tight(target, 0);
+  // jemalloc asks for little and is given a step, of which it may never use the end.
+  const bool is_step = request.use == RegionUse::kExtents;
+  return target >= kLeastGathered && !is_tight(is_step ? target / kEarlyShare : target, 0);
 }
 
 // Takes pieces for it out of the depots that may serve it: its own use's first; those of exposed
@@ -208,8 +211,11 @@ bool Growth::collect(const Request& request, bool pinned) {
   const size_t used = store_.window.size() - store_.window.left();
   const size_t enough = store_.budget.held() / 2 / (store_.window.size() / (used + 1) + 1);
   if (!gathering_.is_forced() && (free < missing / kLeastShare || free < enough)) return false;
-  size_t got = gathering_.collect(own, missing);
-  if (!is_exposed && got < missing) got += gathering_.collect(depot_of(other), missing - got);
+  // Whole runs of its own, so that no scraps stay behind; of another use's, no more than is missing.
+  size_t got = gathering_.collect(own, missing, SIZE_MAX);
+  if (!is_exposed && got < missing) {
+    got += gathering_.collect(depot_of(other), missing - got, missing - got);
+  }
   return got >= kLeastGathered || (gathering_.is_forced() && got != 0);
 }
 
@@ -254,25 +260,33 @@ size_t Growth::ask_fresh(const Region& region, const Request& request, size_t sp
 }
 
 // Everything that can fail before the first page is moved: records, addresses, new pages.
-bool Growth::lay_out(Region* region, const Request& request, size_t collected, bool has_block) {
+// A block keeps its place within a huge page: so the kernel moves whole page tables.
+bool Growth::lay_out(Region* region, const Request& request, size_t collected, const Block* block) {
   if (!store_.regions.has_room() && find_free_slot() == RegionTable::kNoSlot) return false;
   if (!store_.depots.prepare(*region)) return false;
-  void* const base = store_.window.carve(region->length, at_least_granule(request.alignment),
-                                         end_for(request.use));
-  if (base == nullptr) {
+  const size_t shift = block == nullptr ? 0 : block->address % Window::kGranule;
+  void* const carved = store_.window.carve(
+      shift + region->length, at_least_granule(request.alignment), end_for(request.use));
+  if (carved == nullptr) {
     warn_of_window();
     return false;
   }
+  void* const base = static_cast<char*>(carved) + shift;
   region->base = reinterpret_cast<uintptr_t>(base);
   const bool is_covered =
       request.use == RegionUse::kExtents || store_.blocks.cover(region->base);
   // A program's block has pages to be copied to, should the kernel refuse to move some of its own.
   const bool has_places =
-      !has_block || ok(os::open(base, collected, os::PageKind::kBase));
+      block == nullptr || ok(os::open(base, collected, os::PageKind::kBase));
   if (is_covered && has_places && maker_.extend(*region, collected)) return true;
   os::close(base, region->length);
-  store_.window.give_back(base, region->length);
+  give_back_addresses(*region);
   return false;
+}
+
+void Growth::give_back_addresses(const Region& region) {
+  const size_t shift = region.base % Window::kGranule;
+  store_.window.give_back(pointer(region.base - shift), shift + region.length);
 }
 
 // The kernel refused to move all of it: the program's block is made whole by copying, in new pages
@@ -284,7 +298,7 @@ void Growth::mend_block(const Region& region, const Block& block, size_t moved, 
   if (moved >= block.size) return;
   memcpy(rest, pointer(block.address + moved), block.size - moved);
   const Region& left = *store_.regions.find(pointer(block.address + moved));
-  (void)store_.depots.of(left).give(pointer(block.address + moved), block.size - moved);
+  (void)store_.depots.of(left).give_back(pointer(block.address + moved), block.size - moved);
 }
 
 // Puts what was collected, and new pages for the rest of the request and to spare, under fresh
@@ -298,25 +312,20 @@ Growth::Acquired Growth::assemble(const Request& request, size_t spare, const Bl
   region.exposed = request.use == RegionUse::kExposed;
   size_t fresh = ask_fresh(region, request, spare);
   region.length = collected + fresh;
-  if (fresh == kRefused || !lay_out(&region, request, collected, block != nullptr)) {
+  if (fresh == kRefused || !lay_out(&region, request, collected, block)) {
     store_.budget.settle();
     gathering_.put_back();
     return {};
   }
   const size_t moved = gathering_.move_to(
       region.base, [this](Region* left, size_t size) { note_retired(left, size); });
-  if (gathering_.lost_locks()) {
-    os::unlock(pointer(region.base), region.length);
-    region.locked = false;
-    store_.budget.note_unlocked(moved);
-  }
   size_t charged = fresh;
   if (moved < collected && block != nullptr && moved != 0) {
     mend_block(region, *block, moved, collected);
     charged += collected - moved;
   } else if (moved < collected) {
     os::close(pointer(region.base + moved), region.length - moved);
-    if (moved == 0) store_.window.give_back(pointer(region.base), region.length);
+    if (moved == 0) give_back_addresses(region);
     region.length = moved;
     charged = fresh = 0;
   }

@@ -98,7 +98,8 @@ class Growth {
   Acquired grow_locked(const Request& request);
   Acquired gather(const Request& request, bool pinned);
   Acquired assemble(const Request& request, size_t spare, const Block* block);
-  bool lay_out(Region* region, const Request& request, size_t collected, bool has_block);
+  bool lay_out(Region* region, const Request& request, size_t collected, const Block* block);
+  void give_back_addresses(const Region& region);
   void mend_block(const Region& region, const Block& block, size_t moved, size_t collected);
   size_t ask_fresh(const Region& region, const Request& request, size_t spare);
   bool collect(const Request& request, bool pinned);

@@ -87,10 +87,12 @@ bool Heap::release(void* address, size_t size) {
 Status Heap::attach(RegionObserver* observer) {
   Locked hold(growth_.mutex());
   if (observers_.has(observer)) return Status::kOk;
+  if (!observers_.has_room()) return Status::kNoMemory;
   for (size_t i = 0; i < regions_.size(); ++i) {
     if (!regions_[i].is_empty()) observer->on_acquire(regions_[i]);
   }
-  return observers_.add(observer);
+  observers_.add(observer);
+  return Status::kOk;
 }
 
 RegistrationCounters Heap::registrations() {

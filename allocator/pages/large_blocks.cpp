@@ -133,8 +133,10 @@ void* LargeBlocks::move(void* address, size_t size) {
   const size_t old_size = BlockTable::pages_of(word) * os::kPageSize;
   const size_t wanted = os::page_ceil(size);
   if (old_size < kLeastMoved || wanted <= old_size || size > kLargest) return nullptr;
-  drain(false);
   const Region& region = *store_.regions.find(address);
+  // In a child of fork: what is exposed is pinned, and its parent's block is not.
+  if (region.exposed && !region.locked) return nullptr;
+  drain(false);
   const Request request{wanted, os::kPageSize, region.use, region.node};
   void* const moved = growth_.move_block(start, old_size, request);
   if (moved == nullptr) return nullptr;

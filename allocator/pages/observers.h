@@ -7,7 +7,6 @@
 #include <cstddef>
 
 #include "allocator/pages/region_observer.h"
-#include "allocator/status.h"
 
 namespace rdmalloc {
 
@@ -24,12 +23,13 @@ class Observers {
     return false;
   }
 
-  Status add(RegionObserver* observer) {
+  bool has_room() const { return count_ < kMost; }
+
+  // After has_room().
+  void add(RegionObserver* observer) {
     const size_t count = count_;
-    if (count == kMost) return Status::kNoMemory;
     all_[count] = observer;
     count_.store(count + 1, std::memory_order_release);
-    return Status::kOk;
   }
 
   template <typename Tell>

@@ -9,6 +9,7 @@ using fake::machine;
 LockLimit lock_limit() { return machine().lock; }
 uint64_t address_space_left() { return machine().address_space_left; }
 uint64_t total_memory() { return machine().total; }
+size_t most_mappings() { return machine().most_mappings; }
 uint64_t cgroup_limit() { return machine().cgroup; }
 uint64_t locked_memory() {
   ++machine().looks;

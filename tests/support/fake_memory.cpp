@@ -1,5 +1,6 @@
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "tests/support/fake_state.h"
@@ -14,7 +15,8 @@ State& state() {
 const char* name(Call call) {
   static constexpr const char* kNames[] = {
       "reserve", "open",        "close",   "populate",     "lock",
-      "seal",    "prefer_node", "discard", "map_metadata", "transparent_huge_bytes"};
+      "seal",    "prefer_node", "discard", "map_metadata", "move",
+      "transparent_huge_bytes"};
   return kNames[static_cast<size_t>(call)];
 }
 
@@ -55,25 +57,112 @@ bool overlaps(const std::map<uintptr_t, Value>& ranges, uintptr_t base, size_t b
 }
 
 size_t length_of(const size_t& bytes) { return bytes; }
-size_t length_of_range(const Range& range) { return range.bytes; }
 
 Range* holder(uintptr_t base, size_t bytes) {
   auto next = state().open.upper_bound(base);
   if (next == state().open.begin()) return nullptr;
   --next;
   Range& range = next->second;
-  return range.base + range.bytes >= base + bytes ? &range : nullptr;
+  return range.end() >= base + bytes ? &range : nullptr;
 }
 
-// The open range that is exactly this one: what is locked, bound or sealed is so as a whole.
-Range* exactly(Call call, const void* address, size_t bytes) {
-  Range* range = holder(number(address), bytes);
-  if (range == nullptr) {
-    complain(call, "not open", address, bytes);
-  } else if (range->base != number(address) || range->bytes != bytes) {
-    complain(call, "not a whole range", address, bytes);
+// From here on a range starts at this address, where one was open there.
+void split_at(uintptr_t address) {
+  Range* const range = holder(address, 1);
+  if (range == nullptr || range->base == address) return;
+  Range upper = *range;
+  const size_t below = address - range->base;
+  upper.base += below;
+  upper.bytes -= below;
+  upper.origin += below;
+  upper.discarded = 0;
+  range->bytes = below;
+  state().open[address] = upper;
+}
+
+// Calls visit(range) for all that is open of [address, address + bytes), split at its ends. Returns
+// how many bytes were.
+template <typename Visit>
+size_t for_open(const void* address, size_t bytes, Visit visit) {
+  const uintptr_t base = number(address);
+  split_at(base);
+  split_at(base + bytes);
+  size_t sum = 0;
+  for (auto at = state().open.lower_bound(base);
+       at != state().open.end() && at->first < base + bytes; ++at) {
+    sum += at->second.bytes;
+    visit(at->second);
   }
-  return range;
+  return sum;
+}
+
+// The same for what must be open as a whole.
+template <typename Visit>
+void for_all(Call call, const void* address, size_t bytes, Visit visit) {
+  if (bytes == 0 || bytes % os::kPageSize != 0 || number(address) % os::kPageSize != 0) {
+    complain(call, "not whole pages", address, bytes);
+  }
+  if (for_open(address, bytes, visit) != bytes) complain(call, "not open", address, bytes);
+}
+
+// What the kernel keeps as one mapping.
+bool are_one(const Range& lower, const Range& upper) {
+  return lower.end() == upper.base && lower.origin + lower.bytes == upper.origin &&
+         lower.kind == upper.kind && lower.node == upper.node && lower.locked == upper.locked &&
+         lower.sealed == upper.sealed;
+}
+
+size_t count_mappings() {
+  size_t count = 0;
+  const Range* before = nullptr;
+  for (const auto& [base, range] : state().open) {
+    if (before == nullptr || !are_one(*before, range)) ++count;
+    if (before != nullptr && before->end() != base) ++count;  // what is reserved between them
+    before = &range;
+  }
+  return count;
+}
+
+bool is_one_mapping(const void* address, size_t bytes) {
+  Range before;
+  bool one = true;
+  const size_t open = for_open(address, bytes, [&](const Range& range) {
+    one = one && (before.bytes == 0 || are_one(before, range));
+    before = range;
+  });
+  return one && open == bytes;
+}
+
+void erase_open(uintptr_t base, size_t bytes) {
+  split_at(base);
+  split_at(base + bytes);
+  auto& open = state().open;
+  open.erase(open.lower_bound(base), open.lower_bound(base + bytes));
+}
+
+void close_for_real(const void* address, size_t bytes) {
+  mmap(const_cast<void*>(address), bytes, PROT_NONE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+// The pages too, however the kernel has split them.
+void move_for_real(uintptr_t from, size_t bytes, uintptr_t to) {
+  constexpr int kMremapDontUnmap = 4;
+  for (size_t step = bytes, done = 0; done < bytes;) {
+    if (step > bytes - done) step = bytes - done;
+    auto* const source = reinterpret_cast<void*>(from + done);
+    auto* const target = reinterpret_cast<void*>(to + done);
+    if (mremap(source, step, step, MREMAP_MAYMOVE | MREMAP_FIXED | kMremapDontUnmap, target) ==
+        target) {
+      close_for_real(source, step);
+      done += step;
+    } else if (step > os::kPageSize) {
+      step = os::page_ceil(step / 2);
+    } else {
+      complain(Call::kMove, "the kernel under the test refuses to move it", source, step);
+      return;
+    }
+  }
 }
 
 bool reserved(uintptr_t base, size_t bytes) {
@@ -105,6 +194,9 @@ void reset() {
   all.reservations.clear();
   all.metadata.clear();
   all.open.clear();
+  all.vacated.clear();
+  all.left.clear();
+  all.split_moves = 0;
   all.held.clear();
   all.huge_pages_used = 0;
   all.violations.clear();
@@ -159,6 +251,50 @@ std::vector<Range> ranges() {
   return all;
 }
 
+size_t mappings() {
+  const Guard guard(state().mutex);
+  return count_mappings();
+}
+
+size_t split_moves() {
+  const Guard guard(state().mutex);
+  return state().split_moves;
+}
+
+std::vector<Range> ranges_in(const void* address, size_t bytes) {
+  const Guard guard(state().mutex);
+  std::vector<Range> all;
+  (void)for_open(address, bytes, [&](const Range& range) { all.push_back(range); });
+  return all;
+}
+
+size_t opened_in(const void* address, size_t bytes) {
+  size_t sum = 0;
+  for (const Range& range : ranges_in(address, bytes)) sum += range.bytes;
+  return sum;
+}
+
+size_t left_in(const void* address, size_t bytes) {
+  const Guard guard(state().mutex);
+  const uintptr_t from = number(address);
+  size_t sum = 0;
+  auto at = state().left.upper_bound(from);
+  if (at != state().left.begin()) --at;
+  for (; at != state().left.end() && at->first < from + bytes; ++at) {
+    const uintptr_t low = std::max(from, at->first);
+    const uintptr_t high = std::min(from + bytes, at->first + at->second);
+    sum += low < high ? high - low : 0;
+  }
+  return sum;
+}
+
+size_t vacated() {
+  const Guard guard(state().mutex);
+  size_t sum = 0;
+  for (const auto& [base, bytes] : state().vacated) sum += bytes;
+  return sum;
+}
+
 Range range_of(const void* address) {
   const Guard guard(state().mutex);
   const Range* range = holder(number(address), 1);
@@ -170,7 +306,7 @@ void hold(const void* address, size_t bytes) {
   if (overlaps(state().held, number(address), bytes, length_of)) {
     state().violations.emplace_back("memory that is in use was handed out again");
   }
-  if (holder(number(address), bytes) == nullptr) {
+  if (for_open(address, bytes, [](const Range&) {}) != bytes) {
     state().violations.emplace_back("memory that is not open was handed out");
   }
   state().held[number(address)] = bytes;
@@ -214,9 +350,17 @@ Status open(void* address, size_t bytes, PageKind kind) {
   const Guard guard(state().mutex);
   const uintptr_t base = fake::number(address);
   if (!fake::reserved(base, bytes)) fake::complain(Call::kOpen, "not reserved", address, bytes);
-  if (fake::overlaps(state().open, base, bytes, fake::length_of_range)) {
-    fake::complain(Call::kOpen, "open already", address, bytes);
+  if (fake::overlaps(state().left, base, bytes, fake::length_of) ||
+      fake::overlaps(state().vacated, base, bytes, fake::length_of)) {
+    fake::complain(Call::kOpen, "moved away", address, bytes);
   }
+  // What nothing was done to may be opened again: who was refused a move need not ask whether its
+  // target is still there.
+  bool is_new = true;
+  (void)fake::for_open(address, bytes, [&](const Range& range) {
+    is_new = is_new && !range.locked && !range.populated && range.kind == kind;
+  });
+  if (!is_new) fake::complain(Call::kOpen, "open already", address, bytes);
   Status status{};
   if (fake::fails(Call::kOpen, &status)) return status;
   if (kind == PageKind::kHugetlb) {
@@ -228,8 +372,9 @@ Status open(void* address, size_t bytes, PageKind kind) {
     state().huge_pages_used += pages;
   }
   if (mprotect(address, bytes, PROT_READ | PROT_WRITE) != 0) return Status::kNoMemory;
+  fake::erase_open(base, bytes);
   Range range;
-  range.base = base;
+  range.base = range.origin = base;
   range.bytes = bytes;
   range.kind = kind;
   state().open[base] = range;
@@ -240,81 +385,168 @@ void close(void* address, size_t bytes) {
   const Guard guard(state().mutex);
   Status ignored{};
   (void)fake::fails(Call::kClose, &ignored);
-  const Range* range = fake::exactly(Call::kClose, address, bytes);
-  if (range == nullptr) return;
-  if (range->sealed) fake::complain(Call::kClose, "sealed", address, bytes);
-  if (fake::overlaps(state().held, fake::number(address), bytes, fake::length_of)) {
+  const uintptr_t base = fake::number(address);
+  if (!fake::reserved(base, bytes)) fake::complain(Call::kClose, "not reserved", address, bytes);
+  if (fake::overlaps(state().held, base, bytes, fake::length_of)) {
     fake::complain(Call::kClose, "in use", address, bytes);
   }
-  if (range->kind == PageKind::kHugetlb) state().huge_pages_used -= bytes / kHugePageSize;
-  state().open.erase(range->base);
-  mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  (void)fake::for_open(address, bytes, [&](const Range& range) {
+    if (range.sealed) fake::complain(Call::kClose, "sealed", address, bytes);
+    if (range.kind == PageKind::kHugetlb) state().huge_pages_used -= range.bytes / kHugePageSize;
+  });
+  fake::erase_open(base, bytes);
+  fake::close_for_real(address, bytes);
+}
+
+Status move(void* from, size_t bytes, void* to, bool is_locked) {
+  const Guard guard(state().mutex);
+  const uintptr_t source = fake::number(from);
+  const uintptr_t target = fake::number(to);
+  if (!fake::reserved(target, bytes)) fake::complain(Call::kMove, "not reserved", to, bytes);
+  if (fake::overlaps(state().left, target, bytes, fake::length_of)) {
+    fake::complain(Call::kMove, "to what was moved away", to, bytes);
+  }
+  (void)fake::for_open(to, bytes, [&](const Range& range) {
+    if (range.locked || range.populated) {
+      fake::complain(Call::kMove, "to what is in use", to, bytes);
+    }
+  });
+  if (fake::overlaps(state().held, source, bytes, fake::length_of)) {
+    fake::complain(Call::kMove, "in use", from, bytes);
+  }
+  fake::for_all(Call::kMove, from, bytes, [&](const Range& range) {
+    if (range.sealed) fake::complain(Call::kMove, "sealed", from, bytes);
+    if (range.locked != is_locked) fake::complain(Call::kMove, "not as it said", from, bytes);
+    if (range.kind == PageKind::kHugetlb) fake::complain(Call::kMove, "hugetlb", from, bytes);
+  });
+  const auto refuse = [&](Status why) {
+    if (state().machine.refusals_take) {
+      fake::erase_open(target, bytes);
+      fake::close_for_real(to, bytes);
+    }
+    return why;
+  };
+  Status status{};
+  if (fake::fails(Call::kMove, &status)) return refuse(status);
+  if (!fake::is_one_mapping(from, bytes)) {
+    ++state().split_moves;
+    return Status::kRefused;
+  }
+  const fake::Machine& machine = state().machine;
+  if (machine.limits_mappings && fake::count_mappings() + 3 > machine.most_mappings) {
+    return refuse(Status::kNoMemory);
+  }
+  fake::erase_open(target, bytes);
+  std::vector<Range> moved;
+  (void)fake::for_open(from, bytes, [&](const Range& range) { moved.push_back(range); });
+  fake::erase_open(source, bytes);
+  for (Range& range : moved) {
+    range.base = range.base - source + target;
+    state().open[range.base] = range;
+  }
+  state().vacated[source] = bytes;
+  fake::move_for_real(source, bytes, target);
+  return Status::kOk;
+}
+
+void leave(void* address, size_t bytes) {
+  const Guard guard(state().mutex);
+  const uintptr_t base = fake::number(address);
+  size_t sum = 0;
+  auto at = state().vacated.lower_bound(base);
+  while (at != state().vacated.end() && at->first < base + bytes) {
+    sum += at->second;
+    at = state().vacated.erase(at);
+  }
+  if (sum != bytes) fake::complain(Call::kMove, "left, and not moved", address, bytes);
+  state().left[base] = bytes;
 }
 
 Status populate(void* address, size_t bytes) {
   const Guard guard(state().mutex);
-  Range* range = fake::exactly(Call::kPopulate, address, bytes);
+  // Only written down: a test may populate more than the machine has.
+  std::vector<Range*> all;
+  fake::for_all(Call::kPopulate, address, bytes, [&](Range& range) { all.push_back(&range); });
   Status status{};
   if (fake::fails(Call::kPopulate, &status)) return status;
-  // Only written down: a test may populate more than the machine has.
-  if (range != nullptr) range->populated = true;
+  for (Range* range : all) range->populated = true;
   return Status::kOk;
 }
 
-Status lock(void* address, size_t bytes) {
+Status lock_on_fault(void* address, size_t bytes) {
   const Guard guard(state().mutex);
-  Range* range = fake::exactly(Call::kLock, address, bytes);
-  if (range != nullptr && !range->populated) {
-    fake::complain(Call::kLock, "not populated", address, bytes);
-  }
+  std::vector<Range*> all;
+  size_t more = 0;
+  fake::for_all(Call::kLock, address, bytes, [&](Range& range) {
+    all.push_back(&range);
+    more += range.locked ? 0 : range.bytes;
+  });
   Status status{};
   if (fake::fails(Call::kLock, &status)) return status;
   const uint64_t locked = fake::locked_bytes() + state().machine.locked_by_others;
   const uint64_t limit = state().machine.lock.effective();
-  if (limit < locked || limit - locked < bytes) return Status::kOutOfBudget;
-  if (range != nullptr) range->locked = true;
+  if (limit < locked || limit - locked < more) return Status::kOutOfBudget;
+  for (Range* range : all) range->locked = true;
   return Status::kOk;
 }
 
 void unlock(void* address, size_t bytes) {
   const Guard guard(state().mutex);
-  if (Range* range = fake::holder(fake::number(address), bytes)) range->locked = false;
+  (void)fake::for_open(address, bytes, [](Range& range) { range.locked = false; });
 }
 
 Status seal(void* address, size_t bytes) {
   const Guard guard(state().mutex);
-  Range* range = fake::exactly(Call::kSeal, address, bytes);
+  std::vector<Range*> all;
+  fake::for_all(Call::kSeal, address, bytes, [&](Range& range) { all.push_back(&range); });
   Status status{};
   if (fake::fails(Call::kSeal, &status)) return status;
-  if (range != nullptr) range->sealed = true;
+  for (Range* range : all) range->sealed = true;
   return Status::kOk;
 }
 
 Status prefer_node(void* address, size_t bytes, int node) {
   const Guard guard(state().mutex);
-  Range* range = fake::exactly(Call::kPreferNode, address, bytes);
-  if (range != nullptr && range->populated) {
-    fake::complain(Call::kPreferNode, "populated already", address, bytes);
-  }
+  std::vector<Range*> all;
+  fake::for_all(Call::kPreferNode, address, bytes, [&](Range& range) {
+    all.push_back(&range);
+    if (range.populated) fake::complain(Call::kPreferNode, "populated already", address, bytes);
+  });
   Status status{};
   if (fake::fails(Call::kPreferNode, &status)) return status;
-  if (range != nullptr) range->node = node;
+  for (Range* range : all) range->node = node;
   return Status::kOk;
 }
 
 Status discard(void* address, size_t bytes) {
   const Guard guard(state().mutex);
-  Range* range = fake::holder(fake::number(address), bytes);
-  if (range == nullptr) {
-    fake::complain(Call::kDiscard, "not open", address, bytes);
-    return Status::kNoMemory;
-  }
-  if (range->locked) fake::complain(Call::kDiscard, "locked", address, bytes);
+  std::vector<Range*> all;
+  fake::for_all(Call::kDiscard, address, bytes, [&](Range& range) {
+    all.push_back(&range);
+    if (range.locked) fake::complain(Call::kDiscard, "locked", address, bytes);
+  });
   Status status{};
   if (fake::fails(Call::kDiscard, &status)) return status;
-  range->discarded += bytes;
+  for (Range* range : all) {
+    range->discarded += range->bytes;
+    range->populated = false;
+  }
   madvise(address, bytes, MADV_DONTNEED);
   return Status::kOk;
+}
+
+// Populated, or touched: the kernel under the test tells.
+size_t resident_bytes(const void* address, size_t bytes) {
+  const Guard guard(state().mutex);
+  size_t sum = 0;
+  (void)fake::for_open(address, bytes, [&](const Range& range) {
+    for (uintptr_t page = range.base; page < range.end(); page += kPageSize) {
+      unsigned char is_there = 0;
+      mincore(reinterpret_cast<void*>(page), kPageSize, &is_there);
+      sum += range.populated || (is_there & 1) != 0 ? kPageSize : 0;
+    }
+  });
+  return sum;
 }
 
 void* map_metadata(size_t bytes) {

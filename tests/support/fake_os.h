@@ -2,8 +2,8 @@
 // environment}.h, linked in their place. They work (ranges are real mappings, so memory can be
 // written), count calls, fail when told to, and remember what was done to every range.
 //
-// A call that a correct allocator never makes (lock before populate, open what is open, close what
-// somebody holds) is written down in violations(). Thread-safe, like the kernel.
+// A call that a correct allocator never makes (populate what is not open, open what was moved away,
+// close what somebody holds) is written down in violations(). Thread-safe, like the kernel.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +26,7 @@ enum class Call : uint8_t {
   kPreferNode,
   kDiscard,
   kMapMetadata,
+  kMove,
   kTransparentHugeBytes,
   kCount
 };
@@ -45,19 +46,25 @@ struct Machine {
   uint64_t huge_pages = 0;                    // in the hugetlb pool
   bool makes_huge = true;                     // transparent huge pages come when asked for
   int nodes = 1;
+  size_t most_mappings = 65530;               // vm.max_map_count
+  bool limits_mappings = false;               // and a move that would need more is refused
+  bool refusals_take = false;                 // a refused move has taken its target's pages away
   size_t looks = 0;  // at locked and available memory, each of which reads files of the kernel
 };
 
-// What was done to a range that open() made usable; in address order.
+// What was done to a range that open() made usable; in address order. A range is split where only a
+// part of it was meant, and moved by move().
 struct Range {
   uintptr_t base = 0;
   size_t bytes = 0;
+  uintptr_t origin = 0;  // where its first byte was opened
   os::PageKind kind = os::PageKind::kBase;
   int node = -1;  // prefer_node's, -1 without
   bool populated = false;
   bool locked = false;
   bool sealed = false;
   size_t discarded = 0;  // bytes, summed over calls
+  uintptr_t end() const { return base + bytes; }
 };
 
 // Forgets everything and unmaps all that was handed out: no object that uses it may be alive.
@@ -80,7 +87,16 @@ size_t calls(Call call);
 size_t opened();          // bytes open now
 size_t locked();          // bytes locked now
 size_t metadata_bytes();  // bytes handed out by map_metadata
+size_t mappings();        // the kernel would have of what is open: like ones that touch are one
+size_t split_moves();     // moves that were refused because they were of more than one mapping
 std::vector<Range> ranges();
+// Those that overlap [address, address + bytes).
+std::vector<Range> ranges_in(const void* address, size_t bytes);
+// Of that range: open now; moved away, and left.
+size_t opened_in(const void* address, size_t bytes);
+size_t left_in(const void* address, size_t bytes);
+// Moved away, and not left yet.
+size_t vacated();
 // The range that holds the address; zero bytes when it is not open.
 Range range_of(const void* address);
 

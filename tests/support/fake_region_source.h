@@ -14,7 +14,8 @@ class RegionSource final : public rdmalloc::RegionSource {
  public:
   RegionSource() {
     reset();
-    if (!ok(window_.reserve(size_t{1} << 36)) || !ok(table_.boot())) {
+    if (!ok(window_.reserve(size_t{1} << 36)) || !ok(table_.boot()) ||
+        !ok(marks_.boot())) {
       throw std::runtime_error("no address space for the test's window");
     }
   }
@@ -31,9 +32,24 @@ class RegionSource final : public rdmalloc::RegionSource {
     region.kind = kind;
     region.locked = kind == RegionKind::kPinned;
     region.exposed = exposed;
-    const Region& added = *table_.add(region);
+    const Region& added = *table_.add(region, RegionTable::kNoSlot);
     for (RegionObserver* observer : observers_) observer->on_acquire(added);
+    for (RegionObserver* observer : observers_) observer->on_ready(added);
     return added;
+  }
+
+  // Part of a region loses its pages, as by gathering. False: all of it has, and some observer has
+  // not let go of it yet.
+  bool retire(const Region& region, size_t offset, size_t size) {
+    Region& known = table_[region.index];
+    table_.note_hole(region.base + offset, size);
+    marks_.retire(region.base + offset, size);
+    known.retired += size;
+    if (!known.is_empty()) return true;
+    table_.remove(known);
+    bool let_go = true;
+    for (RegionObserver* observer : observers_) let_go = observer->on_retire(known) && let_go;
+    return let_go;
   }
 
   void fork() {
@@ -44,12 +60,15 @@ class RegionSource final : public rdmalloc::RegionSource {
     for (const RegionObserver* known : observers_) {
       if (known == observer) return Status::kOk;
     }
-    for (size_t i = 0; i < table_.size(); ++i) observer->on_acquire(table_[i]);
+    for (size_t i = 0; i < table_.size(); ++i) {
+      if (!table_[i].is_empty()) observer->on_acquire(table_[i]);
+    }
     observers_.push_back(observer);
     return Status::kOk;
   }
   const RegionTable& regions() const noexcept override { return table_; }
   const Window& window() const noexcept override { return window_; }
+  const PageMarks* marks() const noexcept override { return &marks_; }
   uint64_t pin_limit() const noexcept override { return limit; }
   bool warns() const noexcept override { return false; }
 
@@ -58,6 +77,7 @@ class RegionSource final : public rdmalloc::RegionSource {
  private:
   Window window_;
   RegionTable table_{window_};
+  PageMarks marks_{window_};
   std::vector<RegionObserver*> observers_;
 };
 

@@ -23,6 +23,9 @@ struct State {
   std::map<uintptr_t, size_t> reservations;
   std::map<uintptr_t, size_t> metadata;
   std::map<uintptr_t, Range> open;
+  std::map<uintptr_t, size_t> vacated;  // moved away, not left yet
+  std::map<uintptr_t, size_t> left;     // moved away and left
+  size_t split_moves = 0;
   std::map<uintptr_t, size_t> held;
   uint64_t huge_pages_used = 0;
   std::vector<std::string> violations;

@@ -51,7 +51,7 @@ class HeapPoolMemory final : public rdmalloc::PoolMemory {
     if (alignment < Chunk::kUnit) {
       got = ::malloc(size);
     } else if (exposed) {
-      got = (*heap_)->allocate_exposed(rounded, alignment);
+      got = (*heap_)->blocks().allocate_exposed(rounded, alignment);
     } else {
       got = heap_->take(rounded, alignment);
     }
@@ -65,7 +65,7 @@ class HeapPoolMemory final : public rdmalloc::PoolMemory {
     const auto found = sizes_.find(pointer);
     if (found == sizes_.end()) abort();
     if (found->second.exposed) {
-      (void)(*heap_)->release_exposed(pointer);
+      (void)(*heap_)->blocks().release(pointer);
     } else if (found->second.bytes != 0) {
       (void)heap_->give(pointer, found->second.bytes);
     } else {

@@ -60,24 +60,78 @@ class TestHeap {
     return heap_->release(address, size);
   }
 
+  // The same for blocks: what is held is written down by the block's start.
+  void* malloc(size_t size, size_t alignment = 1, bool zero = false) {
+    void* got = heap_->blocks().allocate(size, alignment, zero);
+    if (got != nullptr) hold(got, os::page_ceil(size));
+    return got;
+  }
+  void* malloc_exposed(size_t size, size_t alignment = kPage) {
+    void* got = heap_->blocks().allocate_exposed(size, alignment);
+    if (got != nullptr) hold(got, os::page_ceil(size));
+    return got;
+  }
+  bool free(void* address) {
+    drop(address);
+    return heap_->blocks().release(address);
+  }
+  bool resize(void* address, size_t size) {
+    drop(address);
+    const bool done = heap_->blocks().resize(address, size);
+    hold(address, heap_->blocks().size_of(address));
+    return done;
+  }
+  void* move(void* address, size_t size) {
+    const size_t before = heap_->blocks().size_of(address);
+    drop(address);
+    void* const moved = heap_->blocks().move(address, size);
+    if (moved == nullptr) hold(address, before);
+    if (moved != nullptr) hold(moved, os::page_ceil(size));
+    return moved;
+  }
+
   const Region& region_of(const void* address) { return *heap_->find(address); }
   const Region& last_region() { return heap_->regions()[heap_->regions().size() - 1]; }
+
+  // Bytes of the window that are open.
+  size_t opened() const {
+    const Window& window = heap_->window();
+    return opened_in(reinterpret_cast<void*>(window.base()), window.size());
+  }
+
+  // A region's pages, and nothing else of it, are open; its lock is the system's.
+  std::string unsound(const Region& region) const {
+    size_t open = 0;
+    for (const Range& range : ranges_in(reinterpret_cast<void*>(region.base), region.length)) {
+      open += range.bytes;
+      if (range.locked != region.locked) return "a region's lock is not the system's";
+      if (range.locked && region.kind != RegionKind::kPinned) return "unpinned, but locked";
+      if (range.kind == os::PageKind::kHugetlb && !range.populated) return "hugetlb, not populated";
+      if (heap_->is_retired(reinterpret_cast<void*>(range.base), range.bytes)) {
+        return "retired, but open";
+      }
+    }
+    if (open != region.length - region.retired) return "a region is not open";
+    if (left_in(reinterpret_cast<void*>(region.base), region.length) != region.retired) {
+      return "retired bytes differ";
+    }
+    return {};
+  }
 
   // The heap's books hold and agree with the system's. Empty: they do.
   std::string unsound() {
     if (!heap_->validate()) return "validate() failed";
     if (const auto all = violations(); !all.empty()) return all.front();
+    if (vacated() != 0) return "moved away, and not left";
     size_t held = 0;
     size_t pinned = 0;
     for (size_t i = 0; i < heap_->regions().size(); ++i) {
       const Region& region = heap_->regions()[i];
-      const Range range = range_of(reinterpret_cast<void*>(region.base));
-      if (range.base != region.base || range.bytes != region.length) return "a region is not open";
-      if (range.locked != region.locked) return "a region's lock is not the system's";
-      if (range.locked && region.kind != RegionKind::kPinned) return "unpinned, but locked";
-      if (range.kind == os::PageKind::kHugetlb && !range.populated) return "hugetlb, not populated";
-      held += region.length;
-      pinned += region.locked ? region.length : 0;
+      if (region.is_empty()) continue;
+      if (std::string why = unsound(region); !why.empty()) return why;
+      const size_t bytes = region.length - region.retired;
+      held += bytes;
+      pinned += region.locked ? bytes : 0;
     }
     if (held != heap_->budget().held() || held != opened()) return "held bytes differ";
     if (pinned != heap_->budget().pinned() || pinned != locked()) return "pinned bytes differ";

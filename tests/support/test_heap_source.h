@@ -12,6 +12,7 @@ class TestHeapSource final : public rdmalloc::RegionSource {
   Status attach(RegionObserver* observer) noexcept override { return heap_->attach(observer); }
   const RegionTable& regions() const noexcept override { return heap_->regions(); }
   const Window& window() const noexcept override { return heap_->window(); }
+  const PageMarks* marks() const noexcept override { return &heap_->marks(); }
   uint64_t pin_limit() const noexcept override { return UINT64_MAX; }
   bool warns() const noexcept override { return false; }
 

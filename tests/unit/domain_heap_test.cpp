@@ -44,6 +44,16 @@ struct Fixture {
   }
 };
 
+// Of regions that have pages, those that were moved away included: their registrations stand.
+size_t length_of_regions(TestHeap& heap) {
+  size_t sum = 0;
+  for (size_t i = 0; i < heap->regions().size(); ++i) {
+    const Region& region = heap->regions()[i];
+    sum += region.is_empty() ? 0 : region.length;
+  }
+  return sum;
+}
+
 // True when the function ends its process by a signal.
 template <typename Function>
 bool dies(Function function) {
@@ -121,8 +131,13 @@ TEST_CASE("every object of a growing heap has one key, in a domain of either kin
       REQUIRE(domain->lookup(object, bytes, &mr) == RDM_OK);
       REQUIRE(f.backend.covers(mr, object, bytes));
     }
-    CHECK(f.backend.registered_bytes() == f.heap->budget().held());
-    CHECK(f.backend.calls() == f.heap->regions().size());
+    // A region that was registered when pages of it had been moved away is registered without them.
+    const size_t registered = f.backend.registered_bytes();
+    CHECK(registered >= f.heap->budget().held());
+    CHECK(registered <= length_of_regions(f.heap));
+    if (abilities == 0) continue;
+    CHECK(registered == length_of_regions(f.heap));
+    CHECK(f.backend.calls() >= f.heap->regions().size());
   }
 }
 
@@ -164,7 +179,7 @@ TEST_CASE("a heap grown by doubling to 16 GiB has fewer than 64 MRs, by 1 MiB fe
     }
     INFO(f.backend.registered().size() << " MRs, grown by " << (doubling ? "doubling" : "1 MiB"));
     CHECK(f.backend.registered().size() < (doubling ? 64 : 100));
-    CHECK(f.backend.registered_bytes() == f.heap->budget().held());
+    CHECK(f.backend.registered_bytes() == length_of_regions(f.heap));
   }
 }
 

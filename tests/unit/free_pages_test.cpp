@@ -1,8 +1,10 @@
 #include "allocator/pages/free_pages.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "tests/support/catch.h"
@@ -38,12 +40,31 @@ class Model {
     std::fill_n(free_.begin() + page, count, false);
     return true;
   }
-  // The lowest fit, or free_.size().
+  // The first fit among the runs that are long enough, of which only some are tried where the
+  // alignment is not a page; then the first that has room whatever its start. Or free_.size().
   size_t take(size_t count, size_t alignment) {
-    for (size_t page = 0; page + count <= free_.size(); page += alignment) {
-      if (take_at(page, count)) return page;
+    const auto fits = [&](size_t from, size_t pages) {
+      const size_t page = (from + alignment - 1) / alignment * alignment;
+      return page + count <= from + pages ? page : free_.size();
+    };
+    size_t tries = alignment == 1 ? SIZE_MAX : 8;
+    std::vector<std::pair<size_t, size_t>> all = all_runs();
+    if (is_highest_first) std::reverse(all.begin(), all.end());
+    size_t found = free_.size();
+    bool is_left = false;
+    for (const auto& [from, pages] : all) {
+      if (found != free_.size() || pages < count) continue;
+      is_left = tries == 0;
+      if (is_left) break;
+      --tries;
+      found = fits(from, pages);
     }
-    return free_.size();
+    for (const auto& [from, pages] : all) {
+      if (found != free_.size() || !is_left) break;
+      if (pages >= count + alignment - 1) found = fits(from, pages);
+    }
+    if (found != free_.size()) std::fill_n(free_.begin() + found, count, false);
+    return found;
   }
   size_t free_pages() const { return std::count(free_.begin(), free_.end(), true); }
   size_t largest() const {
@@ -55,13 +76,24 @@ class Model {
     }
     return best;
   }
-  size_t extents() const {
+  size_t runs() const {
     size_t count = 0;
     for (size_t i = 0; i < free_.size(); ++i) count += free_[i] && (i == 0 || !free_[i - 1]);
     return count;
   }
 
+  bool is_highest_first = false;
+
  private:
+  std::vector<std::pair<size_t, size_t>> all_runs() const {
+    std::vector<std::pair<size_t, size_t>> all;
+    for (size_t i = 0; i < free_.size(); ++i) {
+      if (!free_[i]) continue;
+      if (i == 0 || !free_[i - 1]) all.emplace_back(i, 0);
+      ++all.back().second;
+    }
+    return all;
+  }
   bool is_free(size_t page, size_t count) const {
     if (page + count > free_.size()) return false;
     for (size_t i = page; i < page + count; ++i) {
@@ -94,9 +126,9 @@ TEST_CASE_METHOD(Fixture, "the lowest address that fits is taken first") {
 TEST_CASE_METHOD(Fixture, "a freed extent joins both neighbours") {
   REQUIRE(ok(pool.give(at(0), kPage)));
   REQUIRE(ok(pool.give(at(2), kPage)));
-  CHECK(pool.extents() == 2);
+  CHECK(pool.runs() == 2);
   REQUIRE(ok(pool.give(at(1), kPage)));
-  CHECK(pool.extents() == 1);
+  CHECK(pool.runs() == 1);
   CHECK(pool.largest() == 3 * kPage);
   CHECK(pool.validate());
 }
@@ -104,7 +136,7 @@ TEST_CASE_METHOD(Fixture, "a freed extent joins both neighbours") {
 TEST_CASE_METHOD(Fixture, "extents never join across a gap of one page") {
   REQUIRE(ok(pool.give(at(0), 4 * kPage)));
   REQUIRE(ok(pool.give(at(5), 4 * kPage)));
-  CHECK(pool.extents() == 2);
+  CHECK(pool.runs() == 2);
   CHECK(pool.take(8 * kPage, kPage) == nullptr);
   CHECK(pool.free_bytes() == 8 * kPage);
 }
@@ -137,6 +169,54 @@ TEST_CASE_METHOD(Fixture, "an extent large enough but too badly aligned is passe
   CHECK(pool.validate());
 }
 
+TEST_CASE_METHOD(Fixture, "the highest address that fits is taken first, where that is the order") {
+  pool.set_order(FreePages::Order::kHighestFirst);
+  REQUIRE(ok(pool.give(at(10), 2 * kPage)));
+  REQUIRE(ok(pool.give(at(20), 8 * kPage)));
+  REQUIRE(ok(pool.give(at(30), kPage)));
+  CHECK(pool.take(2 * kPage, kPage) == at(20));
+  CHECK(pool.take(kPage, kPage) == at(30));
+  CHECK(pool.take(6 * kPage, kPage) == at(22));
+  CHECK(pool.take(2 * kPage, kPage) == at(10));
+  CHECK(pool.validate());
+}
+
+// A walk of all of them for each of these would take minutes.
+TEST_CASE_METHOD(Fixture, "the search for an aligned run is bounded, however many are misaligned") {
+  constexpr size_t kHoles = 40'000;
+  constexpr size_t kAlignment = 64;
+  for (size_t i = 0; i < kHoles; ++i) {
+    REQUIRE(ok(pool.give(at(2 * kAlignment * i + 1), kAlignment * kPage)));
+  }
+  const size_t free = pool.free_bytes();
+  for (int i = 0; i < 200'000; ++i) {
+    if (pool.has(kAlignment * kPage, kAlignment * kPage)) FAIL("there is none");
+    if (pool.take(kAlignment * kPage, kAlignment * kPage) != nullptr) FAIL("there is none");
+  }
+  CHECK(pool.free_bytes() == free);
+  // One that has room wherever it starts is found beyond all of these.
+  REQUIRE(ok(pool.give(at(2 * kAlignment * kHoles + 1), 2 * kAlignment * kPage)));
+  CHECK(pool.take(kAlignment * kPage, kAlignment * kPage) ==
+        at(2 * kAlignment * kHoles + kAlignment));
+  // What may start anywhere is taken from the first of them.
+  CHECK(pool.take(kAlignment * kPage, kPage) == at(1));
+  CHECK(pool.validate());
+}
+
+TEST_CASE_METHOD(Fixture, "the largest run is taken, or as much of it as is wanted") {
+  REQUIRE(ok(pool.give(at(0), 3 * kPage)));
+  REQUIRE(ok(pool.give(at(10), 7 * kPage)));
+  REQUIRE(ok(pool.give(at(20), 5 * kPage)));
+  size_t size = 0;
+  CHECK(pool.take_largest(8 * kPage, SIZE_MAX, &size) == nullptr);
+  CHECK(pool.take_largest(kPage, SIZE_MAX, &size) == at(10));
+  CHECK(size == 7 * kPage);
+  CHECK(pool.take_largest(kPage, 2 * kPage, &size) == at(20));
+  CHECK(size == 2 * kPage);
+  CHECK(pool.free_bytes() == 6 * kPage);
+  CHECK(pool.validate());
+}
+
 TEST_CASE_METHOD(Fixture, "has() is true of what take() would give") {
   REQUIRE(ok(pool.give(at(1), 4 * kPage)));
   CHECK(pool.has(4 * kPage, kPage));
@@ -164,15 +244,15 @@ TEST_CASE_METHOD(Fixture, "without memory for records nothing changes and nothin
   size_t pages = 0;
   while (ok(pool.give(at(2 * pages), kPage))) ++pages;
   REQUIRE(pages > 100);
-  CHECK(pool.extents() == pages);
+  CHECK(pool.runs() == pages);
   CHECK(pool.free_bytes() == pages * kPage);
   CHECK(pool.validate());
 
   // Joining needs no record: with all holes filled there is one extent, and records to spare.
   for (size_t i = 0; i + 1 < pages; ++i) REQUIRE(ok(pool.give(at(2 * i + 1), kPage)));
-  CHECK(pool.extents() == 1);
+  CHECK(pool.runs() == 1);
   for (size_t i = 1; i < pages; ++i) REQUIRE(pool.take_at(at(2 * i - 1), kPage));
-  REQUIRE(pool.extents() == pages);
+  REQUIRE(pool.runs() == pages);
 
   // A split needs one.
   REQUIRE(ok(pool.give(at(1), kPage)));          // pages 0..2 are one extent; one record is spare
@@ -191,6 +271,8 @@ TEST_CASE_METHOD(Fixture, "the pool does what a naive one does") {
   std::mt19937 random(7);
   const auto below = [&random](size_t bound) { return random() % bound; };
   Model model(kPages);
+  model.is_highest_first = GENERATE(false, true);
+  if (model.is_highest_first) pool.set_order(FreePages::Order::kHighestFirst);
   std::map<size_t, size_t> taken;
   const auto add_region = [&](size_t first, size_t count) {
     REQUIRE(ok(pool.give(at(first), count * kPage)));
@@ -227,7 +309,7 @@ TEST_CASE_METHOD(Fixture, "the pool does what a naive one does") {
     REQUIRE(pool.validate());
     REQUIRE(pool.free_bytes() == model.free_pages() * kPage);
     REQUIRE(pool.largest() == model.largest() * kPage);
-    REQUIRE(pool.extents() == model.extents());
+    REQUIRE(pool.runs() == model.runs());
   }
 }
 
@@ -242,7 +324,7 @@ TEST_CASE_METHOD(Fixture, "a pool that was cleared holds nothing, and takes anew
   for (size_t page = 0; page < 100; page += 2) REQUIRE(ok(pool.give(at(page), kPage)));
   pool.clear();
   CHECK(pool.free_bytes() == 0);
-  CHECK(pool.extents() == 0);
+  CHECK(pool.runs() == 0);
   CHECK(pool.largest() == 0);
   CHECK(pool.take(kPage, kPage) == nullptr);
   const size_t metadata = pool.metadata_bytes();

@@ -41,12 +41,19 @@ TEST_CASE("after a fork the child's heap is whole, and none of it is pinned") {
   CHECK(tested->budget().pinned() == 0);
   CHECK_FALSE(tested.region_of(got).locked);
   CHECK(tested->validate());
-  REQUIRE(tested.give(got, kMiB));
-  CHECK(tested->validate());
   // New memory may be pinned again, on the child's own account.
   const void* more = tested.take(8 * kMiB);
   CHECK(tested.region_of(more).locked);
-  CHECK(tested->budget().pinned() == tested.region_of(more).length);
+  const size_t pinned = tested.region_of(more).length;
+  CHECK(tested->budget().pinned() == pinned);
+  REQUIRE(tested.give(got, kMiB));
+  CHECK(tested->validate());
+  // What the parent left free is gathered apart from what the child has locked.
+  const void* gathered = tested.take(2 * kMiB);
+  CHECK(tested->counters().gathered == kMiB);
+  CHECK_FALSE(tested.region_of(gathered).locked);
+  CHECK(tested->budget().pinned() == pinned);
+  CHECK(tested->validate());
 }
 
 TEST_CASE("after a fork the parent's heap is as it was") {

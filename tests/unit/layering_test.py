@@ -14,31 +14,43 @@ LAYERS = [
     ("status", r"allocator/status\.h", set()),
     ("public", r"include/rdmalloc/.*", set()),
     ("os", r"allocator/os/.*", {"status"}),
-    # jemalloc's hooks and malloc's own names: they call the core, and nobody calls them ...
-    ("engine", r"allocator/engine/.*", {"status", "os", "core"}),
+    # What a region is: the budget speaks of it, too.
+    ("region", r"allocator/pages/region\.h", {"status", "os"}),
+    # The page heap, as others see it ...
+    ("heap", r"allocator/pages/(heap|page_marks|populate|region_observer|region_table|window)\.h",
+     {"status", "os", "core", "region", "pages"}),
+    # ... and what it is made of.
+    ("pages", r"allocator/pages/.*", {"status", "os", "core", "region", "heap"}),
+    # jemalloc's hooks and malloc's own names: they call the page heap, and nobody calls them ...
+    ("engine", r"allocator/engine/.*", {"status", "os", "core", "region", "heap", "pages"}),
     # ... but the top layer, which asks jemalloc for its counters.
-    ("top", r"allocator/(stats|c_api|reserve)\.(h|cpp)", {"status", "os", "core", "engine", "public"}),
+    ("top", r"allocator/(stats|c_api|reserve)\.(h|cpp)",
+     {"status", "os", "core", "region", "heap", "engine", "public"}),
     # Allocation traces: the file, what records and what replays. The command reads and packs them.
     ("trace", r"allocator/trace/.*", {"status", "os", "public"}),
-    ("cli", r"allocator/cli/.*", {"status", "os", "core", "engine", "top", "trace", "public"}),
-    # Options, budget, window, regions, heap.
-    ("core", r"allocator/[^/]+", {"status", "os", "public"}),
+    ("cli", r"allocator/cli/.*",
+     {"status", "os", "core", "region", "heap", "engine", "top", "trace", "public"}),
+    # What registers fork's handlers for the heap.
+    ("fork", r"allocator/fork\.cpp", {"status", "os", "core", "heap"}),
+    # Options, budget, counters, messages, locks.
+    ("core", r"allocator/[^/]+", {"status", "os", "public", "region"}),
     # One leaf for each backend: seen by nobody, seeing no other backend (checked apart).
-    ("backend", r"regcache/backends/.*", {"status", "os", "core", "public", "regcache"}),
-    ("preload", r"regcache/preload/.*", {"status", "os", "core", "public", "regcache"}),
+    ("backend", r"regcache/backends/.*", {"status", "os", "core", "region", "heap", "public", "regcache"}),
+    ("preload", r"regcache/preload/.*", {"status", "os", "core", "region", "heap", "public", "regcache"}),
     # Buffers for what messaging libraries keep inside: on domains, and seen by none of them.
-    ("pool", r"regcache/pool/.*", {"status", "os", "core", "public", "regcache"}),
+    ("pool", r"regcache/pool/.*", {"status", "os", "core", "region", "heap", "public", "regcache"}),
     # Between who changes memory and who keeps registrations of it.
     ("board", r"regcache/monitor/(changes|monitor)\.(h|cpp)", {"status", "os"}),
     # One leaf for each monitor, as backends are.
     ("monitor", r"regcache/monitor/.*", {"status", "os", "board"}),
     # A library of its own, on nothing but the public headers, and what reads /proc.
     ("shm", r"regcache/shm/.*", {"status", "os", "public"}),
-    ("regcache", r"regcache/.*", {"status", "os", "core", "public", "board"}),
-    ("bench", r"bench/.*", {"status", "os", "core", "top", "cli", "public", "regcache", "board"}),
+    ("regcache", r"regcache/.*", {"status", "os", "core", "region", "heap", "public", "board"}),
+    ("bench", r"bench/.*",
+     {"status", "os", "core", "region", "heap", "pages", "top", "cli", "public", "regcache", "board"}),
     ("tests", r"tests/.*",
-     {"status", "os", "core", "engine", "top", "cli", "public", "regcache", "backend", "preload",
-      "board", "monitor", "pool", "shm", "trace"}),
+     {"status", "os", "core", "region", "heap", "pages", "engine", "top", "cli", "public", "regcache",
+      "backend", "preload", "board", "monitor", "pool", "shm", "trace"}),
 ]
 
 # What only some layers may include of the system: system calls stay in one place.
@@ -124,19 +136,26 @@ def check(root):
 
 # Each must be found when it is planted: the check itself is checked.
 PLANTED = [
-    ("allocator/heap.cpp", '#include "regcache/domain.h"'),
-    ("allocator/heap.cpp", '#include "tests/support/catch.h"'),
-    ("allocator/heap.cpp", '#include "allocator/engine/jemalloc.h"'),
-    ("allocator/heap.cpp", '#include "allocator/stats.h"'),
-    ("allocator/heap.cpp", "#include <sys/mman.h>"),
-    ("allocator/heap.cpp", "# include  <sched.h>"),
-    ("allocator/heap.cpp", "#include <iostream>"),
+    ("allocator/pages/heap.cpp", '#include "regcache/domain.h"'),
+    ("allocator/pages/heap.cpp", '#include "tests/support/catch.h"'),
+    ("allocator/pages/heap.cpp", '#include "allocator/engine/jemalloc.h"'),
+    ("allocator/pages/heap.cpp", '#include "allocator/stats.h"'),
+    ("allocator/pages/heap.cpp", "#include <sys/mman.h>"),
+    ("allocator/pages/heap.cpp", "# include  <sched.h>"),
+    ("allocator/pages/heap.cpp", "#include <iostream>"),
     ("allocator/stats.cpp", '#include "allocator/cli/run.h"'),
     ("allocator/os/memory.cpp", '#include "allocator/budget.h"'),
-    ("allocator/os/memory.cpp", '#include "../heap.h"'),
+    ("allocator/os/memory.cpp", '#include "../pages/heap.h"'),
     ("allocator/engine/hooks.cpp", "#include <sys/syscall.h>"),
     ("include/rdmalloc/rdmalloc.h", "#include <sys/mman.h>"),
     ("include/rdmalloc/rdmalloc.h", '#include "allocator/pages/heap.h"'),
+    ("allocator/pages/heap.cpp", '#include "include/rdmalloc/rdmalloc.h"'),
+    ("allocator/budget.h", '#include "allocator/pages/window.h"'),
+    ("allocator/budget.h", '#include "allocator/pages/growth.h"'),
+    ("regcache/domain.cpp", '#include "allocator/pages/growth.h"'),
+    ("regcache/domain.cpp", '#include "allocator/pages/free_pages.h"'),
+    ("regcache/pool/pool.cpp", '#include "allocator/pages/depots.h"'),
+    ("allocator/stats.cpp", '#include "allocator/pages/gathering.h"'),
     ("regcache/domain.cpp", "#include <jemalloc/jemalloc.h>"),
     ("regcache/domain.cpp", '#include "regcache/backends/verbs.h"'),
     ("regcache/domain.cpp", "#include <infiniband/verbs.h>"),
@@ -149,7 +168,12 @@ PLANTED = [
 # And none of these.
 PERMITTED = [
     ("allocator/os/memory.cpp", '#include "allocator/status.h"\n#include <sys/mman.h>'),
-    ("allocator/heap.cpp", '#include "allocator/os/memory.h"\n#include <atomic>'),
+    ("allocator/pages/heap.cpp", '#include "allocator/os/memory.h"\n#include <atomic>'),
+    ("allocator/pages/growth.cpp", '#include "allocator/budget.h"\n#include "allocator/pages/heap.h"'),
+    ("allocator/budget.h", '#include "allocator/pages/region.h"'),
+    ("allocator/engine/hooks.cpp", '#include "allocator/pages/large_blocks.h"'),
+    ("regcache/domain.cpp", '#include "allocator/pages/populate.h"'),
+    ("regcache/region_source.h", '#include "allocator/pages/region_table.h"'),
     ("allocator/stats.cpp", '#include "allocator/engine/jemalloc.h"'),
     ("allocator/cli/run.cpp", '#include "allocator/options.h"\n#include <iostream>'),
     ("include/rdmalloc/rdmalloc.hpp", "#include <memory_resource>\n#include <rdmalloc/rdmalloc.h>"),

@@ -48,18 +48,29 @@ TEST_CASE("an observer sees a region as it is for good") {
     void on_acquire(const Region& region) noexcept override {
       const fake::Range range = fake::range_of(reinterpret_cast<void*>(region.base));
       good = good && range.bytes == region.length && range.locked == region.locked &&
-             range.populated && range.sealed == region.sealed;
+             range.node == (region.locked ? region.node : range.node) &&
+             range.sealed == region.sealed && !range.populated;
     }
+    // Its pages come later, under no lock, before it is ready for whoever registers it.
+    void on_ready(const Region& region) noexcept override {
+      const fake::Range range = fake::range_of(reinterpret_cast<void*>(region.base));
+      good = good && range.bytes == region.length && range.populated && region.populated;
+      ++ready;
+    }
+    bool wants_pages(const Region&) const noexcept override { return true; }
     void on_fork_child() noexcept override {}
     bool good = true;
+    size_t ready = 0;
   };
   TestHeap tested({"SEAL=on"});
+  fake::machine().nodes = 2;
   tested.boot();
   Checker checker;
   REQUIRE(ok(tested->attach(&checker)));
   REQUIRE(tested.take(kPage) != nullptr);
   REQUIRE(tested.take(4 * kMiB) != nullptr);
   CHECK(checker.good);
+  CHECK(checker.ready == tested->regions().size());
 }
 
 TEST_CASE("an acquisition that failed is told to nobody") {
@@ -67,7 +78,7 @@ TEST_CASE("an acquisition that failed is told to nobody") {
   tested.boot();
   Recorder observer;
   REQUIRE(ok(tested->attach(&observer)));
-  fake::fail_from(fake::Call::kPopulate, 1);
+  fake::fail_from(GENERATE(fake::Call::kOpen, fake::Call::kLock), 1);
   CHECK(tested.take(kPage) == nullptr);
   CHECK(observer.seen.empty());
   CHECK(tested.unsound() == "");

@@ -19,7 +19,7 @@ struct Fixture {
     Region region;
     region.base = reinterpret_cast<uintptr_t>(base);
     region.length = bytes;
-    return table.add(region);
+    return table.add(region, RegionTable::kNoSlot);
   }
   const Region* find(uintptr_t address) { return table.find(reinterpret_cast<void*>(address)); }
 

@@ -1,0 +1,97 @@
+// mallctl's statistics of the whole process, such as a database shows them, with the page heap's part
+// in them: jemalloc knows only the extents that it has.
+//
+// Called by the program, outside malloc.
+#include <string.h>
+
+#include <cstddef>
+#include <initializer_list>
+
+#include "allocator/engine/jemalloc.h"
+#include "allocator/os/limits.h"
+#include "allocator/pages/heap.h"
+
+using namespace rdmalloc;
+
+namespace {
+
+enum class Statistic : uint8_t { kNone, kAllocated, kActive, kMapped, kResident };
+
+struct Name {
+  const char* name;
+  Statistic which;
+};
+constexpr Name kNames[] = {{"stats.allocated", Statistic::kAllocated},
+                           {"stats.active", Statistic::kActive},
+                           {"stats.mapped", Statistic::kMapped},
+                           {"stats.resident", Statistic::kResident}};
+
+Statistic by_name(const char* name) {
+  for (const Name& known : kNames) {
+    if (strcmp(name, known.name) == 0) return known.which;
+  }
+  return Statistic::kNone;
+}
+
+Statistic by_mib(const size_t* mib, size_t length) {
+  for (const Name& known : kNames) {
+    size_t its[4];
+    size_t its_length = 4;
+    if (mallctlnametomib(known.name, its, &its_length) != 0) continue;
+    if (its_length == length && memcmp(mib, its, length * sizeof *mib) == 0) return known.which;
+  }
+  return Statistic::kNone;
+}
+
+size_t metadata() {
+  size_t value = 0;
+  size_t size = sizeof value;
+  return je_mallctl("stats.metadata", &value, &size, nullptr, 0) == 0 ? value : 0;
+}
+
+// What jemalloc answered, corrected.
+size_t whole(Statistic which, size_t of_jemalloc) {
+  const size_t held = heap.budget().held() + metadata();
+  switch (which) {
+    case Statistic::kAllocated:
+    case Statistic::kActive:
+      return of_jemalloc + heap.counters().live_blocks;
+    case Statistic::kMapped:
+      return held;
+    case Statistic::kResident: {
+      const size_t resident = os::resident_memory();
+      return resident != 0 && resident < held ? resident : held;
+    }
+    case Statistic::kNone:
+      break;
+  }
+  return of_jemalloc;
+}
+
+int corrected(Statistic which, int error, void* old, const size_t* old_size) {
+  if (error != 0 || which == Statistic::kNone || old == nullptr) return error;
+  if (old_size == nullptr || *old_size != sizeof(size_t)) return error;
+  auto* const value = static_cast<size_t*>(old);
+  *value = whole(which, *value);
+  return error;
+}
+
+}  // namespace
+
+extern "C" {
+
+[[gnu::visibility("default")]] int mallctl(const char* name, void* old, size_t* old_size,
+                                           void* next, size_t next_size) noexcept {
+  const int error = je_mallctl(name, old, old_size, next, next_size);
+  return name == nullptr ? error : corrected(by_name(name), error, old, old_size);
+}
+
+[[gnu::visibility("default")]] int mallctlbymib(const size_t* mib, size_t length, void* old,
+                                                size_t* old_size, void* next,
+                                                size_t next_size) noexcept {
+  const int error = je_mallctlbymib(mib, length, old, old_size, next, next_size);
+  return error != 0 || length != 2 ? error
+                                   : corrected(by_mib(mib, length), error, old, old_size);
+}
+
+}  // extern "C"
