@@ -1,6 +1,7 @@
 // What a program may ask of jemalloc behind the allocator's back: purge, decay, reset and destroy
-// arenas, change hooks, decay times, dss and growth limits. No page ever seen may leave its address,
-// unless that is retired, and live objects keep their bytes. Stock jemalloc gives pages back: that is the control.
+// arenas, change hooks, decay times, dss and growth limits. No page ever seen may leave its
+// address, unless that is retired, and live objects keep their bytes. Stock jemalloc gives pages
+// back: that is the control.
 //
 //   engine_fuzz STEPS SEED
 #include <unordered_map>

@@ -89,7 +89,9 @@ int main() {
   }
   check_books("both", 2);
   const rdm_stats books = probe::stats();
-  if (books.registrations != 2 * books.regions) {
+  // One that lost all its pages was registered, too, and is none any more.
+  if (books.registrations < 2 * books.regions ||
+      (books.retired_bytes == 0 && books.registrations != 2 * books.regions)) {
     verdict.broken("%lu regions were registered %lu times", books.regions, books.registrations);
   }
   ucp_cleanup(context);
