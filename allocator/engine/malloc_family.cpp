@@ -205,10 +205,12 @@ EXPORT void* rallocx(void* pointer, size_t size, int flags) noexcept {
   return make_block_of(pointer, size, alignment_of(flags), wants_zero(flags));
 }
 
+// jemalloc returns the old size when an object could not grow by `extra` but did grow to `size`.
 EXPORT size_t xallocx(void* pointer, size_t size, size_t extra, int flags) noexcept {
   if (is_block(pointer)) [[unlikely]]
     return resize_block(pointer, size, extra, wants_zero(flags));
-  return je_xallocx(pointer, size, extra, flags);
+  (void)je_xallocx(pointer, size, extra, flags);
+  return je_sallocx(pointer, flags);
 }
 
 EXPORT size_t nallocx(size_t size, int flags) noexcept {

@@ -4,8 +4,15 @@
 #include <fcntl.h>
 #include <sys/syscall.h>
 
+#include <atomic>
+
+#include "allocator/os/memory_calls.h"
+
 namespace rdmalloc::os {
 namespace {
+
+// Of two, because while one file is read for its lines another's path may be in the making.
+constinit std::atomic<char*> kept_buffers[2] = {};
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -28,6 +35,25 @@ bool parse_hex(Text from, uint64_t* value, Text* rest) {
 }
 
 }  // namespace
+
+ReadBuffer::ReadBuffer() {
+  for (std::atomic<char*>& kept : kept_buffers) {
+    data_ = kept.exchange(nullptr, std::memory_order_acquire);
+    if (data_ != nullptr) return;
+  }
+  void* const got =
+      mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  data_ = got == MAP_FAILED ? nullptr : static_cast<char*>(got);
+}
+
+ReadBuffer::~ReadBuffer() {
+  if (data_ == nullptr) return;
+  for (std::atomic<char*>& kept : kept_buffers) {
+    char* nothing = nullptr;
+    if (kept.compare_exchange_strong(nothing, data_, std::memory_order_release)) return;
+  }
+  munmap(data_, kSize);
+}
 
 int open_file(const char* path) {
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0));

@@ -72,18 +72,35 @@ bool parse_range(Text line, uint64_t* low, uint64_t* high);
 // Writes everything, over short writes and EINTR. False on an error.
 bool write_all(int fd, const char* data, size_t size);
 
+// A page to read into, for as long as it lives, off the stack: malloc is called on stacks of some
+// KiB, as fibers have. Without memory for it data() is null.
+class ReadBuffer {
+ public:
+  static constexpr size_t kSize = 4096;
+  ReadBuffer();
+  ~ReadBuffer();
+  ReadBuffer(const ReadBuffer&) = delete;
+  ReadBuffer& operator=(const ReadBuffer&) = delete;
+  char* data() const { return data_; }
+
+ private:
+  char* data_;
+};
+
 // Calls visit(Text line) -> bool for each line, until it returns false. Of a line longer than the
 // buffer only the beginning is seen. False when the file cannot be opened.
 template <typename Visit>
 bool for_each_line(const char* path, Visit visit) {
-  const int fd = open_file(path);
+  const ReadBuffer memory;
+  char* const buffer = memory.data();
+  const int fd = buffer == nullptr ? -1 : open_file(path);
   if (fd < 0) return false;
-  char buffer[4096];
+  constexpr size_t kRoom = ReadBuffer::kSize;
   size_t held = 0;
   bool more = true;
   bool skipping = false;  // the rest of a line whose beginning was visited
   while (more) {
-    const ssize_t got = read_some(fd, buffer + held, sizeof buffer - held);
+    const ssize_t got = read_some(fd, buffer + held, kRoom - held);
     if (got <= 0) break;
     held += static_cast<size_t>(got);
     size_t start = 0;
@@ -95,7 +112,7 @@ bool for_each_line(const char* path, Visit visit) {
       skipping = false;
       start += length + 1;
     }
-    if (more && start == 0 && held == sizeof buffer) {
+    if (more && start == 0 && held == kRoom) {
       if (!skipping) more = visit(Text{buffer, held});
       skipping = true;
       start = held;

@@ -26,6 +26,7 @@ bool has_ipc_lock() {
 class CgroupPath {
  public:
   CgroupPath() {
+    if (path_ == nullptr) return;
     for_each_line("/proc/self/cgroup", [this](Text line) { return read_entry(line); });
   }
 
@@ -106,7 +107,9 @@ class CgroupPath {
     visit(limit, used, inactive_file());
   }
 
-  char path_[kLongestPath + 64] = {};
+  static_assert(kLongestPath + 64 <= ReadBuffer::kSize);
+  const ReadBuffer memory_;
+  char* const path_ = memory_.data();
   size_t root_ = 0;
   size_t length_ = 0;
   bool version1_ = false;

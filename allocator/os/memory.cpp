@@ -34,6 +34,8 @@ Status from_errno(int error) {
   }
 }
 
+constexpr size_t kLargeMetadata = size_t{16} << 20;
+
 // See reserve(): until somebody took such a hole after all.
 std::atomic<bool> may_leave_holes{false};
 // Whether the kernel knows MREMAP_DONTUNMAP (Linux 5.7): seen at the first move that succeeds with it.
@@ -180,7 +182,10 @@ void* map_metadata(size_t bytes) {
   const KeepErrno keep;
   void* got = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return got == MAP_FAILED ? nullptr : got;
+  if (got == MAP_FAILED) return nullptr;
+  // What has an entry for each page of the window is next to empty: debuggers would write all of it.
+  if (bytes >= kLargeMetadata) madvise(got, bytes, MADV_DONTDUMP);
+  return got;
 }
 
 size_t resident_bytes(const void* address, size_t bytes) {

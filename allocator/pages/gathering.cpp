@@ -55,7 +55,14 @@ Region Gathering::model() const {
 }
 
 size_t Gathering::collect(Depot& depot, size_t wanted, size_t most) {
-  const size_t least = least_piece();
+  return collect_from(depot, wanted, most, least_piece());
+}
+
+size_t Gathering::collect_all(Depot& depot, size_t wanted) {
+  return collect_from(depot, wanted, wanted, os::kPageSize);
+}
+
+size_t Gathering::collect_from(Depot& depot, size_t wanted, size_t most, size_t least) {
   size_t got = 0;
   while (got < wanted && has_room_for(1)) {
     size_t size = 0;

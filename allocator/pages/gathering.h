@@ -33,6 +33,8 @@ class Gathering {
   // pieces too small are left; no more than `most`. All of one state: locked by this process, or not.
   // Returns how many.
   size_t collect(Depot& depot, size_t wanted, size_t most);
+  // The same, down to single pages, and exactly as much: when nothing else is to be had.
+  size_t collect_all(Depot& depot, size_t wanted);
   // A block that a program has, as the first piece: its bytes go where its pages go.
   void collect_block(uintptr_t address, size_t size);
   // False: sealed, or of a kind that is not moved.
@@ -93,6 +95,7 @@ class Gathering {
   static constexpr size_t kMostPieces = 2048;
 
   size_t least_piece() const;
+  size_t collect_from(Depot& depot, size_t wanted, size_t most, size_t least);
   bool has_room_for(size_t pieces) const;
   size_t most_mappings() const;
   static bool is_movable(const Region& region);
@@ -113,8 +116,8 @@ class Gathering {
   size_t borders_ = 0;                // between mappings of the window's: as many as there are, and 1
   bool is_off_ = false;
   bool is_forced_ = false;
-  size_t moved_mappings_ = 0;
   bool lost_locks_ = false;
+  size_t moved_mappings_ = 0;
   size_t collected_ = 0;
   size_t count_ = 0;
   Piece pieces_[kMostPieces] = {};

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include <initializer_list>
+
 #include "allocator/message.h"
 #include "allocator/os/clock.h"
 #include "allocator/os/limits.h"
@@ -141,11 +143,11 @@ Growth::Acquired Growth::grow_locked(const Request& request) {
     ask_again_from_ = now + kPauseNs;
     // Before asking how much memory there is, which reads such files, too.
     if (const Acquired taken = take_anywhere(); taken.taken) return taken;
-    if (!may_overflow) return {};
+    if (!may_overflow) return gather_last(request);
     if (const Acquired gathered = gather(request, false); gathered.taken) return gathered;
     grant = store_.budget.ask_overflow(request.size, want);
   }
-  if (grant.bytes == 0) return {};
+  if (grant.bytes == 0) return gather_last(request);
   const bool hugetlb = store_.options.choice(OptionId::huge) == kHugeHugetlb;
   if (hugetlb && huge_floor(grant.bytes) >= request.size) grant.bytes = huge_floor(grant.bytes);
   const Acquired acquired = acquire(grant, request);
@@ -228,6 +230,28 @@ Growth::Acquired Growth::gather(const Request& request, bool pinned) {
     return {};
   }
   return assemble(request, want - request.size, nullptr);
+}
+
+// No more memory may be held: what is free is pieced together, however little it is, and whatever it
+// was for.
+Growth::Acquired Growth::gather_last(const Request& request) {
+  if (request.alignment > Window::kGranule) return {};
+  const bool is_exposed = request.use == RegionUse::kExposed;
+  for (const bool pinned : {true, false}) {
+    if (!pinned && (is_exposed || request.pinned)) continue;
+    for (const RegionUse use : {request.use, RegionUse::kBlocks, RegionUse::kExtents}) {
+      const size_t got = gathering_.collected();
+      if (got >= request.size || (is_exposed && use != request.use)) continue;
+      Depot& depot =
+          pinned ? store_.depots.pinned(use, request.node) : store_.depots.overflow(use);
+      (void)gathering_.collect_all(depot, request.size - got);
+    }
+    if (gathering_.collected() >= request.size) {
+      if (const Acquired gathered = assemble(request, 0, nullptr); gathered.taken) return gathered;
+    }
+    gathering_.put_back();
+  }
+  return {};
 }
 
 // Of the region that was emptied longest ago, if nobody keeps anything of it any more.
@@ -439,7 +463,7 @@ void Growth::note_books() {
   if (held > peak_held()) peak_held_.store(held, std::memory_order_relaxed);
   store_.counters.note_budget(store_.budget, store_.regions.size() - (empties_ - reused_));
   store_.counters.note_live(store_.depots.live());
-  if (counters_from_ != 0 && held >= counters_from_) store_.counters.share();
+  if (counters_from_ != 0 && store_.depots.live() >= counters_from_) store_.counters.share();
   store_.caches.set_held(held);
 }
 

@@ -97,6 +97,7 @@ class Growth {
   size_t wanted(const Request& request) const;
   Acquired grow_locked(const Request& request);
   Acquired gather(const Request& request, bool pinned);
+  Acquired gather_last(const Request& request);
   Acquired assemble(const Request& request, size_t spare, const Block* block);
   bool lay_out(Region* region, const Request& request, size_t collected, const Block* block);
   void give_back_addresses(const Region& region);

@@ -13,6 +13,14 @@ uint64_t before = 0;  // pinned by the program's own rings
 
 uint64_t pinned() { return probe::pinned_by_kernel() - before; }
 
+// io_uring charges a huge page once for a ring, though it is registered at two addresses since it
+// was moved.
+bool pins_as_booked(const rdm_stats& books, uint64_t open) {
+  if (probe::comes_to(books.registered_pinned_bytes, pinned)) return true;
+  const uint64_t less = books.registered_pinned_bytes - pinned();
+  return books.huge_bytes != 0 && less <= open * books.retired_bytes;
+}
+
 void check(const char* when, uint64_t open) {
   const rdm_stats books = probe::stats();
   if (books.domains != open) verdict.broken("%s: %lu domains", when, books.domains);
@@ -20,11 +28,11 @@ void check(const char* when, uint64_t open) {
     verdict.broken("%s: %lu bytes locked by the books, %lu by the kernel", when, books.pinned_bytes,
                    probe::locked_bytes());
   }
-  if (!probe::comes_to(books.registered_pinned_bytes, pinned)) {
+  if (!pins_as_booked(books, open)) {
     verdict.broken("%s: registrations pin %lu bytes by the books, %lu by the kernel", when,
                    books.registered_pinned_bytes, pinned());
   }
-  if (books.overflow_bytes == 0 && books.registered_bytes != open * books.pinned_bytes) {
+  if (books.overflow_bytes == 0 && !probe::registers_all(books, open)) {
     verdict.broken("%s: %lu bytes registered in %lu domains of %lu bytes", when,
                    books.registered_bytes, open, books.pinned_bytes);
   }

@@ -1,5 +1,6 @@
 // The same mixed work again and again in several threads; two marks in the trace, impossible
-// munmaps of nothing, enclose all rounds but the first ones.
+// munmaps of nothing, enclose all rounds but the first ones. Objects are below the size from which
+// realloc moves pages instead of copying bytes.
 //
 //   quiet THREADS ROUNDS
 #include <sys/mman.h>
@@ -15,15 +16,16 @@ namespace {
 
 constexpr uint64_t kWarmUp = 3;
 constexpr uint64_t kObjects = 200;
+constexpr size_t kLargest = size_t{512} << 10;
 
 void round(uint64_t seed, std::vector<void*>& objects) {
   probe::Random random(seed);
   for (void*& object : objects) {
-    const size_t size = random.size_between(16, 2 << 20);
+    const size_t size = random.size_between(16, kLargest);
     object = malloc(size);
     memset(object, 1, size);
   }
-  for (void*& object : objects) object = realloc(object, random.size_between(16, 2 << 20));
+  for (void*& object : objects) object = realloc(object, random.size_between(16, kLargest));
   for (void*& object : objects) free(object);
 }
 

@@ -229,8 +229,8 @@ void check_refused(rdm_domain* domain, char* page, const char* how) {
   }
 }
 
-// Its pages go with it, to a place where it has room.
-void check_moved_block(rdm_domain* domain, const char* how) {
+// Its pages go with it, to a place where it has room. Returns it.
+void* check_moved_block(rdm_domain* domain, const char* how) {
   constexpr size_t kBefore = 4 * kMiB;
   auto* const block = static_cast<char*>(probe::grow(kBefore));
   rdm_mr found{};
@@ -246,7 +246,7 @@ void check_moved_block(rdm_domain* domain, const char* how) {
   if (probe::domains().lookup(domain, moved, 16 * kBefore, &found) != RDM_OK) {
     verdict.broken("%s: the moved block has no key", how);
   }
-  free(moved);
+  return moved;
 }
 
 // Holes that no request fits into are what a large request is made of.
@@ -257,7 +257,7 @@ void check_gathered(rdm_domain* domain) {
   static char* blocks[kCount];
   for (char*& block : blocks) block = static_cast<char*>(probe::grow(kSize));
   for (size_t i = 0; i < kCount; i += 2) free(blocks[i]);
-  char* const large = static_cast<char*>(probe::grow(kCount / 2 * kSize));
+  char* const large = static_cast<char*>(probe::grow(kCount * kSize));
   if (probe::stats().retired_bytes == retired) verdict.broken("nothing was gathered");
   size_t gone = 0;
   for (size_t i = 0; i < kCount; i += 2) {
@@ -276,10 +276,12 @@ void check_gathered(rdm_domain* domain) {
 void check_faults() {
   // One opened before there is anything to retire, and one after.
   rdm_domain* const early = probe::open_domain(-1, verdict);
-  check_moved_block(early, "moved");
+  void* const first = check_moved_block(early, "moved");
   rdm_domain* const late = probe::open_domain(-1, verdict);
-  check_moved_block(late, "moved, with two domains");
+  void* const second = check_moved_block(late, "moved, with two domains");
   check_gathered(late);
+  free(first);
+  free(second);
   for (rdm_domain* domain : {early, late}) {
     if (probe::domains().close(domain) != RDM_OK) verdict.broken("closing a domain failed");
   }

@@ -81,12 +81,16 @@ void messages(const Program& program, unsigned seed, int count) {
 
 int steady() {
   const Program program;
-  messages(program, 1, 100'000);
+  // While the heap grows a region may lose all its pages to another, and is deregistered.
+  messages(program, 1, 20'000);
+  const FakeBooks warm = settled_books();
+  messages(program, 1, 80'000);
   const FakeBooks books = fake_books();
   fprintf(stderr, "%llu registrations reached libibverbs\n",
           static_cast<unsigned long long>(books.registered));
   promise(books.registered < kFewRegistrations, "regions are registered, and buffers are not");
-  promise(books.deregistered == 0, "a region stays registered");
+  promise(books.deregistered == warm.deregistered, "a region stays registered");
+  promise(warm.deregistered < warm.registered / 2, "few regions go");
   return 0;
 }
 
