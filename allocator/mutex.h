@@ -1,6 +1,6 @@
 // Our own locks. Order, outermost first: jemalloc's locks, then Rank::kGrowth, then Rank::kPool,
-// then Rank::kCounters, then Rank::kForeign, which any call that unmaps memory may take. Debug builds abort when a thread
-// takes them the other way round.
+// then Rank::kCounters, then Rank::kForeign, which any call that unmaps memory may take. Debug
+// builds abort when a thread takes them the other way round.
 #pragma once
 
 #include <pthread.h>

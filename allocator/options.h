@@ -10,7 +10,17 @@
 
 namespace rdmalloc {
 
-enum class OptionType : uint8_t { kAmount, kSwitch, kHuge, kNuma, kNumber, kMonitor, kPath, kPopulate, kGather };
+enum class OptionType : uint8_t {
+  kAmount,
+  kSwitch,
+  kHuge,
+  kNuma,
+  kNumber,
+  kMonitor,
+  kPath,
+  kPopulate,
+  kGather
+};
 
 enum class OptionId : uint8_t {
 #define OPTION(name, type, fallback, help) name,
@@ -57,8 +67,8 @@ class Options {
 
   Amount amount(OptionId id) const { return amounts_[static_cast<size_t>(id)]; }
   bool on(OptionId id) const { return amounts_[static_cast<size_t>(id)].value != 0; }
-  // For kHuge, kNuma, kMonitor, kPopulate and kGather: the position of the value among the choices, as written in the
-  // table. For kNumber: itself.
+  // For kHuge, kNuma, kMonitor, kPopulate and kGather: the position of the value among the choices,
+  // as written in the table. For kNumber: itself.
   uint64_t choice(OptionId id) const { return amounts_[static_cast<size_t>(id)].value; }
   const char* path(OptionId id) const { return paths_[path_index(id)]; }
   const char* warning() const { return warning_; }

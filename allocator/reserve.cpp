@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "allocator/pages/heap.h"
 #include "allocator/holders.h"
 #include "allocator/message.h"
+#include "allocator/pages/heap.h"
 #include "allocator/stats.h"
 
 namespace rdmalloc {

@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include "allocator/engine/jemalloc.h"
-#include "allocator/pages/heap.h"
 #include "allocator/message.h"
 #include "allocator/os/clock.h"
 #include "allocator/os/file.h"
 #include "allocator/os/limits.h"
 #include "allocator/os/standard_error.h"
+#include "allocator/pages/heap.h"
 
 namespace rdmalloc {
 namespace {

@@ -118,8 +118,8 @@ int Domain::register_claimed(const Region& region, KeyEntry& entry, Caller calle
   do {
     const size_t retired = region.retired;
     const bool is_whole = length <= limits_.max_length && !has_hole(region, length);
-    status = is_whole ? register_whole(region, entry, length)
-                      : register_pieces(region, entry, length);
+    status =
+        is_whole ? register_whole(region, entry, length) : register_pieces(region, entry, length);
     // What the backend was refused may have been moved away meanwhile.
     again = status != RDM_OK && region.retired != retired;
   } while (again || (caller != Caller::kMalloc && makes_room(status, length)));
@@ -331,9 +331,8 @@ void Domain::retire_region(const Region& region) {
   if (!enter()) return;
   KeyEntry& entry = entry_of(region);
   uint32_t state = entry.state.load(std::memory_order_acquire);
-  const bool is_mine =
-      (state == kRegistered || state == kRefused) &&
-      entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel);
+  const bool is_mine = (state == kRegistered || state == kRefused) &&
+                       entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel);
   if (is_mine) {
     os::NoCancel no_cancel;
     const Piece whole{0, entry.length.load(std::memory_order_relaxed), entry.key()};

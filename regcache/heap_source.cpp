@@ -1,7 +1,7 @@
 #include "regcache/heap_source.h"
 
-#include "allocator/pages/heap.h"
 #include "allocator/os/limits.h"
+#include "allocator/pages/heap.h"
 
 namespace rdmalloc {
 

@@ -2,10 +2,10 @@
 //
 // One thread at a time registers a region (its state is kBusy then); readers take no lock. A region
 // that is one memory region (MR) is published by its length, with release order, after the rest; it
-// does not change until the domain is closed, or the region has lost all its pages. All that a hit reads is atomic, because a lookup that
-// comes as the domain is closed may read while the entry is used again. A region that a device's
-// limits, or pages that were retired before it was registered, cut into pieces leaves the length at
-// zero, which sends readers to the slow path.
+// does not change until the domain is closed, or the region has lost all its pages. All that a hit
+// reads is atomic, because a lookup that comes as the domain is closed may read while the entry is
+// used again. A region that a device's limits, or pages that were retired before it was registered,
+// cut into pieces leaves the length at zero, which sends readers to the slow path.
 #pragma once
 
 #include <atomic>

@@ -2,9 +2,10 @@
 // foreign memory.
 //
 // on_ready() runs inside malloc: it calls those backends that permit it and wakes the registrar for
-// the others. on_retire() does the same under the growth lock, for a region that is no more. open() and close() take a lock of their own, under which
-// backends run; they are never called inside malloc. on_change() runs in whatever call of the
-// program's changes memory, inside malloc too. Constant-initialised.
+// the others. on_retire() does the same under the growth lock, for a region that is no more. open()
+// and close() take a lock of their own, under which backends run; they are never called inside
+// malloc. on_change() runs in whatever call of the program's changes memory, inside malloc too.
+// Constant-initialised.
 #pragma once
 
 #include <pthread.h>
@@ -75,7 +76,7 @@ class Registry final : public RegionObserver, public ChangeSink {
   RegionSource* const source_;
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   std::atomic<bool> has_leftovers_{false};  // of retired regions, in backends that run in malloc
-  std::atomic<uint32_t> meeting_{0};  // of replay() and on_ready()
+  std::atomic<uint32_t> meeting_{0};        // of replay() and on_ready()
   size_t next_ = 0;  // used last of all: a domain just closed is not used again soon
   Domain domains_[kMaxDomains];
   PinAccount account_;

@@ -33,8 +33,8 @@ namespace {
 
 constexpr size_t kLargestKept = size_t{128} << 10;
 
-// What the heap would have had to grow by since the arenas were emptied last. Emptying them again is
-// worth it for a share of what is held.
+// What the heap would have had to grow by since the arenas were emptied last. Emptying them again
+// is worth it for a share of what is held.
 std::atomic<size_t> wanted_since{0};
 constexpr size_t kShareOfHeld = 32;
 

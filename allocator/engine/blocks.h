@@ -1,7 +1,7 @@
 // Blocks of the page heap behind malloc's names: large objects, and what rdm_alloc(RDM_EXPOSED)
-// gives. Sizes above kLargestSmall are blocks from whichever function of the family; with exceptions
-// that jemalloc serves itself, slower but right: heap profiling (prof:true), mallocx with an arena of
-// its own, and arenas with hooks of the program's own.
+// gives. Sizes above kLargestSmall are blocks from whichever function of the family; with
+// exceptions that jemalloc serves itself, slower but right: heap profiling (prof:true), mallocx
+// with an arena of its own, and arenas with hooks of the program's own.
 //
 // A pointer into the part of the window that holds blocks at which no live one starts ends the
 // program with a sentence that names the call: it was freed twice, or is not what was returned.

@@ -10,8 +10,7 @@ const char* malloc_conf = "dirty_decay_ms:1000,muzzy_decay_ms:0,tcache_gc_incr_b
 // Parsed last, wins over all others. Not exported, so that no program can replace it: extents of
 // exact size through the one pair of hooks.
 extern const char* malloc_conf_2_conf_harder;
-const char* malloc_conf_2_conf_harder =
-    "retain:false,oversize_threshold:0,hpa:false,dss:disabled";
+const char* malloc_conf_2_conf_harder = "retain:false,oversize_threshold:0,hpa:false,dss:disabled";
 
 // Cache-oblivious placement adds a page to every object above 14 KiB and starts it at a random line
 // of the first one: pinned pages for nothing. No option of jemalloc 5.3.0's switches it off.

@@ -12,9 +12,9 @@
 #include "allocator/engine/blocks.h"
 #include "allocator/engine/jemalloc.h"
 #include "allocator/fork.h"
-#include "allocator/pages/heap.h"
 #include "allocator/message.h"
 #include "allocator/os/standard_error.h"
+#include "allocator/pages/heap.h"
 
 namespace rdmalloc::engine {
 namespace {

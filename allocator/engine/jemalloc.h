@@ -52,8 +52,8 @@ size_t metadata_bytes();
 // Tells free() and its kin which addresses are ours. Once, when the heap has reserved its window.
 void take_window(Heap& heap);
 
-// Gives what arenas keep back to the heap: not again at once, unless it is urgent. Outside jemalloc,
-// under no lock.
+// Gives what arenas keep back to the heap: not again at once, unless it is urgent. Outside
+// jemalloc, under no lock.
 void empty_arenas_for_block(size_t size, bool urgent);
 
 // True once a program gave an arena extent hooks of its own: from then on jemalloc may own memory

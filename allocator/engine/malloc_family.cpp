@@ -1,6 +1,6 @@
-// The exported malloc functions: what is above kLargestSmall is a block of the page heap, the rest is
-// jemalloc's; pointers go back to where they came from. The C++ operators are jemalloc's own code, and
-// reach these by name (cmake/prepare_engine.sh).
+// The exported malloc functions: what is above kLargestSmall is a block of the page heap, the rest
+// is jemalloc's; pointers go back to where they came from. The C++ operators are jemalloc's own
+// code, and reach these by name (cmake/prepare_engine.sh).
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,9 +18,9 @@ using namespace rdmalloc::engine;
 
 namespace {
 
-// The part of the window below all regions of blocks, which is jemalloc's alone. By themselves: free
-// reads both on every call, and through the heap's address each pair of malloc and free took an
-// instruction more. So it did with a std::atomic, which GCC does not read within a comparison; a
+// The part of the window below all regions of blocks, which is jemalloc's alone. By themselves:
+// free reads both on every call, and through the heap's address each pair of malloc and free took
+// an instruction more. So it did with a std::atomic, which GCC does not read within a comparison; a
 // word that is written once for each region of blocks is read in one piece without.
 constinit uintptr_t ordinary_base = 0;
 constinit size_t ordinary_size = 0;
@@ -31,8 +31,9 @@ bool is_ours(const void* pointer) {
 
 bool is_block(const void* pointer) { return !is_ours(pointer) && heap.contains(pointer); }
 
-// Moves the border down below each new region of blocks before anybody is given memory of it. To the
-// pointers that a thread has before it hears of the region the old border gives the same answer.
+// Moves the border down below each new region of blocks before anybody is given memory of it. To
+// the pointers that a thread has before it hears of the region the old border gives the same
+// answer.
 class Border final : public RegionObserver {
  public:
   void on_acquire(const Region& region) noexcept override {
@@ -62,9 +63,7 @@ size_t alignment_of(int flags) { return size_t{1} << (flags & 63); }
 bool wants_zero(int flags) { return (flags & 0x40) != 0; }
 bool wants_arena(int flags) { return (flags >> 20) != 0; }
 
-bool becomes_block(size_t size, int flags) {
-  return size > largest_small && !wants_arena(flags);
-}
+bool becomes_block(size_t size, int flags) { return size > largest_small && !wants_arena(flags); }
 
 // All of the family's requests for large sizes end here. Out of line: what small objects go through
 // must need no frame.

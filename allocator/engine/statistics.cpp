@@ -1,5 +1,5 @@
-// mallctl's statistics of the whole process, such as a database shows them, with the page heap's part
-// in them: jemalloc knows only the extents that it has.
+// mallctl's statistics of the whole process, such as a database shows them, with the page heap's
+// part in them: jemalloc knows only the extents that it has.
 //
 // Called by the program, outside malloc.
 #include <string.h>
@@ -90,8 +90,7 @@ extern "C" {
                                                 size_t* old_size, void* next,
                                                 size_t next_size) noexcept {
   const int error = je_mallctlbymib(mib, length, old, old_size, next, next_size);
-  return error != 0 || length != 2 ? error
-                                   : corrected(by_mib(mib, length), error, old, old_size);
+  return error != 0 || length != 2 ? error : corrected(by_mib(mib, length), error, old, old_size);
 }
 
 }  // extern "C"

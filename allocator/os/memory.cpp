@@ -19,7 +19,7 @@ constexpr int kMadvPopulateWrite = 23;  // Linux 5.14
 constexpr long kSysMseal = 462;         // Linux 6.10, the same number on every architecture
 constexpr int kMremapDontUnmap = 4;     // Linux 5.7
 constexpr unsigned kMlockOnFault = 1;   // Linux 4.4
-constexpr int kHuge2M = 21 << 26;  // MAP_HUGE_2MB: the default may be another size
+constexpr int kHuge2M = 21 << 26;       // MAP_HUGE_2MB: the default may be another size
 
 Status from_errno(int error) {
   switch (error) {
@@ -38,15 +38,16 @@ constexpr size_t kLargeMetadata = size_t{16} << 20;
 
 // See reserve(): until somebody took such a hole after all.
 std::atomic<bool> may_leave_holes{false};
-// Whether the kernel knows MREMAP_DONTUNMAP (Linux 5.7): seen at the first move that succeeds with it.
+// Whether the kernel knows MREMAP_DONTUNMAP (Linux 5.7): seen at the first move that succeeds with
+// it.
 std::atomic<bool> keeps_mapped{false};
 
 Status result(long returned) { return returned == 0 ? Status::kOk : from_errno(errno); }
 
 // Over what is there, in one step.
 bool reserve_over(void* address, size_t bytes, int flags) {
-  void* got = mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags,
-                   -1, 0);
+  void* got =
+      mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
   if (got != address) return false;
   madvise(address, bytes, MADV_DONTDUMP);
   return true;
@@ -99,9 +100,7 @@ void close(void* address, size_t bytes) {
   (void)reserve_over(address, bytes, MAP_FIXED);
 }
 
-namespace {
-
-}  // namespace
+namespace {}  // namespace
 bool moves_locks() { return may_leave_holes.load(std::memory_order_relaxed); }
 
 Status move(void* from, size_t bytes, void* to) {

@@ -35,27 +35,28 @@ Status open(void* address, size_t bytes, PageKind kind);
 // Takes back what open() did: the range is inaccessible again and holds no memory.
 void close(void* address, size_t bytes);
 
-// Moves the pages of an open range, and what was asked of the kernel for them (locked, placed, huge),
-// to a part of the reservation that nobody uses. One mapping's pages at a time; locked ones only if
-// moves_locks(). leave() must follow for their old addresses, for several moves at once. kNoMemory:
-// the process has too many mappings; any failure: nothing moved.
+// Moves the pages of an open range, and what was asked of the kernel for them (locked, placed,
+// huge), to a part of the reservation that nobody uses. One mapping's pages at a time; locked ones
+// only if moves_locks(). leave() must follow for their old addresses, for several moves at once.
+// kNoMemory: the process has too many mappings; any failure: nothing moved.
 Status move(void* from, size_t bytes, void* to);
 
-// True when the kernel moves locked pages and their lock. It does where it may leave a hole; where the
-// old addresses must stay mapped (MREMAP_DONTUNMAP) it takes the lock off all of the mapping that it
-// moves a part of, and from Linux 6.15 on it counts what it moves as locked at both places, for ever.
+// True when the kernel moves locked pages and their lock. It does where it may leave a hole; where
+// the old addresses must stay mapped (MREMAP_DONTUNMAP) it takes the lock off all of the mapping
+// that it moves a part of, and from Linux 6.15 on it counts what it moves as locked at both places,
+// for ever.
 bool moves_locks();
 
 // What was moved away holds no memory, and is reserved from here on.
 void leave(void* address, size_t bytes);
 
 // Faults every page in, and leaves what is there as it is. Unlike touching, a lack of huge pages is
-// an error and not a SIGBUS, and so is what was moved away meanwhile. kUnsupported before Linux 5.14:
-// then pages come by touch.
+// an error and not a SIGBUS, and so is what was moved away meanwhile. kUnsupported before
+// Linux 5.14: then pages come by touch.
 Status populate(void* address, size_t bytes);
 
-// Locks the pages there are, and each of the others as it comes. kOutOfBudget: above RLIMIT_MEMLOCK,
-// which counts them all at once.
+// Locks the pages there are, and each of the others as it comes. kOutOfBudget: above
+// RLIMIT_MEMLOCK, which counts them all at once.
 Status lock_on_fault(void* address, size_t bytes);
 void unlock(void* address, size_t bytes);
 

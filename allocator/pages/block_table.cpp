@@ -27,7 +27,8 @@ bool BlockTable::cover(uintptr_t base) {
     covered_from_ = lowest;
     __atomic_fetch_add(&covered_bytes_, bytes, __ATOMIC_RELAXED);
   }
-  if (base < lowest_.load(std::memory_order_relaxed)) lowest_.store(base, std::memory_order_release);
+  if (base < lowest_.load(std::memory_order_relaxed))
+    lowest_.store(base, std::memory_order_release);
   return true;
 }
 

@@ -67,8 +67,8 @@ void CpuCaches::lock_all() {
   for (size_t i = 0; i < locked_; ++i) lock(processors_[i], true);
 }
 
-// A processor that was first used meanwhile is not among them: in the child its bins may stay taken,
-// and then it has none.
+// A processor that was first used meanwhile is not among them: in the child its bins may stay
+// taken, and then it has none.
 void CpuCaches::unlock_all() {
   for (size_t i = 0; i < locked_; ++i) processors_[i].unlock();
 }

@@ -2,9 +2,9 @@
 // blocks meet here, without a lock that others want and without a line of memory that others write.
 //
 // A bin holds the blocks of one size class, an eighth of a doubling wide, newest last. A block
-// serves a request when it wastes an eighth of it at most: so the bin of the request's own class and
-// the next one are looked at. What one processor keeps is bounded by a share of what the heap holds;
-// one block it may always keep.
+// serves a request when it wastes an eighth of it at most: so the bin of the request's own class
+// and the next one are looked at. What one processor keeps is bounded by a share of what the heap
+// holds; one block it may always keep.
 //
 // A processor's bins are guarded by a byte that is only ever tried: its holder may have been
 // preempted, and whoever finds it taken goes to the depot instead. Runs inside malloc.
@@ -58,9 +58,8 @@ class CpuCaches {
     if (!here.try_lock()) return false;
     Bin& bin = here.bins[bin_of(block.pages)];
     const size_t kept = here.kept + block.pages;
-    const bool fits =
-        bin.count < Bin::kMost &&
-        (kept <= most_kept_.load(std::memory_order_relaxed) || here.kept == 0);
+    const bool fits = bin.count < Bin::kMost &&
+                      (kept <= most_kept_.load(std::memory_order_relaxed) || here.kept == 0);
     if (fits) {
       bin.add(block);
       here.keep(kept);

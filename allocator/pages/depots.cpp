@@ -37,7 +37,8 @@ Taken Depots::take(const Request& request, Where where) {
   for (int other = 0; nodes_ > 1 && other < nodes_; ++other) {
     if (const Taken taken = take_of(pinned[other])) return taken;
   }
-  return request.use == RegionUse::kExposed || request.pinned ? Taken{} : take_of(overflow(request.use));
+  return request.use == RegionUse::kExposed || request.pinned ? Taken{}
+                                                              : take_of(overflow(request.use));
 }
 
 bool Depots::has(const Request& request, Where where) {

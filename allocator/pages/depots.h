@@ -10,8 +10,8 @@
 #include <cstdint>
 
 #include "allocator/os/topology.h"
-#include "allocator/pages/region_table.h"
 #include "allocator/pages/depot.h"
+#include "allocator/pages/region_table.h"
 
 namespace rdmalloc {
 

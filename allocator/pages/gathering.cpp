@@ -111,8 +111,8 @@ void Gathering::forget(size_t count) {
   count_ -= count;
 }
 
-// Returns how much of it was moved. There may be more mappings than we know of: the program may have
-// split them.
+// Returns how much of it was moved. There may be more mappings than we know of: the program may
+// have split them.
 size_t Gathering::move_mapping(uintptr_t from, size_t size, uintptr_t to) {
   size_t done = 0;
   for (size_t step = size; done < size;) {

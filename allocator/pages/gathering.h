@@ -13,9 +13,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/pages/depots.h"
 #include "allocator/pages/page_marks.h"
 #include "allocator/pages/region_table.h"
-#include "allocator/pages/depots.h"
 
 namespace rdmalloc {
 
@@ -30,8 +30,8 @@ class Gathering {
   void boot(bool is_off, bool is_forced);
 
   // Takes free pages out of the depot, largest runs first, until there are `wanted` bytes or only
-  // pieces too small are left; no more than `most`. All of one state: locked by this process, or not.
-  // Returns how many.
+  // pieces too small are left; no more than `most`. All of one state: locked by this process, or
+  // not. Returns how many.
   size_t collect(Depot& depot, size_t wanted, size_t most);
   // The same, down to single pages, and exactly as much: when nothing else is to be had.
   size_t collect_all(Depot& depot, size_t wanted);
@@ -76,8 +76,8 @@ class Gathering {
   // Of what was moved last, some could not be locked again.
   bool lost_locks() const { return lost_locks_; }
 
-  // A new region, of the pieces that were moved last or of new pages alone. `has_fresh`: of new pages,
-  // too.
+  // A new region, of the pieces that were moved last or of new pages alone. `has_fresh`: of new
+  // pages, too.
   void note_region(bool is_gathered, bool has_fresh) {
     borders_ += 1 + (is_gathered ? moved_mappings_ : 0) + (has_fresh ? 1 : 0);
   }
@@ -113,7 +113,7 @@ class Gathering {
   RegionTable& regions_;
   PageMarks& marks_;
   mutable size_t most_mappings_ = 0;  // that regions may take; 0 until it is asked for
-  size_t borders_ = 0;                // between mappings of the window's: as many as there are, and 1
+  size_t borders_ = 0;  // between mappings of the window's: as many as there are, and 1
   bool is_off_ = false;
   bool is_forced_ = false;
   bool lost_locks_ = false;

@@ -14,8 +14,8 @@ namespace {
 // The first regions are small, because most processes are: /bin/true needs about 100 KiB.
 constexpr size_t kFirstStep = size_t{128} << 10;
 constexpr size_t kLargestStep = size_t{1} << 30;
-// Blocks' pages come by touch, so that only addresses and budget are ahead of need; and free runs of
-// different regions never join.
+// Blocks' pages come by touch, so that only addresses and budget are ahead of need; and free runs
+// of different regions never join.
 constexpr size_t kFirstStepOfBlocks = size_t{16} << 20;
 // Then each is a share of what is held: a large share while that is little, so that the number of
 // regions stays low; a smaller one later, so that little is held ahead of need.
@@ -23,8 +23,8 @@ constexpr size_t kEarlyShare = 4;
 constexpr size_t kLargestEarlyStep = size_t{4} << 20;
 constexpr size_t kShare = 10;
 constexpr size_t kShareOfBlocks = 16;
-// Little is to spare in a heap that memory was given back to: what is missing then is missing because
-// of holes, and the next gathering is cheap.
+// Little is to spare in a heap that memory was given back to: what is missing then is missing
+// because of holes, and the next gathering is cheap.
 constexpr size_t kShareInChurn = 64;
 constexpr size_t kLeastStepInChurn = size_t{4} << 20;
 
@@ -46,8 +46,8 @@ constexpr size_t kWorthGathering = size_t{1} << 20;
 constexpr size_t kTolerated = size_t{16} << 20;
 constexpr size_t kToleratedShare = 8;
 
-// New pages to spare for a block that grows by moving: a quarter of itself, so that it need not move at
-// each step.
+// New pages to spare for a block that grows by moving: a quarter of itself, so that it need not
+// move at each step.
 constexpr size_t kSpareOfBlock = 4;
 
 enum Warning : uint32_t { kOfOverflow = 1, kOfLedger = 2, kOfWindow = 4 };
@@ -197,8 +197,7 @@ bool Growth::may_gather(const Request& request, size_t target) const {
 // Takes pieces for it out of the depots that may serve it: its own use's first; those of exposed
 // regions for each other alone.
 bool Growth::collect(const Request& request, bool pinned) {
-  const size_t target =
-      request.use == RegionUse::kExtents ? wanted(request) : request.size;
+  const size_t target = request.use == RegionUse::kExtents ? wanted(request) : request.size;
   const auto depot_of = [&](RegionUse use) -> Depot& {
     return pinned ? store_.depots.pinned(use, request.node) : store_.depots.overflow(use);
   };
@@ -213,7 +212,8 @@ bool Growth::collect(const Request& request, bool pinned) {
   const size_t used = store_.window.size() - store_.window.left();
   const size_t enough = store_.budget.held() / 2 / (store_.window.size() / (used + 1) + 1);
   if (!gathering_.is_forced() && (free < missing / kLeastShare || free < enough)) return false;
-  // Whole runs of its own, so that no scraps stay behind; of another use's, no more than is missing.
+  // Whole runs of its own, so that no scraps stay behind; of another use's, no more than is
+  // missing.
   size_t got = gathering_.collect(own, missing, SIZE_MAX);
   if (!is_exposed && got < missing) {
     got += gathering_.collect(depot_of(other), missing - got, missing - got);
@@ -297,11 +297,9 @@ bool Growth::lay_out(Region* region, const Request& request, size_t collected, c
   }
   void* const base = static_cast<char*>(carved) + shift;
   region->base = reinterpret_cast<uintptr_t>(base);
-  const bool is_covered =
-      request.use == RegionUse::kExtents || store_.blocks.cover(region->base);
+  const bool is_covered = request.use == RegionUse::kExtents || store_.blocks.cover(region->base);
   // A program's block has pages to be copied to, should the kernel refuse to move some of its own.
-  const bool has_places =
-      block == nullptr || ok(os::open(base, collected, os::PageKind::kBase));
+  const bool has_places = block == nullptr || ok(os::open(base, collected, os::PageKind::kBase));
   if (is_covered && has_places && maker_.extend(*region, collected)) return true;
   os::close(base, region->length);
   give_back_addresses(*region);
@@ -391,8 +389,7 @@ void* Growth::move_block(uintptr_t address, size_t old_size, const Request& requ
 Region Growth::make(Grant grant, const Request& request) {
   if (!store_.regions.has_room() && find_free_slot() == RegionTable::kNoSlot) return {};
   const bool is_exposed = request.use == RegionUse::kExposed;
-  const bool may_overflow =
-      !store_.options.on(OptionId::strict) && !is_exposed && !request.pinned;
+  const bool may_overflow = !store_.options.on(OptionId::strict) && !is_exposed && !request.pinned;
   RegionOrder order;
   order.kind = grant.kind;
   order.use = request.use;
@@ -416,8 +413,7 @@ Growth::Acquired Growth::acquire(Grant grant, const Request& request) {
     if (store_.window.left() < request.size + 2 * Window::kGranule) warn_of_window();
     return {};
   }
-  const bool is_covered =
-      request.use == RegionUse::kExtents || store_.blocks.cover(region.base);
+  const bool is_covered = request.use == RegionUse::kExtents || store_.blocks.cover(region.base);
   if (!is_covered || !store_.depots.prepare(region)) {
     maker_.undo(region);
     return {};
@@ -437,9 +433,9 @@ Growth::Acquired Growth::publish(const Region& region, size_t charged, const Req
   if (slot != RegionTable::kNoSlot) ++reused_;
   Region* const added = store_.regions.add(region, slot);
   const bool is_pinned = region.kind == RegionKind::kPinned && region.locked;
-  store_.budget.charge(is_pinned || region.kind == RegionKind::kSparse ? region.kind
-                                                                       : RegionKind::kOverflow,
-                       charged);
+  store_.budget.charge(
+      is_pinned || region.kind == RegionKind::kSparse ? region.kind : RegionKind::kOverflow,
+      charged);
   held_[static_cast<size_t>(region.use)] += region.length;
   store_.observers.for_each([&](RegionObserver& observer) { observer.on_acquire(*added); });
   Acquired acquired{added, {}};

@@ -18,12 +18,12 @@
 #include "allocator/options.h"
 #include "allocator/pages/block_table.h"
 #include "allocator/pages/cpu_caches.h"
+#include "allocator/pages/depots.h"
 #include "allocator/pages/gathering.h"
 #include "allocator/pages/observers.h"
 #include "allocator/pages/populate.h"
 #include "allocator/pages/region_maker.h"
 #include "allocator/pages/region_table.h"
-#include "allocator/pages/depots.h"
 #include "allocator/pages/window.h"
 
 namespace rdmalloc {
@@ -64,8 +64,8 @@ class Growth {
   // more than it has. Null: that cannot be had; nothing happened. Its old addresses are retired.
   void* move_block(uintptr_t address, size_t old_size, const Request& request);
 
-  // True while so little is free, `cached` included, that for a request of this size growing is better
-  // than moving pages and emptying caches.
+  // True while so little is free, `cached` included, that for a request of this size growing is
+  // better than moving pages and emptying caches.
   bool is_tight(size_t size, size_t cached) const;
 
   const Gathering& gathering() const { return gathering_; }
@@ -122,11 +122,11 @@ class Growth {
   Gathering gathering_;
   Mutex mutex_{Rank::kGrowth};
   uint64_t counters_from_ = 0;
-  uint64_t ask_again_from_ = 0;  // ns; nothing could be pinned until then
+  uint64_t ask_again_from_ = 0;    // ns; nothing could be pinned until then
   size_t held_[kRegionUses] = {};  // bytes in regions, by use
-  uint32_t warned_ = 0;          // of what, by bit
-  // Slots of regions that lost all their pages, the oldest first: how many there ever were, how many
-  // of them were used again, and which.
+  uint32_t warned_ = 0;            // of what, by bit
+  // Slots of regions that lost all their pages, the oldest first: how many there ever were, how
+  // many of them were used again, and which.
   size_t empties_ = 0;
   size_t reused_ = 0;
   uint16_t empty_slots_[kMostEmpties] = {};

@@ -1,7 +1,7 @@
-// The page heap, put together: the window, its regions, the free pages of all of them, and who takes
-// pages from them. jemalloc's hooks stand on allocate() and release(), malloc of large sizes on
-// blocks(). One per process, constant-initialised, so that it works before any constructor has run.
-// README.md beside this folder shows the way of a malloc, a free and a growth.
+// The page heap, put together: the window, its regions, the free pages of all of them, and who
+// takes pages from them. jemalloc's hooks stand on allocate() and release(), malloc of large sizes
+// on blocks(). One per process, constant-initialised, so that it works before any constructor has
+// run. README.md beside this folder shows the way of a malloc, a free and a growth.
 //
 // Everything runs inside malloc, perhaps with locks of jemalloc held: it allocates nothing, throws
 // nothing and makes plain system calls only.

@@ -2,8 +2,8 @@
 // this processor's cache, else from a depot, else from growing; it goes back the same way. Exposed
 // memory is the same, from regions of its own.
 //
-// Called outside jemalloc, with no lock held, by any thread. Allocates nothing; waits for the growth
-// lock only where no free memory would do.
+// Called outside jemalloc, with no lock held, by any thread. Allocates nothing; waits for the
+// growth lock only where no free memory would do.
 #pragma once
 
 #include <string.h>
@@ -32,7 +32,8 @@ class LargeBlocks {
   using Reclaim = void (*)(size_t wanted, bool urgent);
   void set_reclaim(Reclaim reclaim) { reclaim_ = reclaim; }
 
-  // Sizes are in bytes, and rounded up to whole pages; alignment is a power of two. Null: no memory.
+  // Sizes are in bytes, and rounded up to whole pages; alignment is a power of two. Null: no
+  // memory.
   void* allocate(size_t size, size_t alignment, bool zero) {
     if (size > kLargest) return nullptr;
     const size_t pages = os::page_ceil(size) / os::kPageSize;

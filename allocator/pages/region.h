@@ -15,8 +15,8 @@ enum class RegionKind : uint8_t {
   kSparse,    // for one large zeroed request: purged when freed
 };
 
-// Whose pages they are. Free pages of one use go to another by gathering alone, and those of exposed
-// regions never do: a remote key opens all of its region.
+// Whose pages they are. Free pages of one use go to another by gathering alone, and those of
+// exposed regions never do: a remote key opens all of its region.
 enum class RegionUse : uint8_t { kExtents, kBlocks, kExposed };
 inline constexpr size_t kRegionUses = 3;
 
@@ -34,7 +34,7 @@ struct Region {
   RegionUse use = RegionUse::kExtents;
   bool locked = false;  // by this process: false again in a forked child
   bool sealed = false;
-  bool exposed = false;    // holds what was asked for with RDM_EXPOSED, and nothing else
+  bool exposed = false;            // holds what was asked for with RDM_EXPOSED, and nothing else
   mutable bool populated = false;  // all of its pages came, or somebody is seeing to it
 
   uintptr_t end() const { return base + length; }

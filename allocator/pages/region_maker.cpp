@@ -68,9 +68,9 @@ bool RegionMaker::extend(const Region& region, size_t offset) {
 
 Region RegionMaker::make(const RegionOrder& order) {
   const size_t alignment = order.alignment < Window::kGranule ? Window::kGranule : order.alignment;
-  void* address = window_.carve(order.length, alignment,
-                                order.use == RegionUse::kExtents ? Window::End::kLow
-                                                                 : Window::End::kHigh);
+  void* address =
+      window_.carve(order.length, alignment,
+                    order.use == RegionUse::kExtents ? Window::End::kLow : Window::End::kHigh);
   if (address == nullptr) return {};
   Region region;
   region.base = reinterpret_cast<uintptr_t>(address);

@@ -33,13 +33,13 @@ struct RegistrationCounters {
 
 class RegionObserver {
  public:
-  // A region was acquired, and nobody has any of it yet. Called inside malloc, under the growth lock
-  // and perhaps under locks of jemalloc: some steps in memory, no more.
+  // A region was acquired, and nobody has any of it yet. Called inside malloc, under the growth
+  // lock and perhaps under locks of jemalloc: some steps in memory, no more.
   virtual void on_acquire(const Region& region) noexcept = 0;
 
   // The region is there for all, and whoever wants it registered may see to that now. Called inside
-  // malloc, under no lock of the heap but perhaps of jemalloc: must not allocate and must not call a
-  // driver.
+  // malloc, under no lock of the heap but perhaps of jemalloc: must not allocate and must not call
+  // a driver.
   virtual void on_ready(const Region& region) noexcept { (void)region; }
 
   // True when somebody will have all of the region's pages as soon as it is ready.

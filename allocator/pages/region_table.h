@@ -11,8 +11,8 @@
 #include <cstdint>
 
 #include "allocator/pages/region.h"
-#include "allocator/status.h"
 #include "allocator/pages/window.h"
+#include "allocator/status.h"
 
 namespace rdmalloc {
 
@@ -51,7 +51,8 @@ class RegionTable {
   }
 
   // For who keeps a table by region beside it: by granule of the window, the index + 1 of a region
-  // that still has all its pages there; 0 for none, and where some were retired. Null before boot().
+  // that still has all its pages there; 0 for none, and where some were retired. Null before
+  // boot().
   const std::atomic<uint16_t>* whole_by_granule() const { return whole_by_granule_; }
 
   size_t size() const { return size_.load(std::memory_order_acquire); }
@@ -70,7 +71,7 @@ class RegionTable {
   Region* regions_ = nullptr;
   std::atomic<uint16_t>* by_granule_ = nullptr;  // index + 1; 0: none
   std::atomic<uint16_t>* whole_by_granule_ = nullptr;
-  size_t capacity_ = 0;                          // each region starts a granule of its own
+  size_t capacity_ = 0;  // each region starts a granule of its own
   std::atomic<size_t> size_{0};
   size_t metadata_bytes_ = 0;
 };

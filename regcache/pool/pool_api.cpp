@@ -3,8 +3,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "allocator/pages/heap.h"
 #include "allocator/os/memory.h"
+#include "allocator/pages/heap.h"
 #include "regcache/caller_struct.h"
 #include "regcache/domain.h"
 #include "regcache/last_error.h"

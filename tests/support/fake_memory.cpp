@@ -13,10 +13,17 @@ State& state() {
 }
 
 const char* name(Call call) {
-  static constexpr const char* kNames[] = {
-      "reserve", "open",        "close",   "populate",     "lock",
-      "seal",    "prefer_node", "discard", "map_metadata", "move",
-      "transparent_huge_bytes"};
+  static constexpr const char* kNames[] = {"reserve",
+                                           "open",
+                                           "close",
+                                           "populate",
+                                           "lock",
+                                           "seal",
+                                           "prefer_node",
+                                           "discard",
+                                           "map_metadata",
+                                           "move",
+                                           "transparent_huge_bytes"};
   return kNames[static_cast<size_t>(call)];
 }
 
@@ -474,8 +481,7 @@ Status populate(void* address, size_t bytes) {
   const Guard guard(state().mutex);
   // Only written down: a test may populate more than the machine has.
   std::vector<Range*> all;
-  const size_t open =
-      fake::for_open(address, bytes, [&](Range& range) { all.push_back(&range); });
+  const size_t open = fake::for_open(address, bytes, [&](Range& range) { all.push_back(&range); });
   const size_t gone = fake::bytes_in(state().left, address, bytes) +
                       fake::bytes_in(state().vacated, address, bytes);
   if (open + gone != bytes) fake::complain(Call::kPopulate, "not open", address, bytes);

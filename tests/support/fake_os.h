@@ -47,9 +47,9 @@ struct Machine {
   bool moves_locks = true;                    // pages are moved while they are locked
   bool makes_huge = true;                     // transparent huge pages come when asked for
   int nodes = 1;
-  size_t most_mappings = 65530;               // vm.max_map_count
-  bool limits_mappings = false;               // and a move that would need more is refused
-  bool refusals_take = false;                 // a refused move has taken its target's pages away
+  size_t most_mappings = 65530;  // vm.max_map_count
+  bool limits_mappings = false;  // and a move that would need more is refused
+  bool refusals_take = false;    // a refused move has taken its target's pages away
   size_t looks = 0;  // at locked and available memory, each of which reads files of the kernel
 };
 

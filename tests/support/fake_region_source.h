@@ -14,8 +14,7 @@ class RegionSource final : public rdmalloc::RegionSource {
  public:
   RegionSource() {
     reset();
-    if (!ok(window_.reserve(size_t{1} << 36)) || !ok(table_.boot()) ||
-        !ok(marks_.boot())) {
+    if (!ok(window_.reserve(size_t{1} << 36)) || !ok(table_.boot()) || !ok(marks_.boot())) {
       throw std::runtime_error("no address space for the test's window");
     }
   }

@@ -120,7 +120,8 @@ class TestHeap {
   }
 
   // The heap's books hold and agree with the system's. Empty: they do. `may_mend`: moves of blocks
-  // were refused half-way, and then new pages take the rest, whatever the limits are, locked if they can be.
+  // were refused half-way, and then new pages take the rest, whatever the limits are, locked if
+  // they can be.
   std::string unsound(bool may_mend = false) {
     if (!heap_->validate()) return "validate() failed";
     if (const auto all = violations(); !all.empty()) return all.front();

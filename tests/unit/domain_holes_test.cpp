@@ -79,7 +79,8 @@ TEST_CASE_METHOD(Fixture, "what is left of a region is registered around its hol
   CHECK(fake::violations().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "a hole that comes after the registration is nobody's, and the key stays") {
+TEST_CASE_METHOD(Fixture,
+                 "a hole that comes after the registration is nobody's, and the key stays") {
   backend.limits.abilities = RDM_BACKEND_IN_MALLOC;
   const Region& region = source.acquire(2048 * kPage);
   Domain* domain = open();
@@ -136,7 +137,8 @@ TEST_CASE("lookups and registrations agree with a list of pages, whatever the de
   }
 }
 
-TEST_CASE_METHOD(Fixture, "a region without pages is deregistered, in pieces or whole, and forgotten") {
+TEST_CASE_METHOD(Fixture,
+                 "a region without pages is deregistered, in pieces or whole, and forgotten") {
   backend.limits.abilities = RDM_BACKEND_IN_MALLOC;
   if (GENERATE(false, true)) backend.limits.max_length = 10 * kPage;
   const Region& region = source.acquire(64 * kPage);
@@ -167,7 +169,8 @@ TEST_CASE_METHOD(Fixture, "a backend that does not run inside malloc has the reg
   CHECK(registry->validate());
 }
 
-TEST_CASE_METHOD(Fixture, "what a backend puts off is asked for again when the next region is ready") {
+TEST_CASE_METHOD(Fixture,
+                 "what a backend puts off is asked for again when the next region is ready") {
   backend.limits.abilities = RDM_BACKEND_IN_MALLOC;
   if (GENERATE(false, true)) backend.limits.max_length = 10 * kPage;
   const Region& region = source.acquire(64 * kPage);

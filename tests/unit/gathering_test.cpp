@@ -41,7 +41,8 @@ bool reads(const void* address, size_t size, uint32_t id) {
 
 // A heap without a free page, all of it in pieces of which every other one is then freed.
 struct Holes {
-  explicit Holes(std::initializer_list<const char*> options = {"GATHER=always"}, bool exposed = false)
+  explicit Holes(std::initializer_list<const char*> options = {"GATHER=always"},
+                 bool exposed = false)
       : tested(options) {
     tested.boot();
     std::vector<void*> all;
@@ -66,9 +67,8 @@ struct Holes {
     return got;
   }
   bool is_intact() const {
-    return std::all_of(live.begin(), live.end(), [](const auto& block) {
-      return reads(block.second, kPiece, block.first);
-    });
+    return std::all_of(live.begin(), live.end(),
+                       [](const auto& block) { return reads(block.second, kPiece, block.first); });
   }
   size_t free_bytes() const { return freed.size() * kPiece; }
 

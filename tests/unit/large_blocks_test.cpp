@@ -201,7 +201,8 @@ TEST_CASE("a block that grows by moving has its bytes, and its old addresses are
   }
 }
 
-TEST_CASE("a block that grows by moving again and again has its bytes, and few mappings are moved") {
+TEST_CASE(
+    "a block that grows by moving again and again has its bytes, and few mappings are moved") {
   TestHeap tested;
   tested.boot();
   void* block = tested.malloc(kMiB);
@@ -273,7 +274,8 @@ TEST_CASE("any call that fails while a block moves leaves it whole, here or ther
   }
 }
 
-TEST_CASE("a child of fork moves its parent's blocks, but gives out nothing exposed that is not pinned") {
+TEST_CASE(
+    "a child of fork moves its parent's blocks, but gives out nothing exposed that is not pinned") {
   TestHeap tested;
   tested.boot();
   void* block = tested.malloc_exposed(2 * kMiB);

@@ -116,7 +116,8 @@ TEST_CASE("locked memory is not discarded, and says so") {
 TEST_CASE("pages are moved with their bytes, and what they leave is reserved and holds nothing") {
   const Reservation range(4 * kMiB);
   REQUIRE(ok(open(range.base, 8 * kPageSize, PageKind::kBase)));
-  for (int page = 0; page < 8; ++page) range.at(page * kPageSize)[0] = static_cast<char>('a' + page);
+  for (int page = 0; page < 8; ++page)
+    range.at(page * kPageSize)[0] = static_cast<char>('a' + page);
   CHECK(resident_bytes(range.base, 4 * kMiB) == 8 * kPageSize);
   // From the middle, in two steps, behind one another.
   char* const to = range.at(kMiB);
@@ -145,7 +146,8 @@ TEST_CASE("pages are moved with their bytes, and what they leave is reserved and
 TEST_CASE("populating leaves what is there, and touches nothing that was moved away") {
   const Reservation range(4 * kMiB);
   REQUIRE(ok(open(range.base, 8 * kPageSize, PageKind::kBase)));
-  for (int page = 0; page < 8; ++page) range.at(page * kPageSize)[0] = static_cast<char>('a' + page);
+  for (int page = 0; page < 8; ++page)
+    range.at(page * kPageSize)[0] = static_cast<char>('a' + page);
   REQUIRE(ok(populate(range.base, 8 * kPageSize)));
   REQUIRE(ok(move(range.at(4 * kPageSize), kPageSize, range.at(kMiB))));
   leave(range.at(4 * kPageSize), kPageSize);

@@ -51,7 +51,8 @@ std::map<size_t, size_t> drained(CpuCaches& caches, bool patient = true) {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "a block of a cache wastes an eighth of itself at most, and is given once") {
+TEST_CASE_METHOD(Fixture,
+                 "a block of a cache wastes an eighth of itself at most, and is given once") {
   CpuCaches caches;
   REQUIRE(ok(caches.boot()));
   caches.set_held(size_t{4} << 30);
@@ -94,7 +95,8 @@ TEST_CASE_METHOD(Fixture, "what a block of the same size was given for is found,
   CHECK(caches.take(size_t{1} << 20).pages == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "a processor keeps its share of what is held, and one block whatever that is") {
+TEST_CASE_METHOD(Fixture,
+                 "a processor keeps its share of what is held, and one block whatever that is") {
   CpuCaches caches;
   REQUIRE(ok(caches.boot()));
   constexpr size_t kMiB = size_t{1} << 20;
@@ -139,7 +141,8 @@ TEST_CASE_METHOD(Fixture, "another thread takes out what this one has kept") {
   CHECK(caches.take(10).pages == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "whoever finds a processor's bins taken goes elsewhere, and does not wait") {
+TEST_CASE_METHOD(Fixture,
+                 "whoever finds a processor's bins taken goes elsewhere, and does not wait") {
   CpuCaches caches;
   REQUIRE(ok(caches.boot()));
   REQUIRE(caches.give({1, 10}));
@@ -165,7 +168,8 @@ TEST_CASE_METHOD(Fixture, "a block's word says how many pages it has and how man
   }
 }
 
-TEST_CASE_METHOD(Fixture, "the table of blocks is backed from the top of the window down, as far as needed") {
+TEST_CASE_METHOD(
+    Fixture, "the table of blocks is backed from the top of the window down, as far as needed") {
   BlockTable table(window);
   REQUIRE(ok(table.boot()));
   CHECK_FALSE(table.is_covered(window.base()));
@@ -229,7 +233,8 @@ TEST_CASE_METHOD(Fixture, "marks say what a list of pages would") {
   };
   for (int step = 0; step < 3000; ++step) {
     const size_t from = random() % kPages;
-    const size_t count = 1 + random() % std::min<size_t>(kPages - from, random() % 10 == 0 ? 300 : 9);
+    const size_t count =
+        1 + random() % std::min<size_t>(kPages - from, random() % 10 == 0 ? 300 : 9);
     const size_t to = from + count;
     if (step % 50 == 0) {
       marks.retire(page(from), count * kPage);
