@@ -46,6 +46,11 @@ constexpr size_t kWorthGathering = size_t{1} << 20;
 constexpr size_t kTolerated = size_t{16} << 20;
 constexpr size_t kToleratedShare = 8;
 
+// What moves has a region of its own, and each region is a registration in every domain: with so many
+// blocks are copied again, and with more nothing is gathered.
+constexpr size_t kManyRegions = 2048;
+constexpr size_t kMostGathered = 3072;
+
 // New pages to spare for a block that grows by moving: a quarter of itself, so that it need not
 // move at each step.
 constexpr size_t kSpareOfBlock = 4;
@@ -187,7 +192,7 @@ bool Growth::is_tight(size_t size, size_t cached) const {
 }
 
 bool Growth::may_gather(const Request& request, size_t target) const {
-  if (request.alignment > Window::kGranule) return false;
+  if (request.alignment > Window::kGranule || count_regions() >= kMostGathered) return false;
   if (gathering_.is_forced()) return true;
   // jemalloc asks for little and is given a step, of which it may never use the end.
   const bool is_step = request.use == RegionUse::kExtents;
@@ -373,7 +378,7 @@ void* Growth::move_block(uintptr_t address, size_t old_size, const Request& requ
   Acquired acquired;
   {
     Locked hold(mutex_);
-    if (!gathering_.may_move(address, old_size)) return nullptr;
+    if (count_regions() >= kManyRegions || !gathering_.may_move(address, old_size)) return nullptr;
     const Region& region = *store_.regions.find(pointer(address));
     gathering_.collect_block(address, old_size);
     (void)collect(request, region.kind == RegionKind::kPinned);
@@ -457,7 +462,7 @@ void Growth::note_books() {
   (void)raise_peak_live(store_.depots.live());
   const size_t held = store_.budget.held();
   if (held > peak_held()) peak_held_.store(held, std::memory_order_relaxed);
-  store_.counters.note_budget(store_.budget, store_.regions.size() - (empties_ - reused_));
+  store_.counters.note_budget(store_.budget, count_regions());
   store_.counters.note_live(store_.depots.live());
   if (counters_from_ != 0 && store_.depots.live() >= counters_from_) store_.counters.share();
   store_.caches.set_held(held);

@@ -108,6 +108,7 @@ class Growth {
   Acquired acquire(Grant grant, const Request& request);
   Region make(Grant grant, const Request& request);
   Acquired publish(const Region& region, size_t charged, const Request& request);
+  size_t count_regions() const { return store_.regions.size() - (empties_ - reused_); }
   size_t find_free_slot() const;
   void note_retired(Region* region, size_t size);
   void note_books();
