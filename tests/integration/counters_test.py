@@ -53,7 +53,7 @@ PHASES = f"""
 import ctypes, os, time
 phase = ctypes.CDLL(None).rdm_phase
 phase(b"build")
-block = bytearray(64 * {MIB})
+block = bytearray(192 * {MIB})  # more than a processor's cache keeps
 del block
 phase(b'a "quiet"\\n one')
 time.sleep(0.05)
@@ -63,7 +63,7 @@ if os.fork() == 0:
 os.wait()
 phase(b"build")
 phase(None)
-block = bytearray(128 * {MIB})
+block = bytearray(384 * {MIB})
 """
 
 
@@ -76,11 +76,11 @@ def phases():
     build, quiet = found["phases"]
     check((build["name"], quiet["name"]) == ("build", 'a "quiet"\n one'), f"names: {found['phases']}")
     check((build["entered"], quiet["entered"]) == (2, 1), "entered so often")
-    check(64 * MIB <= build["peak_live_bytes"] < 96 * MIB, f"the first phase's peak: {build}")
+    check(192 * MIB <= build["peak_live_bytes"] < 256 * MIB, f"the first phase's peak: {build}")
     check(quiet["peak_live_bytes"] < 16 * MIB, f"a peak that was before: {quiet}")
-    check(quiet["peak_held_bytes"] >= 64 * MIB, f"what was held went away: {quiet}")
+    check(quiet["peak_held_bytes"] >= 192 * MIB, f"what was held went away: {quiet}")
     check(quiet["ns"] >= 50_000_000 and build["ns"] > 0, "time")
-    check(found["peak_held_bytes"] >= 128 * MIB, "what was in no phase is in the whole")
+    check(found["peak_held_bytes"] >= 384 * MIB, "what was in no phase is in the whole")
 
 
 def children():
