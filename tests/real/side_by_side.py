@@ -123,7 +123,7 @@ def check_books(run, *, least_held=0):
         check(report["pid"] == pid, f"{who}: the report says it is of process {report['pid']}")
         check(report["held_bytes"] > 0, f"{who}: held_bytes is 0: malloc did not come to rdmalloc")
         check(report["peak_live_bytes"] <= report["peak_held_bytes"], f"{who}: live above held")
-        listed = sum(region["length"] for region in report["region_list"])
+        listed = sum(region["length"] - region["retired"] for region in report["region_list"])
         check(listed == report["held_bytes"],
               f"{who}: regions of {listed} bytes, but held_bytes is {report['held_bytes']}")
         if not report["forked"]:
