@@ -182,7 +182,8 @@ void* map_metadata(size_t bytes) {
   void* got = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) return nullptr;
-  // What has an entry for each page of the window is next to empty: debuggers would write all of it.
+  // What has an entry for each page of the window is next to empty: debuggers would write all of
+  // it.
   if (bytes >= kLargeMetadata) madvise(got, bytes, MADV_DONTDUMP);
   return got;
 }

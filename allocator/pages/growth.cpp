@@ -46,8 +46,8 @@ constexpr size_t kWorthGathering = size_t{1} << 20;
 constexpr size_t kTolerated = size_t{16} << 20;
 constexpr size_t kToleratedShare = 8;
 
-// What moves has a region of its own, and each region is a registration in every domain: with so many
-// blocks are copied again, and with more nothing is gathered.
+// What moves has a region of its own, and each region is a registration in every domain: with so
+// many blocks are copied again, and with more nothing is gathered.
 constexpr size_t kManyRegions = 2048;
 constexpr size_t kMostGathered = 3072;
 
@@ -195,8 +195,8 @@ bool Growth::may_gather(const Request& request, size_t target) const {
   if (request.alignment > Window::kGranule || count_regions() >= kMostGathered) return false;
   if (gathering_.is_forced()) return true;
   // jemalloc asks for little and is given a step, of which it may never use the end.
-  const bool is_step = request.use == RegionUse::kExtents;
-  return target >= kLeastGathered && !is_tight(is_step ? target / kEarlyShare : target, 0);
+  const bool is_step = request.use == RegionUse::kExtents && request.size < target / kEarlyShare;
+  return target >= kLeastGathered && !is_tight(is_step ? target / kEarlyShare : request.size, 0);
 }
 
 // Takes pieces for it out of the depots that may serve it: its own use's first; those of exposed
@@ -237,8 +237,8 @@ Growth::Acquired Growth::gather(const Request& request, bool pinned) {
   return assemble(request, want - request.size, nullptr);
 }
 
-// No more memory may be held: what is free is pieced together, however little it is, and whatever it
-// was for.
+// No more memory may be held: what is free is pieced together, however little it is, and whatever
+// it was for.
 Growth::Acquired Growth::gather_last(const Request& request) {
   if (request.alignment > Window::kGranule) return {};
   const bool is_exposed = request.use == RegionUse::kExposed;
@@ -247,8 +247,7 @@ Growth::Acquired Growth::gather_last(const Request& request) {
     for (const RegionUse use : {request.use, RegionUse::kBlocks, RegionUse::kExtents}) {
       const size_t got = gathering_.collected();
       if (got >= request.size || (is_exposed && use != request.use)) continue;
-      Depot& depot =
-          pinned ? store_.depots.pinned(use, request.node) : store_.depots.overflow(use);
+      Depot& depot = pinned ? store_.depots.pinned(use, request.node) : store_.depots.overflow(use);
       (void)gathering_.collect_all(depot, request.size - got);
     }
     if (gathering_.collected() >= request.size) {

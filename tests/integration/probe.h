@@ -47,8 +47,9 @@ inline rdm_stats stats() {
   return now;
 }
 
-// Each of `domains` has all that is pinned registered, once; beyond that, only what it registered of
-// regions that lost some of their pages since: such a registration stays until the last one is gone.
+// Each of `domains` has all that is pinned registered, once; beyond that, only what it registered
+// of regions that lost some of their pages since: such a registration stays until the last one is
+// gone.
 inline bool registers_all(const rdm_stats& books, uint64_t domains) {
   const uint64_t pinned = domains * books.pinned_bytes;
   return books.registered_bytes >= pinned &&
