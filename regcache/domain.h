@@ -135,6 +135,7 @@ class Domain {
   void for_each_piece(const Region& region, size_t length, Visit visit) const;
   bool has_hole(const Region& region, size_t length) const;
   int deregister_piece(const Region& region, const Piece& piece);
+  void register_missed();
   int register_range(const Region& region, size_t offset, size_t length, rdm_backend_key* key);
   int register_memory(const rdm_backend_request& request, int charges, rdm_backend_key* key,
                       char* why, size_t why_size);
@@ -191,6 +192,7 @@ class Domain {
   std::atomic<uint32_t> pools_{0};            // that are open
   std::atomic<uintptr_t> put_off_thread_{0};  // whom the backend told to come later, ...
   std::atomic<uint64_t> put_off_at_{0};       // ... and when: os::now_ns()
+  std::atomic<bool> has_missed_{false};       // regions, inside malloc: see register_missed()
   std::atomic<bool> opening_{false};
   std::atomic<bool> warned_{false};
   std::atomic<bool> saying_{false};

@@ -76,6 +76,7 @@ int Domain::put_slowly(Domain* domain, const rdm_mr* mr, uint32_t touched) {
 
 int Domain::register_foreign(uintptr_t base, size_t length, rdm_backend_key* key, char* why,
                              size_t why_size) {
+  register_missed();
   rdm_backend_request request{};
   request.base = reinterpret_cast<void*>(base);
   request.length = length;

@@ -61,6 +61,17 @@ int Domain::register_region(const Region& region, Caller caller) {
   return status;
 }
 
+// Inside malloc the backend may be called by a thread that cannot register: one that does not issue
+// to the ring, or has descriptors of its own. The next that registers foreign memory, and so can,
+// makes up for it.
+void Domain::register_missed() {
+  if (!has_missed_.load(std::memory_order_relaxed) || !has_missed_.exchange(false)) return;
+  for (size_t i = 0; i < source_->regions().size(); ++i) {
+    const Region& region = source_->regions()[i];
+    if (!region.is_empty()) (void)register_entered(region, Caller::kRegistrar);
+  }
+}
+
 int Domain::register_entered(const Region& region, Caller caller) {
   if (!takes(region)) return RDM_OK;
   if (caller == Caller::kMalloc && !may_run_in_malloc()) return RDM_BACKEND_LATER;
@@ -78,6 +89,7 @@ int Domain::register_entered(const Region& region, Caller caller) {
     } else if (entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel)) {
       const int status = register_claimed(region, entry, caller);
       os::wake_all(entry.state);
+      if (status != RDM_OK && caller == Caller::kMalloc) has_missed_ = true;
       if (status != RDM_BACKEND_LATER) return status;
       if (!waits_for_backend(caller, &waited_ns)) return status;
     }

@@ -39,12 +39,14 @@ constexpr uint64_t kPauseNs = 1'000'000;
 // Gathering: not for what is next to nothing beside what is wanted, nor for a few pages.
 constexpr size_t kLeastShare = 32;
 constexpr size_t kLeastGathered = size_t{64} << 10;
-// What may lie idle before pages are moved for a request that is not large: in a heap with next to
-// nothing free every other one would have to be pieced together, and a moved page costs as much as
-// a hundred mallocs that find a block.
-constexpr size_t kWorthGathering = size_t{1} << 20;
+// What may lie idle before pages are moved: in a heap with next to nothing free every other request
+// would have to be pieced together, for ever, and a moved page costs as much as a hundred mallocs
+// that find a block. Less of a large heap for a large request, which is touched at greater cost.
+constexpr size_t kLarge = size_t{1} << 20;
 constexpr size_t kTolerated = size_t{16} << 20;
 constexpr size_t kToleratedShare = 8;
+constexpr size_t kToleratedShareForLarge = 32;
+constexpr size_t kSmallHeap = size_t{64} << 20;
 
 // What moves has a region of its own, and each region is a registration in every domain: with so
 // many blocks are copied again, and with more nothing is gathered.
@@ -103,9 +105,11 @@ size_t Growth::wanted(const Request& request) const {
   const size_t size = request.size;
   const size_t step = next_step(request.use);
   const bool huge = store_.options.choice(OptionId::huge) != kHugeOff;
-  // A request as large as the step makes a large enough region by itself. What grows by realloc
-  // leaves none behind at each size: it moves.
+  // A block as large as the step makes a large enough region by itself, and what grows by realloc
+  // leaves none behind at each size: it moves. jemalloc comes again soon.
+  const size_t spare = request.use == RegionUse::kExtents && size >= kFirstStep ? step : 0;
   size_t want = size < step ? step : size;
+  if (want < size + spare) want = size + spare;
   if (want > kLargestStep) want = size > kLargestStep ? size : kLargestStep;
   // Whole huge pages, of either kind: with a tail of base pages the kernel registers the whole
   // region page by page, in ten times the time.
@@ -185,10 +189,16 @@ bool Growth::reserve(size_t bytes, int node) {
 }
 
 bool Growth::is_tight(size_t size, size_t cached) const {
-  if (gathering_.is_forced() || size >= kWorthGathering) return false;
+  if (gathering_.is_forced()) return false;
   const size_t held = store_.budget.held();
-  const size_t share = held / kToleratedShare;
-  return held - store_.depots.live() + cached < (share > kTolerated ? share : kTolerated);
+  const size_t idle = held - store_.depots.live() + cached;
+  const auto larger = [](size_t a, size_t b) { return a > b ? a : b; };
+  if (size < kLarge) return idle < larger(kTolerated, held / kToleratedShare);
+  const size_t share = larger(held / kToleratedShareForLarge,
+                              kTolerated / os::kPageSize * kSmallHeap / (held / os::kPageSize + 1));
+  const size_t tolerated =
+      share < kTolerated ? share : larger(kTolerated, held / kToleratedShareForLarge);
+  return size <= tolerated && idle < tolerated;
 }
 
 bool Growth::may_gather(const Request& request, size_t target) const {
