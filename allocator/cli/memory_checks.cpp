@@ -25,7 +25,7 @@ Check available() {
   Check check;
   check.name = "memory";
   check.found = size_text(left) + " available of " + size_text(total);
-  check.meaning = "pinned memory is populated at once; what is not available is not pinned";
+  check.meaning = "pinned memory stays; what is not available is not pinned";
   check.cures = {"ps -e --sort=-rss -o rss,pid,comm | head   (who holds it)"};
   if (left < total / 8) check.verdict = Verdict::kNote;
   if (left < kTooLittle) check.verdict = Verdict::kProblem;

@@ -68,8 +68,8 @@ typedef struct {
   int exposed;        /* 1: holds what was asked for with RDM_EXPOSED, and nothing else */
 } rdm_region;
 
-/* The region with this index: 0, 1, ... in the order they were acquired. RDM_INVALID past the last
- * one. `*out` is set only on RDM_OK. Lock-free. */
+/* The region with this index: 0, 1, ... of those that have pages; parts of them may have been retired.
+ * An index may name another region after the heap has grown. RDM_INVALID past the last one. `*out` is set only on RDM_OK. Lock-free. */
 RDM_API int rdm_region_get(size_t index, rdm_region *out);
 
 /* Domains: where memory is registered. A domain registers every pinned region once, as a whole, and
@@ -257,7 +257,7 @@ RDM_API int rdm_pieces_done(rdm_pieces *pieces, const rdm_piece *piece);
   X(peak_live_bytes, "highest live_bytes, looked at when the heap grows and when asked; what "     \
                      "arenas keep for reuse counts there")                                        \
   X(allocated_bytes, "in live objects, each counted at its size class")                           \
-  X(held_bytes, "in regions, live or free; never shrinks")                                        \
+  X(held_bytes, "in regions, live or free, on pages that came or not yet; never shrinks")         \
   X(peak_held_bytes, "highest held_bytes")                                                        \
   X(pinned_bytes, "in regions locked by this process, not inherited by fork; resident or not yet") \
   X(peak_pinned_bytes, "highest pinned_bytes")                                                    \
