@@ -105,11 +105,9 @@ size_t Growth::wanted(const Request& request) const {
   const size_t size = request.size;
   const size_t step = next_step(request.use);
   const bool huge = store_.options.choice(OptionId::huge) != kHugeOff;
-  // A block as large as the step makes a large enough region by itself, and what grows by realloc
-  // leaves none behind at each size: it moves. jemalloc comes again soon.
-  const size_t spare = request.use == RegionUse::kExtents && size >= kFirstStep ? step : 0;
+  // A request as large as the step makes a large enough region by itself. What grows by realloc
+  // leaves none behind at each size: it moves.
   size_t want = size < step ? step : size;
-  if (want < size + spare) want = size + spare;
   if (want > kLargestStep) want = size > kLargestStep ? size : kLargestStep;
   // Whole huge pages, of either kind: with a tail of base pages the kernel registers the whole
   // region page by page, in ten times the time.
