@@ -83,9 +83,19 @@ size_t resident_bytes(const Region& region) {
   return os::resident_bytes(reinterpret_cast<const void*>(region.base), region.length);
 }
 
+// Where the kernel gives huge pages to whoever does not ask, those of base pages have some, too.
+bool come_unasked() {
+  char modes[64];
+  const ssize_t got =
+      os::read_file("/sys/kernel/mm/transparent_hugepage/enabled", modes, sizeof modes - 1);
+  if (got <= 0) return false;
+  modes[got] = '\0';
+  return strstr(modes, "[always]") != nullptr;
+}
+
 size_t huge_bytes(const Region& region) {
   if (region.page_kind == os::PageKind::kHugetlb) return region.length;
-  if (region.page_kind == os::PageKind::kBase) return 0;
+  if (region.page_kind == os::PageKind::kBase && !come_unasked()) return 0;
   return os::transparent_huge_bytes(reinterpret_cast<const void*>(region.base), region.length);
 }
 

@@ -44,7 +44,11 @@ int main(int argc, char** argv) {
   if (books.registered_bytes < registered + 64 * kMiB) {
     verdict.broken("memory acquired after closefrom() is not registered");
   }
-  if (!probe::comes_to(books.registered_pinned_bytes, probe::pinned_by_kernel)) {
+  // io_uring charges a huge page once for a ring, though it is registered at two addresses since it
+  // was moved.
+  const uint64_t once = books.huge_bytes != 0 ? books.retired_bytes : 0;
+  if (!probe::comes_to(books.registered_pinned_bytes, probe::pinned_by_kernel) &&
+      books.registered_pinned_bytes - probe::pinned_by_kernel() > once) {
     verdict.broken("the books say %lu bytes pinned, the kernel %lu", books.registered_pinned_bytes,
                    probe::pinned_by_kernel());
   }
