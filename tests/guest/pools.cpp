@@ -92,6 +92,7 @@ void check_nodes(const Buffers& all, int node, const char* what) {
   size_t elsewhere = 0;
   for (const rdm_buffer& buffer : all) {
     void* page = buffer.address;
+    *static_cast<volatile char*>(page) = 1;  // pages come by need, and this thread may be anywhere
     int where = -1;
     if (syscall(SYS_move_pages, 0, 1UL, &page, nullptr, &where, 0) != 0) {
       probe::skip("move_pages cannot be asked");
