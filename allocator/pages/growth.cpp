@@ -89,7 +89,7 @@ size_t Growth::next_step(RegionUse use) const {
   if (step < held / share) step = held / share;
   const size_t least = use == RegionUse::kBlocks ? kFirstStepOfBlocks : kFirstStep;
   if (step < least) step = least;
-  if (held > least && store_.depots.given() > held / kEarlyShare) {
+  if (held > kSmallHeap && store_.depots.given() > held / kEarlyShare) {
     step = held / kShareInChurn > kLeastStepInChurn ? held / kShareInChurn : kLeastStepInChurn;
   }
   // In a window that RLIMIT_AS made small, regions below a granule would use it up.
