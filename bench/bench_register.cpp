@@ -19,9 +19,10 @@ constexpr double kLargestRatio = 1 / 0.9;
 constexpr double kMostForDoubling = 64;
 constexpr double kMostForBuffers = 100;
 
+// All of the block in new pages, as the bare calls have it.
 Outcome run_ours(const std::string& bytes, const std::string& kind) {
   return run(sibling("bench_device_workload", {"register", bytes, kind}), ours(),
-             {huge_option(kind)});
+             {huge_option(kind), "RDMALLOC_GATHER=off"});
 }
 
 // Fails when the heap did not do all of the work: then there is nothing to compare.

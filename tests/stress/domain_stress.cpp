@@ -62,9 +62,9 @@ TEST_CASE("keys stay right while the heap grows and other domains open, fail and
   TestHeap tested;
   tested.boot();
   struct Counter : RegionObserver {
-    void on_acquire(const Region&) noexcept override { ++acquired; }
+    void on_acquire(const Region& region) noexcept override { acquired += region.length; }
     void on_fork_child() noexcept override {}
-    std::atomic<size_t> acquired{0};
+    std::atomic<size_t> acquired{0};  // bytes
   } counter;
   REQUIRE(ok(tested->attach(&counter)));
   REQUIRE(tested.take(kPage) != nullptr);
@@ -96,7 +96,12 @@ TEST_CASE("keys stay right while the heap grows and other domains open, fail and
         const Region& region = tested->regions()[random() % tested->regions().size()];
         rdm_mr mr{};
         auto* address = reinterpret_cast<void*>(region.base);
-        if (domain->lookup(address, kPage, &mr) == RDM_OK && !failing.covers(mr, address, kPage)) {
+        if (domain->lookup(address, kPage, &mr) != RDM_OK) continue;
+        // Nobody holds what is there: a region that lost all its pages may have been deregistered
+        // in between, and then the same key is not found again.
+        rdm_mr again{};
+        if (!failing.covers(mr, address, kPage) &&
+            domain->lookup(address, kPage, &again) == RDM_OK && again.lkey == mr.lkey) {
           ++wrong;
         }
       }
@@ -118,7 +123,8 @@ TEST_CASE("keys stay right while the heap grows and other domains open, fail and
   CHECK(failing.violations().empty());
   CHECK(registry->validate());
   CHECK(tested.unsound() == "");
-  CHECK(backend.calls() <= counter.acquired);
+  // Once, each byte, of however many pieces a region was made when pages of it were moved away.
+  CHECK(backend.ever_registered_bytes() <= counter.acquired);
   CHECK(registry->close(steady) == RDM_OK);
   CHECK(backend.registered().empty());
 }

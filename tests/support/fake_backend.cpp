@@ -53,6 +53,7 @@ int Backend::register_memory(const rdm_backend_request* request, rdm_backend_key
       violate("registered twice");
     }
   }
+  ever_registered_ += request->length;
   const uint32_t key = next_key_++;
   by_key_[key] = {base,
                   request->length,

@@ -46,6 +46,7 @@ class Backend {
   };
   std::vector<Registered> registered() const;  // now, by address
   size_t registered_bytes() const;
+  size_t ever_registered_bytes() const { return ever_registered_; }
   uint64_t calls() const { return calls_; }
   int closed() const { return closed_; }
   int closed_in_child() const { return closed_in_child_; }
@@ -66,6 +67,7 @@ class Backend {
   std::map<uint32_t, Registered> by_key_;
   uint32_t next_key_ = 1;
   std::atomic<uint64_t> calls_{0};
+  std::atomic<size_t> ever_registered_{0};
   std::atomic<int> closed_{0};
   std::atomic<int> closed_in_child_{0};
   std::vector<std::string> violations_;
