@@ -1,13 +1,14 @@
 // What may be held and pinned. Resolves the options against the limits once at start, looks at what
 // is available before memory is populated, and keeps the sums.
 //
-// Runs inside malloc, under the heap's growth lock; the sums are read from anywhere.
+// Runs inside malloc; the sums are read from anywhere.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/mutex.h"
 #include "allocator/node_ledger.h"
 #include "allocator/options.h"
 #include "allocator/pages/region.h"
@@ -30,39 +31,40 @@ class Budget {
   Budget(const Budget&) = delete;
   Budget& operator=(const Budget&) = delete;
 
-  void boot(const Options& options);
+  // Before there are threads.
+  void boot(const Options& options) NO_THREAD_SAFETY_ANALYSIS;
 
   // An option's amount in bytes, against the memory and the memlock limit found at boot.
   uint64_t resolve(Amount amount) const { return amount.resolve(memory_, memlock_); }
 
   // Asks to pin a region of `want` bytes, of which `need` are needed at once, shrinking to `need`;
   // nothing above the memory cap. Refused at once when it knows the answer; else it may read /proc.
-  Grant ask_pinned(size_t need, size_t want);
+  Grant ask_pinned(size_t need, size_t want) REQUIRES(growth_lock);
 
   // The same for memory that is not pinned because no more can be: nothing when the options are
   // strict. Reads /proc.
-  Grant ask_overflow(size_t need, size_t want) const;
+  Grant ask_overflow(size_t need, size_t want) const REQUIRES(growth_lock);
 
   // Asks for memory that is not populated when acquired. The memory cap limits it, and overflow
   // also what the control group has left: its limit is enforced by killing, whoever uses it up.
-  Grant ask_unpinned(RegionKind kind, size_t need, size_t want) const;
+  Grant ask_unpinned(RegionKind kind, size_t need, size_t want) const REQUIRES(growth_lock);
 
-  void charge(RegionKind kind, size_t bytes);
+  void charge(RegionKind kind, size_t bytes) REQUIRES(growth_lock);
 
   // What was pinned is held still, but not pinned any more.
-  void note_unlocked(size_t bytes);
+  void note_unlocked(size_t bytes) REQUIRES(growth_lock);
 
   // The kernel refused to lock what was granted. If somebody else in this process uses up the
   // limit, each grant looks at what is locked from here on; if that does not explain it, nothing
   // more is granted than is pinned now.
-  void note_refusal(size_t bytes);
+  void note_refusal(size_t bytes) REQUIRES(growth_lock);
 
   // What was granted since is charged, or will not be: the node's other processes may have the
   // rest.
-  void settle() { ledger_.settle({pinned(), held()}); }
+  void settle() REQUIRES(growth_lock) { ledger_.settle({pinned(), held()}); }
 
   // In the child of a fork: locks are not inherited, the memory is.
-  void note_fork_child();
+  void note_fork_child() REQUIRES(growth_lock);
 
   size_t held() const { return held_.load(std::memory_order_relaxed); }
   size_t pinned() const { return pinned_.load(std::memory_order_relaxed); }
@@ -73,30 +75,31 @@ class Budget {
   uint64_t memory_cap() const { return memory_cap_; }
   uint64_t memory() const { return memory_; }
   LimitedBy limited_by() const { return limited_by_.load(std::memory_order_relaxed); }
-  const NodeLedger& ledger() const { return ledger_; }
+  const NodeLedger& ledger() const REQUIRES(growth_lock) { return ledger_; }
 
  private:
   uint64_t room_to_populate(size_t want) const;
   uint64_t reserve() const;
-  void set_memlock(uint64_t memlock);
-  void limit_pins(uint64_t lockable);
-  void boot_node(const Options& options);
-  uint64_t ask_node(uint64_t need, uint64_t want);
-  void look_at_locked();
+  void set_memlock(uint64_t memlock) REQUIRES(growth_lock);
+  void limit_pins(uint64_t lockable) REQUIRES(growth_lock);
+  void boot_node(const Options& options) REQUIRES(growth_lock);
+  uint64_t ask_node(uint64_t need, uint64_t want) REQUIRES(growth_lock);
+  void look_at_locked() REQUIRES(growth_lock);
 
-  uint64_t memory_ = 0;                 // RAM, or the control group's limit
-  uint64_t memlock_ = 0;                // RLIMIT_MEMLOCK, or no limit with CAP_IPC_LOCK
-  uint64_t memory_cap_ = 0;             // most that is held
-  uint64_t lockable_ = 0;               // memlock_ less the headroom
+  uint64_t memory_ = 0;                            // RAM, or the control group's limit
+  uint64_t memlock_ = 0;                           // RLIMIT_MEMLOCK, or no limit with CAP_IPC_LOCK
+  uint64_t memory_cap_ = 0;                        // most that is held
+  uint64_t lockable_ GUARDED_BY(growth_lock) = 0;  // memlock_ less the headroom
   uint64_t cap_ = 0;                    // most that is pinned, whatever the kernel allows
   LimitedBy cap_by_ = LimitedBy::kCap;  // where it comes from
-  NodeLedger ledger_;
+  NodeLedger ledger_ GUARDED_BY(growth_lock);
   Amount headroom_;
   bool strict_ = false;
-  bool refused_ = false;
-  bool refused_for_good_ = false;
-  std::atomic<uint64_t> pin_limit_{0};          // most that is pinned
-  LimitedBy pin_limited_by_ = LimitedBy::kCap;  // where pin_limit_ comes from
+  bool refused_ GUARDED_BY(growth_lock) = false;
+  bool refused_for_good_ GUARDED_BY(growth_lock) = false;
+  std::atomic<uint64_t> pin_limit_{0};  // most that is pinned
+  // Where pin_limit_ comes from.
+  LimitedBy pin_limited_by_ GUARDED_BY(growth_lock) = LimitedBy::kCap;
   std::atomic<LimitedBy> limited_by_{LimitedBy::kCap};
   std::atomic<size_t> held_{0};
   std::atomic<size_t> pinned_{0};

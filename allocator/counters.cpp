@@ -17,7 +17,7 @@ bool has_name(const PhaseRecord& phase, const char* name) {
 }  // namespace
 
 void Counters::share() {
-  Locked hold(mutex_);
+  Locked hold(mutex());
   if (was_shared_) return;
   was_shared_ = true;
   if (ok(os::share_page(kCounterPageName, kCounterPageDescriptor, &shared_))) publish();
@@ -42,7 +42,7 @@ void Counters::copy_from(const CounterPage& page) {
 }
 
 void Counters::note_budget(const Budget& budget, size_t regions) {
-  Locked hold(mutex_);
+  Locked hold(mutex());
   set(&now()->held, budget.held());
   set(&now()->pinned, budget.pinned());
   raise(&now()->peak_pinned, budget.pinned());
@@ -65,7 +65,7 @@ void Counters::raise_phase() {
 
 void Counters::note_registrations(uint64_t domains, uint64_t registered,
                                   uint64_t registered_pinned) {
-  Locked hold(mutex_);
+  Locked hold(mutex());
   set(&now()->domains, domains);
   set(&now()->registered, registered);
   set(&now()->registered_pinned, registered_pinned);
@@ -92,7 +92,7 @@ void Counters::end_phase() {
 }
 
 void Counters::begin_phase(const char* name) {
-  Locked hold(mutex_);
+  Locked hold(mutex());
   end_phase();
   if (name == nullptr) return;
   phase_ = phase_named(name);

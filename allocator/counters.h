@@ -24,7 +24,7 @@ class Counters {
 
   // Lets others find the page, from the first call on. Nothing happens where the kernel or a limit
   // on descriptors refuses.
-  void share();
+  void share() EXCLUDES(counters_lock);
 
   void note_live(uint64_t live) {
     CounterPage& page = *now();
@@ -32,18 +32,19 @@ class Counters {
     set(&page.live, live);
     if (PhaseRecord* const in_force = phase()) raise(&in_force->peak_live, live);
   }
-  void note_budget(const Budget& budget, size_t regions);
-  void note_registrations(uint64_t domains, uint64_t registered, uint64_t registered_pinned);
+  void note_budget(const Budget& budget, size_t regions) EXCLUDES(counters_lock);
+  void note_registrations(uint64_t domains, uint64_t registered, uint64_t registered_pinned)
+      EXCLUDES(counters_lock);
 
   // Ends the phase in force and begins the one of this name, again if there was one already. Null:
   // begins none. A longer name than there is room for is cut; phases beyond kMostPhases are one,
   // the last.
-  void begin_phase(const char* name);
+  void begin_phase(const char* name) EXCLUDES(counters_lock);
 
   // Around fork.
-  Mutex& mutex() { return mutex_; }
+  Mutex& mutex() RETURN_CAPABILITY(counters_lock) { return mutex_; }
   // The child is a process of its own, with its parent's figures and no phases.
-  void note_fork_child();
+  void note_fork_child() REQUIRES(counters_lock);
 
   // The page of now: another one once it is shared.
   const CounterPage& page() const { return *page_.load(std::memory_order_acquire); }
@@ -60,18 +61,18 @@ class Counters {
 
   CounterPage* now() const { return page_.load(std::memory_order_relaxed); }
   PhaseRecord* phase() const { return phase_.load(std::memory_order_relaxed); }
-  PhaseRecord* phase_named(const char* name);
-  void end_phase();
-  void raise_phase();
-  void copy_from(const CounterPage& page);
-  void publish();
+  PhaseRecord* phase_named(const char* name) REQUIRES(counters_lock);
+  void end_phase() REQUIRES(counters_lock);
+  void raise_phase() REQUIRES(counters_lock);
+  void copy_from(const CounterPage& page) REQUIRES(counters_lock);
+  void publish() REQUIRES(counters_lock);
 
   CounterPage own_;  // before share(), and where it did not work
   std::atomic<CounterPage*> page_{&own_};
   std::atomic<PhaseRecord*> phase_{nullptr};  // in force
-  Mutex mutex_{Rank::kCounters};              // guards what follows, and the phases
-  os::SharedPage shared_;
-  bool was_shared_ = false;  // or could not be
+  Mutex mutex_{Rank::kCounters};
+  os::SharedPage shared_ GUARDED_BY(counters_lock);
+  bool was_shared_ GUARDED_BY(counters_lock) = false;  // or could not be
 };
 
 }  // namespace rdmalloc

@@ -7,8 +7,10 @@
 namespace rdmalloc {
 
 void register_fork_handlers() {
-  (void)pthread_atfork([] { heap.before_fork(); }, [] { heap.after_fork_in_parent(); },
-                       [] { heap.after_fork_in_child(); });
+  // One takes the locks that the others release.
+  (void)pthread_atfork([]() NO_THREAD_SAFETY_ANALYSIS { heap.before_fork(); },
+                       []() NO_THREAD_SAFETY_ANALYSIS { heap.after_fork_in_parent(); },
+                       []() NO_THREAD_SAFETY_ANALYSIS { heap.after_fork_in_child(); });
 }
 
 }  // namespace rdmalloc

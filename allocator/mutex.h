@@ -1,15 +1,29 @@
-// Our own locks. Order, outermost first: jemalloc's locks, then Rank::kGrowth, then Rank::kPool,
-// then Rank::kCounters, then Rank::kForeign, which any call that unmaps memory may take. Debug
-// builds abort when a thread takes them the other way round.
+// Our own locks, and the one place where their order stands. jemalloc's locks are outside of all of
+// them. Debug builds abort when a thread takes them the other way round, and clang's analysis
+// refuses a function that does (thread_safety.h).
 #pragma once
 
 #include <pthread.h>
 
 #include <cstdint>
 
+#include "allocator/thread_safety.h"
+
 namespace rdmalloc {
 
+// Outermost first. kPool: a depot's. kForeign: a cache's, which any call that unmaps memory may
+// take.
 enum class Rank : uint8_t { kNone, kGrowth, kPool, kCounters, kForeign };
+
+// The same for clang: a name for each rank, not for each Mutex, because most of what a lock guards
+// lies in other objects than its Mutex. That is exact as long as a thread holds one lock of a rank,
+// and with lock_beside() all of them. Who has a Mutex hands it out by a function that returns it
+// under its name (RETURN_CAPABILITY), and locks it by that function only. Never defined.
+class CAPABILITY("lock") LockName {};
+extern LockName growth_lock;
+extern LockName depot_lock ACQUIRED_AFTER(growth_lock);
+extern LockName counters_lock ACQUIRED_AFTER(depot_lock);
+extern LockName cache_lock ACQUIRED_AFTER(counters_lock);
 
 #ifdef NDEBUG
 inline void assert_rank_above(Rank) {}
@@ -25,24 +39,24 @@ void assert_no_rank();
 
 // A pthread mutex: needs no construction at run time, no malloc, and works before libc has started
 // threads. Held over fork by the forking thread, so the child can simply release it.
-class Mutex {
+class CAPABILITY("mutex") Mutex {
  public:
   explicit constexpr Mutex(Rank rank) : rank_(rank) {}
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 
-  void lock() {
+  void lock() ACQUIRE() {
     assert_rank_above(rank_);
     pthread_mutex_lock(&mutex_);
     outer_ = set_rank(rank_);
   }
   // One more of the rank that this thread holds. Who takes several takes all, always in the same
   // order, and lets them go in the opposite one.
-  void lock_beside() {
+  void lock_beside() ACQUIRE() {
     pthread_mutex_lock(&mutex_);
     outer_ = set_rank(rank_);
   }
-  void unlock() {
+  void unlock() RELEASE() {
     set_rank(outer_);
     pthread_mutex_unlock(&mutex_);
   }
@@ -54,10 +68,10 @@ class Mutex {
   Rank outer_ = Rank::kNone;
 };
 
-class Locked {
+class SCOPED_CAPABILITY Locked {
  public:
-  explicit Locked(Mutex& mutex) : mutex_(mutex) { mutex_.lock(); }
-  ~Locked() { mutex_.unlock(); }
+  explicit Locked(Mutex& mutex) ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
+  ~Locked() RELEASE() { mutex_.unlock(); }
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;
 

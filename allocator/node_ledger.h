@@ -9,7 +9,7 @@
 // Nothing in the file is trusted for more than its numbers: it is read into memory of our own, and
 // when it makes no sense, or is not the user's own, the process goes on with its own limits.
 //
-// Runs inside malloc, under the heap's growth lock, some microseconds for each region acquired.
+// Runs inside malloc, some microseconds for each region acquired. Not thread-safe.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 // foreign memory.
 //
 // on_ready() runs inside malloc: it calls those backends that permit it and wakes the registrar for
-// the others. on_retire() does the same under the growth lock, for a region that is no more. open()
+// the others. on_retire() does the same, for a region that is no more. open()
 // and close() take a lock of their own, under which backends run; they are never called inside
 // malloc. on_change() runs in whatever call of the program's changes memory, inside malloc too.
 // Constant-initialised.
@@ -36,13 +36,14 @@ class Registry final : public RegionObserver, public ChangeSink {
            Domain** out);
   int close(Domain* domain);
 
-  void on_acquire(const Region& region) noexcept override { (void)region; }
+  void on_acquire(const Region& region) noexcept REQUIRES(growth_lock) override { (void)region; }
   bool wants_pages(const Region& region) const noexcept override;
-  void on_ready(const Region& region) noexcept override;
-  bool on_retire(const Region& region) noexcept override;
+  void on_ready(const Region& region) noexcept EXCLUDES(growth_lock, depot_lock) override;
+  bool on_retire(const Region& region) noexcept REQUIRES(growth_lock) override;
   bool has_let_go(const Region& region) const noexcept override;
-  void on_discard(const void* address, size_t size) noexcept override;
-  void on_fork_child() noexcept override;
+  void on_discard(const void* address, size_t size) noexcept
+      EXCLUDES(growth_lock, depot_lock) override;
+  void on_fork_child() noexcept REQUIRES(growth_lock) override;
   void add_to(RegistrationCounters* sum) const noexcept override;
 
   void on_change(uintptr_t base, uintptr_t end) noexcept override;

@@ -42,14 +42,15 @@ class BlockTable {
   BlockTable(const BlockTable&) = delete;
   BlockTable& operator=(const BlockTable&) = delete;
 
-  // Reserves the table, for the high end of the window. Without a window it is empty.
-  Status boot();
+  // Reserves the table, for the high end of the window. Without a window it is empty. Before there
+  // are threads.
+  Status boot() NO_THREAD_SAFETY_ANALYSIS;
 
-  // Backs the words of a region before it is used. False: no memory. Under the growth lock.
-  bool cover(uintptr_t base);
+  // Backs the words of a region before it is used. False: no memory.
+  bool cover(uintptr_t base) REQUIRES(growth_lock);
 
   // The region's addresses were retired: its words need no memory any more.
-  void forget(uintptr_t base, size_t length);
+  void forget(uintptr_t base, size_t length) REQUIRES(growth_lock);
 
   // Whether the address lies in the part of the window that has words.
   bool is_covered(uintptr_t address) const {
@@ -73,8 +74,8 @@ class BlockTable {
  private:
   const Window& window_;
   std::atomic<Word>* words_ = nullptr;
-  std::atomic<uintptr_t> lowest_{UINTPTR_MAX};  // that was covered
-  uintptr_t covered_from_ = 0;                  // address of the lowest word that is backed
+  std::atomic<uintptr_t> lowest_{UINTPTR_MAX};          // that was covered
+  uintptr_t covered_from_ GUARDED_BY(growth_lock) = 0;  // address of the lowest word that is backed
   size_t covered_bytes_ = 0;
 };
 

@@ -12,7 +12,7 @@ Taken Depot::hand_out(Region* region, void* address, size_t size) {
 
 Taken Depot::take(const RegionTable& regions, size_t size, size_t alignment, Sum* live) {
   if (free_bytes() < size) return {};
-  Locked hold(mutex_);
+  Locked hold(mutex());
   void* const address = free_.take(size, alignment);
   if (address == nullptr) return {};
   note();
@@ -21,7 +21,7 @@ Taken Depot::take(const RegionTable& regions, size_t size, size_t alignment, Sum
 }
 
 Taken Depot::take_at(Region* region, void* address, size_t size, Sum* live) {
-  Locked hold(mutex_);
+  Locked hold(mutex());
   if (!free_.take_at(address, size)) return {};
   note();
   live->fetch_add(size, std::memory_order_relaxed);
@@ -29,14 +29,14 @@ Taken Depot::take_at(Region* region, void* address, size_t size, Sum* live) {
 }
 
 void* Depot::take_largest(size_t least, size_t most, size_t* size) {
-  Locked hold(mutex_);
+  Locked hold(mutex());
   void* const address = free_.take_largest(least, most, size);
   note();
   return address;
 }
 
 Status Depot::give(void* address, size_t size, Sum* live) {
-  Locked hold(mutex_);
+  Locked hold(mutex());
   const Status given = free_.give(address, size);
   note();
   if (ok(given) && live != nullptr) live->fetch_sub(size, std::memory_order_relaxed);
@@ -45,24 +45,24 @@ Status Depot::give(void* address, size_t size, Sum* live) {
 
 bool Depot::has(size_t size, size_t alignment) {
   if (free_bytes() < size) return false;
-  Locked hold(mutex_);
+  Locked hold(mutex());
   return free_.has(size, alignment);
 }
 
 bool Depot::prepare() {
-  Locked hold(mutex_);
+  Locked hold(mutex());
   return free_.prepare();
 }
 
 void Depot::add(Region* region, size_t taken) {
   if (taken == region->length) return;
-  Locked hold(mutex_);
+  Locked hold(mutex());
   free_.add(reinterpret_cast<void*>(region->base + taken), region->length - taken);
   note();
 }
 
 size_t Depot::clear() {
-  Locked hold(mutex_);
+  Locked hold(mutex());
   const size_t bytes = free_.free_bytes();
   free_.clear();
   note();

@@ -27,7 +27,8 @@ class Depot {
   Depot(const Depot&) = delete;
   Depot& operator=(const Depot&) = delete;
 
-  void set_order(FreePages::Order order) { free_.set_order(order); }
+  // Once, before there are threads.
+  void set_order(FreePages::Order order) NO_THREAD_SAFETY_ANALYSIS { free_.set_order(order); }
 
   // Says which part of a range was never used, and that it is from now on. Under the lock, or while
   // nobody else knows of the region.
@@ -36,35 +37,40 @@ class Depot {
   // What is taken is added to `live`, and what is given back taken off, under the lock: whoever has
   // all locks finds the sums right, and so does a child of fork.
   using Sum = std::atomic<size_t>;
-  Taken take(const RegionTable& regions, size_t size, size_t alignment, Sum* live);
-  Taken take_at(Region* region, void* address, size_t size, Sum* live);
+  Taken take(const RegionTable& regions, size_t size, size_t alignment, Sum* live)
+      EXCLUDES(depot_lock);
+  Taken take_at(Region* region, void* address, size_t size, Sum* live) EXCLUDES(depot_lock);
   // For gathering: as FreePages::take_largest().
-  void* take_largest(size_t least, size_t most, size_t* size);
-  Status give(void* address, size_t size, Sum* live);
+  void* take_largest(size_t least, size_t most, size_t* size) EXCLUDES(depot_lock);
+  Status give(void* address, size_t size, Sum* live) EXCLUDES(depot_lock);
   // What take_largest() gave.
-  Status give_back(void* address, size_t size) { return give(address, size, nullptr); }
+  Status give_back(void* address, size_t size) EXCLUDES(depot_lock) {
+    return give(address, size, nullptr);
+  }
 
-  bool has(size_t size, size_t alignment);
-  bool prepare();
+  bool has(size_t size, size_t alignment) EXCLUDES(depot_lock);
+  bool prepare() EXCLUDES(depot_lock);
   // A region's pages, less the first `taken` bytes. After prepare().
-  void add(Region* region, size_t taken);
+  void add(Region* region, size_t taken) EXCLUDES(depot_lock);
   // Forgets what is free, and says how much it was.
-  size_t clear();
+  size_t clear() EXCLUDES(depot_lock);
 
   // A guess by the time the caller looks at it; exact under fork's or a test's locks.
   size_t free_bytes() const { return __atomic_load_n(&free_bytes_, __ATOMIC_RELAXED); }
 
   // Beside the other depots', for fork and for tests.
-  void lock() { mutex_.lock_beside(); }
-  void unlock() { mutex_.unlock(); }
-  // Under lock().
-  const FreePages& free() const { return free_; }
+  void lock() ACQUIRE(depot_lock) { mutex().lock_beside(); }
+  void unlock() RELEASE(depot_lock) { mutex().unlock(); }
+  const FreePages& free() const REQUIRES(depot_lock) { return free_; }
 
  private:
-  void note() { __atomic_store_n(&free_bytes_, free_.free_bytes(), __ATOMIC_RELAXED); }
+  Mutex& mutex() RETURN_CAPABILITY(depot_lock) { return mutex_; }
+  void note() REQUIRES(depot_lock) {
+    __atomic_store_n(&free_bytes_, free_.free_bytes(), __ATOMIC_RELAXED);
+  }
 
   Mutex mutex_{Rank::kPool};
-  FreePages free_;
+  FreePages free_ GUARDED_BY(depot_lock);
   size_t free_bytes_ = 0;  // of free_, to be read without the lock
 };
 

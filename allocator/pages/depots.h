@@ -35,19 +35,19 @@ class Depots {
   // kBest: from the node's own pinned pages. kAnywhere: from any node's, and where the request may
   // be served by what is not pinned, from that, too.
   enum class Where : uint8_t { kBest, kAnywhere };
-  Taken take(const Request& request, Where where);
-  bool has(const Request& request, Where where);
-  Taken take_sparse(size_t size, size_t alignment);
+  Taken take(const Request& request, Where where) EXCLUDES(depot_lock);
+  bool has(const Request& request, Where where) EXCLUDES(depot_lock);
+  Taken take_sparse(size_t size, size_t alignment) EXCLUDES(depot_lock);
 
   // Exactly this range, when it is free.
-  Taken take_at(void* address, size_t size);
+  Taken take_at(void* address, size_t size) EXCLUDES(depot_lock);
 
   // Back to the depot of its region. Any part of what was taken. kNoMemory: nothing changed.
-  Status give(const Region& region, void* address, size_t size);
+  Status give(const Region& region, void* address, size_t size) EXCLUDES(depot_lock);
 
   // Adds a new region, of which the first `taken` bytes are its creator's. After prepare().
-  bool prepare(const Region& region) { return of(region).prepare(); }
-  void add(Region* region, size_t taken);
+  bool prepare(const Region& region) EXCLUDES(depot_lock) { return of(region).prepare(); }
+  void add(Region* region, size_t taken) EXCLUDES(depot_lock);
 
   Depot& of(const Region& region);
   Depot& pinned(RegionUse use, int node) { return pinned_[index(use)][node]; }
@@ -65,14 +65,15 @@ class Depots {
   // A block's pages lie elsewhere now, and were counted again there.
   void note_moved(RegionUse use, size_t size) { count_out(use, size); }
   // In the child of a fork: exposed pages that its parent had free are not pinned any more.
-  void abandon_exposed();
+  void abandon_exposed() EXCLUDES(depot_lock);
 
-  // All locks, for fork and for tests.
-  void lock_all();
-  void unlock_all();
+  // All locks, for fork and for tests: in loops, which the analysis cannot follow.
+  void lock_all() ACQUIRE(depot_lock) NO_THREAD_SAFETY_ANALYSIS;
+  void unlock_all() RELEASE(depot_lock) NO_THREAD_SAFETY_ANALYSIS;
 
+  // The locks that visit() needs are its caller's to hold.
   template <typename Visit>
-  void for_each(Visit visit) {
+  void for_each(Visit visit) NO_THREAD_SAFETY_ANALYSIS {
     for (size_t use = 0; use < kRegionUses; ++use) {
       for (int node = 0; node < nodes_; ++node) visit(pinned_[use][node]);
       visit(overflow_[use]);

@@ -6,7 +6,7 @@
 // What bounds it: the kernel's mappings (an eighth of vm.max_map_count), addresses of the window,
 // pieces too small to be worth two system calls.
 //
-// Runs inside malloc, under the growth lock; one gathering at a time.
+// Runs inside malloc; one gathering at a time.
 #pragma once
 
 #include <atomic>
@@ -32,25 +32,25 @@ class Gathering {
   // Takes free pages out of the depot, largest runs first, until there are `wanted` bytes or only
   // pieces too small are left; no more than `most`. All of one state: locked by this process, or
   // not. Returns how many.
-  size_t collect(Depot& depot, size_t wanted, size_t most);
+  size_t collect(Depot& depot, size_t wanted, size_t most) REQUIRES(growth_lock);
   // The same, down to single pages, and exactly as much: when nothing else is to be had.
-  size_t collect_all(Depot& depot, size_t wanted);
+  size_t collect_all(Depot& depot, size_t wanted) REQUIRES(growth_lock);
   // A block that a program has, as the first piece: its bytes go where its pages go.
-  void collect_block(uintptr_t address, size_t size);
+  void collect_block(uintptr_t address, size_t size) REQUIRES(growth_lock);
   // False: sealed, or of a kind that is not moved.
-  bool may_move(uintptr_t address, size_t size) const;
+  bool may_move(uintptr_t address, size_t size) const REQUIRES(growth_lock);
   // What the pieces have in common: kind, node, locked or not.
-  Region model() const;
-  size_t collected() const { return collected_; }
+  Region model() const REQUIRES(growth_lock);
+  size_t collected() const REQUIRES(growth_lock) { return collected_; }
 
   // Gives all of it back to its depot.
-  void put_back();
+  void put_back() REQUIRES(growth_lock);
 
   // Moves the pieces to `to`, each behind the one before; calls left(region, bytes) for the region
   // that has lost them by it. Returns how many bytes were moved: less than were collected where
   // the kernel refused one, and then the rest is put back.
   template <typename Left>
-  size_t move_to(uintptr_t to, Left left) {
+  size_t move_to(uintptr_t to, Left left) REQUIRES(growth_lock) {
     uintptr_t end = to;
     size_t done = 0;
     moved_mappings_ = 0;
@@ -74,11 +74,11 @@ class Gathering {
   }
 
   // Of what was moved last, some could not be locked again.
-  bool lost_locks() const { return lost_locks_; }
+  bool lost_locks() const REQUIRES(growth_lock) { return lost_locks_; }
 
   // A new region, of the pieces that were moved last or of new pages alone. `has_fresh`: of new
   // pages, too.
-  void note_region(bool is_gathered, bool has_fresh) {
+  void note_region(bool is_gathered, bool has_fresh) REQUIRES(growth_lock) {
     borders_ += 1 + (is_gathered ? moved_mappings_ : 0) + (has_fresh ? 1 : 0);
   }
 
@@ -94,33 +94,35 @@ class Gathering {
   };
   static constexpr size_t kMostPieces = 2048;
 
-  size_t least_piece() const;
-  size_t collect_from(Depot& depot, size_t wanted, size_t most, size_t least);
-  bool has_room_for(size_t pieces) const;
-  size_t most_mappings() const;
+  size_t least_piece() const REQUIRES(growth_lock);
+  size_t collect_from(Depot& depot, size_t wanted, size_t most, size_t least) REQUIRES(growth_lock);
+  bool has_room_for(size_t pieces) const REQUIRES(growth_lock);
+  size_t most_mappings() const REQUIRES(growth_lock);
   static bool is_movable(const Region& region);
-  size_t move(const Piece& piece, uintptr_t to, bool unlocks);
-  size_t move_mapping(uintptr_t from, size_t size, uintptr_t to);
-  void lock_again(uintptr_t address, size_t size);
-  void announce(uintptr_t address, size_t size);
-  void recall(uintptr_t address, size_t size);
-  Region* retire(uintptr_t address, size_t size);
-  void note_borders(const Region& region, uintptr_t from, uintptr_t to);
+  size_t move(const Piece& piece, uintptr_t to, bool unlocks) REQUIRES(growth_lock);
+  size_t move_mapping(uintptr_t from, size_t size, uintptr_t to) REQUIRES(growth_lock);
+  void lock_again(uintptr_t address, size_t size) REQUIRES(growth_lock);
+  void announce(uintptr_t address, size_t size) REQUIRES(growth_lock);
+  void recall(uintptr_t address, size_t size) REQUIRES(growth_lock);
+  Region* retire(uintptr_t address, size_t size) REQUIRES(growth_lock);
+  void note_borders(const Region& region, uintptr_t from, uintptr_t to) REQUIRES(growth_lock);
   bool is_retired(uintptr_t address) const { return marks_.is_retired(address, 1); }
-  void forget(size_t count);
+  void forget(size_t count) REQUIRES(growth_lock);
 
   Depots& depots_;
   RegionTable& regions_;
   PageMarks& marks_;
-  mutable size_t most_mappings_ = 0;  // that regions may take; 0 until it is asked for
-  size_t borders_ = 0;  // between mappings of the window's: as many as there are, and 1
+  // That regions may take; 0 until it is asked for.
+  mutable size_t most_mappings_ GUARDED_BY(growth_lock) = 0;
+  // Between mappings of the window's: as many as there are, and 1.
+  size_t borders_ GUARDED_BY(growth_lock) = 0;
   bool is_off_ = false;
   bool is_forced_ = false;
-  bool lost_locks_ = false;
-  size_t moved_mappings_ = 0;
-  size_t collected_ = 0;
-  size_t count_ = 0;
-  Piece pieces_[kMostPieces] = {};
+  bool lost_locks_ GUARDED_BY(growth_lock) = false;
+  size_t moved_mappings_ GUARDED_BY(growth_lock) = 0;
+  size_t collected_ GUARDED_BY(growth_lock) = 0;
+  size_t count_ GUARDED_BY(growth_lock) = 0;
+  Piece pieces_[kMostPieces] GUARDED_BY(growth_lock) = {};
   std::atomic<size_t> gathered_{0};
   std::atomic<size_t> retired_{0};
 };

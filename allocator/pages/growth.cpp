@@ -121,7 +121,7 @@ size_t Growth::wanted(const Request& request) const {
 Taken Growth::grow(const Request& request) {
   Acquired acquired;
   {
-    Locked hold(mutex_);
+    Locked hold(mutex());
     // Somebody else may have grown the heap while this thread waited.
     if (const Taken taken = store_.depots.take(request, Depots::Where::kBest)) return taken;
     acquired = grow_locked(request);
@@ -163,7 +163,7 @@ Growth::Acquired Growth::grow_locked(const Request& request) {
 }
 
 Taken Growth::grow_sparse(size_t size, size_t alignment, int node) {
-  Locked hold(mutex_);
+  Locked hold(mutex());
   const Grant grant = store_.budget.ask_unpinned(RegionKind::kSparse, size, size);
   if (grant.bytes == 0) return {};
   return acquire(grant, {size, alignment, RegionUse::kBlocks, node}).taken;
@@ -174,7 +174,7 @@ bool Growth::reserve(size_t bytes, int node) {
   request.pinned = true;
   Acquired acquired;
   {
-    Locked hold(mutex_);
+    Locked hold(mutex());
     const Grant grant = store_.budget.ask_pinned(request.size, request.size);
     warn_of_ledger();
     if (grant.bytes >= request.size) acquired = acquire(grant, request);
@@ -279,7 +279,8 @@ size_t Growth::find_free_slot() const {
 void Growth::note_retired(Region* region, size_t size) {
   held_[static_cast<size_t>(region->use)] -= size;
   if (!region->is_empty()) return;
-  store_.observers.for_each([&](RegionObserver& observer) { (void)observer.on_retire(*region); });
+  store_.observers.for_each([&](RegionObserver& observer)
+                                REQUIRES(growth_lock) { (void)observer.on_retire(*region); });
   if (region->use != RegionUse::kExtents) store_.blocks.forget(region->base, region->length);
   if (empties_ - reused_ < kMostEmpties) empty_slots_[empties_++ % kMostEmpties] = region->index;
 }
@@ -351,8 +352,9 @@ Growth::Acquired Growth::assemble(const Request& request, size_t spare, const Bl
     gathering_.put_back();
     return {};
   }
-  const size_t moved = gathering_.move_to(
-      region.base, [this](Region* left, size_t size) { note_retired(left, size); });
+  const size_t moved =
+      gathering_.move_to(region.base, [this](Region* left, size_t size)
+                                          REQUIRES(growth_lock) { note_retired(left, size); });
   if (gathering_.lost_locks()) {
     os::unlock(pointer(region.base), region.length);
     region.locked = false;
@@ -384,7 +386,7 @@ void* Growth::move_block(uintptr_t address, size_t old_size, const Request& requ
   const Block block{address, old_size};
   Acquired acquired;
   {
-    Locked hold(mutex_);
+    Locked hold(mutex());
     if (count_regions() >= kManyRegions || !gathering_.may_move(address, old_size)) return nullptr;
     const Region& region = *store_.regions.find(pointer(address));
     gathering_.collect_block(address, old_size);
@@ -449,7 +451,8 @@ Growth::Acquired Growth::publish(const Region& region, size_t charged, const Req
       is_pinned || region.kind == RegionKind::kSparse ? region.kind : RegionKind::kOverflow,
       charged);
   held_[static_cast<size_t>(region.use)] += region.length;
-  store_.observers.for_each([&](RegionObserver& observer) { observer.on_acquire(*added); });
+  store_.observers.for_each([&](RegionObserver& observer)
+                                REQUIRES(growth_lock) { observer.on_acquire(*added); });
   Acquired acquired{added, {}};
   const size_t taken = region.length < request.size ? 0 : request.size;
   if (taken != 0) acquired.taken = Depot::hand_out(added, pointer(region.base), taken);

@@ -158,7 +158,8 @@ void Heap::after_fork_in_child() {
   for (size_t i = 0; i < regions_.size(); ++i) regions_[i].locked = false;
   budget_.note_fork_child();
   counters_.note_fork_child();
-  observers_.for_each([](RegionObserver& observer) { observer.on_fork_child(); });
+  observers_.for_each([](RegionObserver& observer)
+                          REQUIRES(growth_lock) { observer.on_fork_child(); });
   after_fork_in_parent();
   depots_.abandon_exposed();
 }
@@ -177,7 +178,7 @@ bool Heap::validate() {
            regions_.find(reinterpret_cast<void*>(region.end())) != &region;
   }
   size_t free = 0;
-  depots_.for_each([&](Depot& depot) {
+  depots_.for_each([&](Depot& depot) REQUIRES(depot_lock) {
     good = good && depot.free().validate();
     free += depot.free().free_bytes();
     depot.free().for_each([&](void* address, size_t size) {

@@ -72,7 +72,7 @@ class Heap {
 
   // Tells the observer of every region there is, and from then on of every new one. Once: nothing
   // happens when it is attached already.
-  Status attach(RegionObserver* observer);
+  Status attach(RegionObserver* observer) EXCLUDES(growth_lock);
 
   // What all observers have registered.
   RegistrationCounters registrations();
@@ -94,12 +94,12 @@ class Heap {
   bool forked() const { return forked_.load(std::memory_order_relaxed); }
 
   // Around fork, in this order relative to jemalloc's own handlers: see fork.cpp.
-  void before_fork();
-  void after_fork_in_parent();
-  void after_fork_in_child();
+  void before_fork() ACQUIRE(growth_lock, depot_lock, counters_lock);
+  void after_fork_in_parent() RELEASE(growth_lock, depot_lock, counters_lock);
+  void after_fork_in_child() RELEASE(growth_lock, depot_lock, counters_lock);
 
   // Checks depots, regions, blocks and sums against each other: linear, for tests.
-  bool validate();
+  bool validate() EXCLUDES(growth_lock);
 
  private:
   int node_here() const { return several_nodes_ ? os::current_node() : 0; }

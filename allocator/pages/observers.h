@@ -1,11 +1,10 @@
-// Who is told of regions. They are never taken out again.
-//
-// The list grows under the growth lock, and is read without it.
+// Who is told of regions. They are never taken out again. Telling them takes no lock.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 
+#include "allocator/mutex.h"
 #include "allocator/pages/region_observer.h"
 
 namespace rdmalloc {
@@ -16,24 +15,25 @@ class Observers {
   Observers(const Observers&) = delete;
   Observers& operator=(const Observers&) = delete;
 
-  bool has(const RegionObserver* observer) const {
+  bool has(const RegionObserver* observer) const REQUIRES(growth_lock) {
     for (size_t i = 0; i < count_; ++i) {
       if (all_[i] == observer) return true;
     }
     return false;
   }
 
-  bool has_room() const { return count_ < kMost; }
+  bool has_room() const REQUIRES(growth_lock) { return count_ < kMost; }
 
   // After has_room().
-  void add(RegionObserver* observer) {
+  void add(RegionObserver* observer) REQUIRES(growth_lock) {
     const size_t count = count_;
     all_[count] = observer;
     count_.store(count + 1, std::memory_order_release);
   }
 
+  // The locks that tell() needs are its caller's to hold.
   template <typename Tell>
-  void for_each(Tell tell) const {
+  void for_each(Tell tell) const NO_THREAD_SAFETY_ANALYSIS {
     const size_t count = count_.load(std::memory_order_acquire);
     for (size_t i = 0; i < count; ++i) tell(*all_[i]);
   }

@@ -5,7 +5,7 @@
 //  seam     a mapping of the kernel's begins here that did not begin with its region; pages on both
 //           sides of it are moved by two calls
 //
-// Set under the growth lock; read from anywhere, without a lock.
+// Read from anywhere, without a lock.
 #pragma once
 
 #include <atomic>
@@ -25,11 +25,15 @@ class PageMarks {
 
   Status boot();
 
-  void retire(uintptr_t address, size_t size);
+  void retire(uintptr_t address, size_t size) REQUIRES(growth_lock);
   // As retired, before the kernel is asked to move the pages: whoever finds them gone finds them
   // retired. And back, where it refused.
-  void announce(uintptr_t address, size_t size) { set_retired(address, size, true); }
-  void recall(uintptr_t address, size_t size) { set_retired(address, size, false); }
+  void announce(uintptr_t address, size_t size) REQUIRES(growth_lock) {
+    set_retired(address, size, true);
+  }
+  void recall(uintptr_t address, size_t size) REQUIRES(growth_lock) {
+    set_retired(address, size, false);
+  }
   // Any page of the range.
   bool is_retired(uintptr_t address, size_t size) const {
     return find(retired_, page_of(address), page_of(address + size - 1) + 1) != kNone;
@@ -39,7 +43,7 @@ class PageMarks {
   uintptr_t first_retired(uintptr_t address, uintptr_t end) const;
   uintptr_t first_kept(uintptr_t address, uintptr_t end) const;
 
-  void mark_seam(uintptr_t address);
+  void mark_seam(uintptr_t address) REQUIRES(growth_lock);
   // The first seam in the range, or its end.
   uintptr_t first_seam(uintptr_t address, uintptr_t end) const;
 
@@ -49,7 +53,7 @@ class PageMarks {
 
   size_t page_of(uintptr_t address) const { return (address - window_.base()) / os::kPageSize; }
   uintptr_t address_of(size_t page) const { return window_.base() + page * os::kPageSize; }
-  void set_retired(uintptr_t address, size_t size, bool retired);
+  void set_retired(uintptr_t address, size_t size, bool retired) REQUIRES(growth_lock);
   // The first page in [from, to) whose bit is set, or with `inverted` is not.
   static size_t find(const Word* bits, size_t from, size_t to, bool inverted = false);
 

@@ -26,7 +26,7 @@ struct Region {
   // Bytes below this address were handed out before; from here on everything still reads as zero.
   // Guarded by the depot's lock.
   uintptr_t fresh_from = 0;
-  size_t retired = 0;  // bytes that lost their pages; guarded by the growth lock
+  size_t retired = 0;  // bytes that lost their pages; written under the growth lock
   uint16_t index = 0;
   int16_t node = 0;  // NUMA node it was placed on
   RegionKind kind = RegionKind::kOverflow;

@@ -2,7 +2,7 @@
 // pages come later, by touch or all at once. Nobody else knows of the region yet; whoever ordered
 // it publishes it.
 //
-// Runs inside malloc, under the heap's growth lock.
+// Runs inside malloc.
 #pragma once
 
 #include <cstddef>
@@ -34,23 +34,23 @@ class RegionMaker {
   void boot(bool several_nodes) { several_nodes_ = several_nodes; }
 
   // Zero length: refused, and nothing happened.
-  Region make(const RegionOrder& order);
+  Region make(const RegionOrder& order) REQUIRES(growth_lock);
 
   // Opens, places and locks as the rest of it is what lies behind the first `offset` bytes of a
   // region that is gathered. False: refused, and nothing happened.
-  bool extend(const Region& region, size_t offset);
+  bool extend(const Region& region, size_t offset) REQUIRES(growth_lock);
 
   // The last step, which cannot fail: seals if that is asked for. The region cannot be undone from
   // here on.
-  void finish(Region* region);
+  void finish(Region* region) REQUIRES(growth_lock);
 
   // Undoes the last make(), of a region that nobody was told of.
-  void undo(const Region& region);
+  void undo(const Region& region) REQUIRES(growth_lock);
 
  private:
   bool open(Region* region, os::PageKind kind);
   bool open_best(Region* region);
-  bool pin(Region* region, bool may_overflow);
+  bool pin(Region* region, bool may_overflow) REQUIRES(growth_lock);
 
   Window& window_;
   Budget& budget_;

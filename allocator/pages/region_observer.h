@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/mutex.h"
 #include "allocator/pages/region.h"
 
 namespace rdmalloc {
@@ -33,14 +34,15 @@ struct RegistrationCounters {
 
 class RegionObserver {
  public:
-  // A region was acquired, and nobody has any of it yet. Called inside malloc, under the growth
-  // lock and perhaps under locks of jemalloc: some steps in memory, no more.
-  virtual void on_acquire(const Region& region) noexcept = 0;
+  // A region was acquired, and nobody has any of it yet. Called inside malloc, perhaps under locks
+  // of jemalloc: some steps in memory, no more.
+  virtual void on_acquire(const Region& region) noexcept REQUIRES(growth_lock) = 0;
 
   // The region is there for all, and whoever wants it registered may see to that now. Called inside
-  // malloc, under no lock of the heap but perhaps of jemalloc: must not allocate and must not call
-  // a driver.
-  virtual void on_ready(const Region& region) noexcept { (void)region; }
+  // malloc, perhaps under locks of jemalloc: must not allocate and must not call a driver.
+  virtual void on_ready(const Region& region) noexcept EXCLUDES(growth_lock, depot_lock) {
+    (void)region;
+  }
 
   // True when somebody will have all of the region's pages as soon as it is ready.
   virtual bool wants_pages(const Region& region) const noexcept {
@@ -49,9 +51,9 @@ class RegionObserver {
   }
 
   // The region has lost all its pages, and no address of it is used ever again. Called inside
-  // malloc, under the growth lock. True: nothing is kept of it. False: something still is, and
-  // has_let_go() will tell when it is not.
-  virtual bool on_retire(const Region& region) noexcept {
+  // malloc. True: nothing is kept of it. False: something still is, and has_let_go() will tell when
+  // it is not.
+  virtual bool on_retire(const Region& region) noexcept REQUIRES(growth_lock) {
     (void)region;
     return true;
   }
@@ -60,16 +62,17 @@ class RegionObserver {
     return true;
   }
 
-  // Pages of a region that is not pinned are about to be dropped. Called inside malloc, under no
-  // lock of the heap, by any thread.
-  virtual void on_discard(const void* address, size_t size) noexcept {
+  // Pages of a region that is not pinned are about to be dropped. Called inside malloc, by any
+  // thread.
+  virtual void on_discard(const void* address, size_t size) noexcept
+      EXCLUDES(growth_lock, depot_lock) {
     (void)address;
     (void)size;
   }
 
   // This process is a child of fork: no region is locked or registered any more. Called in the
-  // child before fork returns there, under the growth lock.
-  virtual void on_fork_child() noexcept = 0;
+  // child before fork returns there.
+  virtual void on_fork_child() noexcept REQUIRES(growth_lock) = 0;
 
   virtual void add_to(RegistrationCounters* sum) const noexcept { (void)sum; }
 

@@ -1,15 +1,16 @@
 // All regions of the process, and the array that answers which one an address belongs to.
 //
-// add(), note_hole() and remove() run inside malloc under the growth lock. find() and the walk take
-// no lock and may run anywhere: a region is written in full before its index is published with
-// release order. A region that lost all its pages is taken out, and its slot used again when every
-// observer has let go of it; its addresses are not.
+// add(), note_hole() and remove() run inside malloc. find() and the walk take no lock and may run
+// anywhere: a region is written in full before its index is published with release order. A region
+// that lost all its pages is taken out, and its slot used again when every observer has let go of
+// it; its addresses are not.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/mutex.h"
 #include "allocator/pages/region.h"
 #include "allocator/pages/window.h"
 #include "allocator/status.h"
@@ -30,16 +31,16 @@ class RegionTable {
   size_t capacity() const { return capacity_; }
 
   // Writes a region into a slot that remove() made free, or behind all others. Null: no room.
-  Region* add(const Region& region, size_t free_slot);
+  Region* add(const Region& region, size_t free_slot) REQUIRES(growth_lock);
   static constexpr size_t kNoSlot = SIZE_MAX;
   // The arrays have room for one more region: ask before acquiring memory for it.
   bool has_room() const { return size() < capacity_; }
 
   // Part of a region lost its pages: lookups of its granules must look at each page from now on.
-  void note_hole(uintptr_t address, size_t size);
+  void note_hole(uintptr_t address, size_t size) REQUIRES(growth_lock);
 
   // A region has lost all its pages: no address is in it any more.
-  void remove(const Region& region);
+  void remove(const Region& region) REQUIRES(growth_lock);
 
   // The region that holds `pointer`, or null. Wait-free.
   Region* find(const void* pointer) const {

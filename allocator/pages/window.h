@@ -2,12 +2,13 @@
 // its two ends: upwards for ordinary regions, downwards for exposed ones. So all that is exposed
 // lies above all that is not, wherever the two meet. What a region has had is never carved again.
 //
-// carve() runs inside malloc under the growth lock; contains() from anywhere, without a lock.
+// carve() runs inside malloc; contains() from anywhere, without a lock.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/mutex.h"
 #include "allocator/status.h"
 
 namespace rdmalloc {
@@ -25,19 +26,19 @@ class Window {
   Window& operator=(const Window&) = delete;
 
   // Reserves `wanted` bytes, or half of it, and half of that, as RLIMIT_AS and the kernel allow.
-  // kNoMemory below kSmallest.
-  Status reserve(size_t wanted);
+  // kNoMemory below kSmallest. Before there are threads.
+  Status reserve(size_t wanted) NO_THREAD_SAFETY_ANALYSIS;
 
   // Undoes reserve(): the window is empty again. Its addresses stay reserved, for nobody.
-  void abandon() { size_ = top_ = 0; }
+  void abandon() NO_THREAD_SAFETY_ANALYSIS { size_ = top_ = 0; }
 
   // The next free addresses at that end, at a granule. A gap follows every carved range, so that
   // neither the pool nor a registration cache can take two regions for one.
   enum class End : uint8_t { kLow, kHigh };
-  void* carve(size_t bytes, size_t alignment = kGranule, End end = End::kLow);
+  void* carve(size_t bytes, size_t alignment = kGranule, End end = End::kLow) REQUIRES(growth_lock);
 
   // Undoes the last carve() at an end, of memory that nobody was given.
-  void give_back(void* address, size_t bytes);
+  void give_back(void* address, size_t bytes) REQUIRES(growth_lock);
 
   bool contains(const void* pointer) const {
     return reinterpret_cast<uintptr_t>(pointer) - base_ < size_;
@@ -48,15 +49,15 @@ class Window {
   size_t granules() const { return size_ >> kGranuleShift; }
   uintptr_t base() const { return base_; }
   size_t size() const { return size_; }
-  size_t carved() const { return carved_; }
+  size_t carved() const REQUIRES(growth_lock) { return carved_; }
   // Bytes between the two ends, in no region.
-  size_t left() const { return top_ - carved_; }
+  size_t left() const REQUIRES(growth_lock) { return top_ - carved_; }
 
  private:
   uintptr_t base_ = 0;
   size_t size_ = 0;
-  size_t carved_ = 0;  // bytes from the base, upwards
-  size_t top_ = 0;     // bytes from the base to what was carved downwards
+  size_t carved_ GUARDED_BY(growth_lock) = 0;  // bytes from the base, upwards
+  size_t top_ GUARDED_BY(growth_lock) = 0;     // bytes from the base to what was carved downwards
 };
 
 }  // namespace rdmalloc

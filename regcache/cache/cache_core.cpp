@@ -61,9 +61,9 @@ void CacheCore::tell_waiters() {
 void CacheCore::wait_for_news(uint64_t ns) {
   const uint32_t seen = news_.load(std::memory_order_acquire);
   ++waiting_;
-  mutex_.unlock();
+  mutex().unlock();
   os::wait_while_for(news_, seen, ns);
-  mutex_.lock();
+  mutex().lock();
   --waiting_;
 }
 
@@ -90,9 +90,9 @@ int CacheCore::make_unlocked(Attempt* attempt, CacheEntry* entry) {
   for (;;) {
     attempt->why[0] = '\0';
     const uint32_t ended = ended_;
-    mutex_.unlock();
+    mutex().unlock();
     const int status = make(*entry, attempt->why, sizeof attempt->why);
-    mutex_.lock();
+    mutex().lock();
     switch (status) {
       case RDM_OUT_OF_BUDGET:
       case RDM_NOT_REGISTERED:
@@ -128,18 +128,18 @@ int CacheCore::make_unlocked(Attempt* attempt, CacheEntry* entry) {
 bool CacheCore::reclaim_unlocked(const Attempt& attempt, const CacheEntry& entry) {
   if (attempt.is_optional || idle_ != nullptr) return false;
   if (evict_one()) return true;
-  mutex_.unlock();
+  mutex().unlock();
   const bool reclaimed = reclaim(entry);
-  mutex_.lock();
+  mutex().lock();
   return reclaimed;
 }
 
 // The entry is kRemoving and this thread's. False: it is another thread's to end, and idle.
 bool CacheCore::end_unlocked(CacheEntry* entry, bool may_wait) {
   ++ending_;
-  mutex_.unlock();
+  mutex().unlock();
   const int status = end(*entry, may_wait);
-  mutex_.lock();
+  mutex().lock();
   --ending_;
   if (status == RDM_OK) {
     policy_.remove(*entry);
@@ -191,7 +191,7 @@ int CacheCore::put_in_use(CacheEntry* entry) {
 
 int CacheCore::settle(CacheEntry* entry) {
   os::NoCancel no_cancel;
-  Locked hold(mutex_);
+  Locked hold(mutex());
   return settle_locked(entry);
 }
 

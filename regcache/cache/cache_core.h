@@ -6,8 +6,7 @@
 // outside the lock, too: taken out of the index under it, so that nobody finds them, and freed
 // under it again.
 //
-// What is called "locked" below is called with the lock held and returns with it; such as is also
-// called "unlocks" gives it back meanwhile, so that its caller has to look again.
+// What is said to unlock below gives the lock back meanwhile, so that its caller has to look again.
 #pragma once
 
 #include <atomic>
@@ -62,35 +61,33 @@ class CacheCore {
     char why[kLongestError] = {};
   };
 
-  // What a cache does with an entry. make() and end() without the lock, by several threads at a
-  // time for different entries; make() sets what is given out of it. Statuses of rdmalloc.h and
-  // backend.h; RDM_NOT_REGISTERED: there may be no more. `may_wait`: not inside malloc.
-  virtual int make(CacheEntry& entry, char* why, size_t why_size) = 0;
-  virtual int end(CacheEntry& entry, bool may_wait) = 0;
-  // Without the lock: others gave up something of a budget that they share with this cache.
-  virtual bool reclaim(const CacheEntry& entry) {
+  // What a cache does with an entry. make() and end() by several threads at a time for different
+  // entries; make() sets what is given out of it. Statuses of rdmalloc.h and backend.h;
+  // RDM_NOT_REGISTERED: there may be no more. `may_wait`: not inside malloc.
+  virtual int make(CacheEntry& entry, char* why, size_t why_size) EXCLUDES(cache_lock) = 0;
+  virtual int end(CacheEntry& entry, bool may_wait) EXCLUDES(cache_lock) = 0;
+  // Others gave up something of a budget that they share with this cache.
+  virtual bool reclaim(const CacheEntry& entry) EXCLUDES(cache_lock) {
     (void)entry;
     return false;
   }
-  // Locked: it is in index_ no more.
-  virtual void note_unindexed(CacheEntry& entry) = 0;
-  // Locked, unlocks: ends what is idle and in the way of an entry being built. True: there was
-  // some.
-  virtual bool evict_overlapping(const CacheEntry& entry) = 0;
-  // Locked: whether what is in use is in its way.
-  virtual bool overlaps_what_is_used(const CacheEntry& entry) = 0;
+  // It is in index_ no more.
+  virtual void note_unindexed(CacheEntry& entry) REQUIRES(cache_lock) = 0;
+  // Unlocks: ends what is idle and in the way of an entry being built. True: there was some.
+  virtual bool evict_overlapping(const CacheEntry& entry) REQUIRES(cache_lock) = 0;
+  // Whether what is in use is in its way.
+  virtual bool overlaps_what_is_used(const CacheEntry& entry) REQUIRES(cache_lock) = 0;
 
-  // Locked.
-  void open_core(uint32_t wait_ms, std::atomic<uint64_t>* evictions);
-  void unindex(CacheEntry* entry);
-  void doom(CacheEntry* entry);  // of index_
-  bool doom_if_idle(CacheEntry* entry);
-  void tell_waiters();
-  bool has_idle() const { return idle_ != nullptr; }
+  void open_core(uint32_t wait_ms, std::atomic<uint64_t>* evictions) REQUIRES(cache_lock);
+  void unindex(CacheEntry* entry) REQUIRES(cache_lock);
+  void doom(CacheEntry* entry) REQUIRES(cache_lock);  // of index_
+  bool doom_if_idle(CacheEntry* entry) REQUIRES(cache_lock);
+  void tell_waiters() REQUIRES(cache_lock);
+  bool has_idle() const REQUIRES(cache_lock) { return idle_ != nullptr; }
 
   // Something that is out; doomed entries come first, because nobody can find those otherwise.
   template <class IsIt>
-  CacheEntry* find_in_use(uintptr_t base, IsIt is_it) {
+  CacheEntry* find_in_use(uintptr_t base, IsIt is_it) REQUIRES(cache_lock) {
     for (EntriesByBase* const entries : {&doomed_, &index_}) {
       for (auto [at, end] = entries->equal_range(base, ByBase()); at != end; ++at) {
         if (is_it(*at) && policy_.users(*at) > 0) return &*at;
@@ -99,54 +96,54 @@ class CacheCore {
     return nullptr;
   }
 
-  // Locked, unlock.
-  int make_unlocked(Attempt* attempt, CacheEntry* entry);
-  bool end_unlocked(CacheEntry* entry, bool may_wait);
-  bool end_all_idle(bool may_wait);  // true: some
-  bool evict_one();
+  bool has_ended_since(uint32_t ended, const Attempt& attempt) const REQUIRES(cache_lock);
+
+  // These unlock.
+  int make_unlocked(Attempt* attempt, CacheEntry* entry) REQUIRES(cache_lock);
+  bool end_unlocked(CacheEntry* entry, bool may_wait) REQUIRES(cache_lock);
+  bool end_all_idle(bool may_wait) REQUIRES(cache_lock);  // true: some
+  bool evict_one() REQUIRES(cache_lock);
   // True: something changed, look again. For `entry`, which is being built, if any.
-  bool make_room(const Attempt& attempt, const CacheEntry* entry = nullptr);
-  bool reclaim_unlocked(const Attempt& attempt, const CacheEntry& entry);
-  bool wait_for_others(const Attempt& attempt);
-  bool has_ended_since(uint32_t ended, const Attempt& attempt) const;
-  void wait_for_builder();
-  int put_in_use(CacheEntry* entry);  // null: RDM_INVALID
-  int settle_locked(CacheEntry* entry);
-  int close_core(uint32_t* users);
+  bool make_room(const Attempt& attempt, const CacheEntry* entry = nullptr) REQUIRES(cache_lock);
+  bool reclaim_unlocked(const Attempt& attempt, const CacheEntry& entry) REQUIRES(cache_lock);
+  bool wait_for_others(const Attempt& attempt) REQUIRES(cache_lock);
+  void wait_for_builder() REQUIRES(cache_lock);
+  int put_in_use(CacheEntry* entry) REQUIRES(cache_lock);  // null: RDM_INVALID
+  int settle_locked(CacheEntry* entry) REQUIRES(cache_lock);
+  int close_core(uint32_t* users) REQUIRES(cache_lock);
 
-  // Takes the lock. After a release that was perhaps the entry's last, or one too many.
-  int settle(CacheEntry* entry);
+  // After a release that was perhaps the entry's last, or one too many.
+  int settle(CacheEntry* entry) EXCLUDES(cache_lock);
 
-  // In the child of a fork: threads that held the lock, built or ended are gone.
-  void forget_all();
+  // In the child of a fork: threads that held the lock, built or ended are gone, and it has no
+  // other. So the lock is made anew, and not taken.
+  void forget_all() NO_THREAD_SAFETY_ANALYSIS;
 
-  // Locked.
-  bool validate_core() const;
+  bool validate_core() const REQUIRES(cache_lock);
+
+  Mutex& mutex() RETURN_CAPABILITY(cache_lock) { return mutex_; }
 
   CachePolicy policy_;  // what a hit reads
   Mutex mutex_{Rank::kForeign};
-
-  // Guarded by mutex_.
-  bool open_ = false;
-  EntriesByBase index_;     // kLive, kTransient
-  EntriesByBase building_;  // kBuilding
-  EntriesByBase doomed_;    // in use, and not to be used again
+  bool open_ GUARDED_BY(cache_lock) = false;
+  EntriesByBase index_ GUARDED_BY(cache_lock);     // kLive, kTransient
+  EntriesByBase building_ GUARDED_BY(cache_lock);  // kBuilding
+  EntriesByBase doomed_ GUARDED_BY(cache_lock);    // in use, and not to be used again
 
  private:
-  void add_idle(CacheEntry* entry);
-  void wait_for_news(uint64_t ns);
+  void add_idle(CacheEntry* entry) REQUIRES(cache_lock);
+  void wait_for_news(uint64_t ns) REQUIRES(cache_lock);
 
   const CacheWords* const words_;
   std::atomic<uint32_t> news_{0};  // something was built or ended: who waits looks again
 
-  // Guarded by mutex_.
-  CacheEntry* idle_ = nullptr;  // kRemoving, to be ended
-  uint32_t ended_ = 0;          // entries, ever (wraps around)
-  uint32_t ending_ = 0;         // kRemoving, by threads without the lock
-  CacheEntry* lost_ = nullptr;  // could not be ended: counted until the cache is closed
-  uint32_t waiting_ = 0;        // threads that wait for news_
-  uint32_t wait_ms_ = 0;        // milliseconds to wait when all there may be is in use
-  std::atomic<uint64_t>* evictions_ = nullptr;
+  CacheEntry* idle_ GUARDED_BY(cache_lock) = nullptr;  // kRemoving, to be ended
+  uint32_t ended_ GUARDED_BY(cache_lock) = 0;          // entries, ever (wraps around)
+  uint32_t ending_ GUARDED_BY(cache_lock) = 0;         // kRemoving, by threads without the lock
+  CacheEntry* lost_ GUARDED_BY(cache_lock) = nullptr;  // not ended: counted until closed
+  uint32_t waiting_ GUARDED_BY(cache_lock) = 0;        // threads that wait for news_
+  uint32_t wait_ms_ GUARDED_BY(cache_lock) = 0;        // milliseconds to wait when all is in use
+  std::atomic<uint64_t>* evictions_ GUARDED_BY(cache_lock) = nullptr;
 };
 
 }  // namespace rdmalloc

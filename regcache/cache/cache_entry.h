@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/mutex.h"
 #include "include/rdmalloc/backend.h"
 
 namespace rdmalloc {
@@ -33,14 +34,14 @@ struct alignas(64) CacheEntry {
   std::atomic<uint64_t> keys{0};  // lkey, rkey as they lie in memory
   std::atomic<void*> handle{nullptr};
 
-  // Guarded by the lock of the cache.
-  alignas(64) Hook in_index;   // of the cache: by address, by peer, ...
-  Hook by_use;                 // of the policy: kLive only
-  uint64_t listed_use = 0;     // its order there: last_use when it was looked at last, ...
-  uint64_t listed_turn = 0;    // ... and of equals the one listed first
-  CacheEntry* next = nullptr;  // in the chain of those to deregister
-  uint64_t charged = 0;        // bytes counted for it
-  bool changed = false;        // the memory changed while it was being registered
+  alignas(64) Hook in_index GUARDED_BY(cache_lock);  // of the cache: by address, by peer, ...
+  Hook by_use GUARDED_BY(cache_lock);                // of the policy: kLive only
+  // Its order there: last_use when it was looked at last, and of equals the one listed first.
+  uint64_t listed_use GUARDED_BY(cache_lock) = 0;
+  uint64_t listed_turn GUARDED_BY(cache_lock) = 0;
+  CacheEntry* next GUARDED_BY(cache_lock) = nullptr;  // in the chain of those to deregister
+  uint64_t charged GUARDED_BY(cache_lock) = 0;        // bytes counted for it
+  bool changed GUARDED_BY(cache_lock) = false;  // the memory did while it was being registered
 
   uintptr_t begin() const { return base.load(std::memory_order_relaxed); }
   uintptr_t end() const { return begin() + length.load(std::memory_order_relaxed); }

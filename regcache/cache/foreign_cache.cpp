@@ -18,7 +18,7 @@ constinit const CacheWords ForeignCache::kWords = {
 
 void ForeignCache::open(const ForeignSettings& settings, ForeignDevice* device,
                         ForeignCounters* counters) {
-  Locked hold(mutex_);
+  Locked hold(mutex());
   settings_ = settings;
   device_ = device;
   counters_ = counters;
@@ -28,7 +28,7 @@ void ForeignCache::open(const ForeignSettings& settings, ForeignDevice* device,
 
 int ForeignCache::close(uint32_t* users) {
   os::NoCancel no_cancel;
-  Locked hold(mutex_);
+  Locked hold(mutex());
   return close_core(users);
 }
 
@@ -46,12 +46,12 @@ int ForeignCache::end(CacheEntry& entry, bool may_wait) {
 
 void ForeignCache::deregister_idle() {
   os::NoCancel no_cancel;
-  Locked hold(mutex_);
+  Locked hold(mutex());
   end_all_idle(true);
 }
 
 void ForeignCache::on_change(uintptr_t base, uintptr_t end) {
-  Locked hold(mutex_);
+  Locked hold(mutex());
   if (!open_) return;
   const Range range{base, end};
   while (CacheEntry* const entry = first_overlapping(range)) {
@@ -70,14 +70,14 @@ void ForeignCache::on_change(uintptr_t base, uintptr_t end) {
 }
 
 bool ForeignCache::is_cached(uintptr_t base, uintptr_t end) {
-  Locked hold(mutex_);
+  Locked hold(mutex());
   const Range range{base, end};
   return open_ && (first_overlapping(range) != nullptr || is_being_built(range));
 }
 
 bool ForeignCache::give_up(size_t wanted) {
   os::NoCancel no_cancel;
-  Locked hold(mutex_);
+  Locked hold(mutex());
   if (!open_) return false;
   const uint64_t before = bytes();
   const uint64_t goal = before > wanted ? before - wanted : 0;
@@ -89,7 +89,7 @@ bool ForeignCache::give_up(size_t wanted) {
 int ForeignCache::put_slowly(const rdm_mr& mr, uint32_t touched) {
   if (touched != PageMemo::kNone) return settle(&policy_.entry(touched));
   os::NoCancel no_cancel;
-  Locked hold(mutex_);
+  Locked hold(mutex());
   const auto is_it = [&](const CacheEntry& entry) { return is_of(entry, mr); };
   CacheEntry* const entry =
       open_ ? find_in_use(reinterpret_cast<uintptr_t>(mr.base), is_it) : nullptr;
@@ -100,7 +100,7 @@ int ForeignCache::put_slowly(const rdm_mr& mr, uint32_t touched) {
 void ForeignCache::note_fork_child() { forget_all(); }
 
 bool ForeignCache::validate() {
-  Locked hold(mutex_);
+  Locked hold(mutex());
   uintptr_t end = 0;
   for (const CacheEntry& entry : index_) {
     if (entry.begin() < end || entry.end() <= entry.begin()) return false;

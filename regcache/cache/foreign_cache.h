@@ -67,38 +67,40 @@ class ForeignCache final : private CacheCore {
   ForeignCache() : CacheCore(kWords) {}
 
   // `device` until it is closed. Takes no memory and registers nothing yet.
-  void open(const ForeignSettings& settings, ForeignDevice* device, ForeignCounters* counters);
+  void open(const ForeignSettings& settings, ForeignDevice* device, ForeignCounters* counters)
+      EXCLUDES(cache_lock);
 
   // Deregisters everything. RDM_BUSY, and it stays open: `*users` registrations are in use, and
   // only what was idle is gone.
   // RDM_SYSTEM: one could not be deregistered.
-  int close(uint32_t* users);
+  int close(uint32_t* users) EXCLUDES(cache_lock);
 
   // rdm_get and rdm_put for memory outside the window: the first of each without a lock or a call,
   // for what is there and stays there; where it says false, the second, with the entry (or
   // PageMemo::kNone) that the first one touched. On failure the sentence is last_error().
   bool get_hit(const void* address, size_t length, rdm_mr* out, uint32_t* touched);
-  int get_slowly(const void* address, size_t length, rdm_mr* out, uint32_t touched);
-  void release_touched(uint32_t touched);
+  int get_slowly(const void* address, size_t length, rdm_mr* out, uint32_t touched)
+      EXCLUDES(cache_lock);
+  void release_touched(uint32_t touched) EXCLUDES(cache_lock);
   bool put_hit(const rdm_mr& mr, uint32_t* touched);
-  int put_slowly(const rdm_mr& mr, uint32_t touched);
+  int put_slowly(const rdm_mr& mr, uint32_t touched) EXCLUDES(cache_lock);
 
   // See monitor/changes.h.
-  void on_change(uintptr_t base, uintptr_t end);
-  bool is_cached(uintptr_t base, uintptr_t end);
+  void on_change(uintptr_t base, uintptr_t end) EXCLUDES(cache_lock);
+  bool is_cached(uintptr_t base, uintptr_t end) EXCLUDES(cache_lock);
 
   // Gives up idle registrations, least recently used first, until so many bytes are free or none is
   // left; true if any was. For who needs the budget more.
-  bool give_up(size_t wanted);
+  bool give_up(size_t wanted) EXCLUDES(cache_lock);
 
   // What on_change() had to leave.
-  void deregister_idle();
+  void deregister_idle() EXCLUDES(cache_lock);
 
   void note_fork_child();
 
   using CacheCore::bytes;
   using CacheCore::count;
-  bool validate();
+  bool validate() EXCLUDES(cache_lock);
 
  private:
   static const CacheWords kWords;
@@ -113,32 +115,32 @@ class ForeignCache final : private CacheCore {
   static void fill_key(const CacheEntry& entry, rdm_mr* out);
   static bool is_of(const CacheEntry& entry, const rdm_mr& mr);
 
-  bool start();
+  bool start() EXCLUDES(cache_lock);
   Monitor& monitor() const { return monitor_in_force(settings_.wish, nullptr); }
-  int check(Asked* asked) const;
-  int find_or_build(Asked* asked, rdm_mr* out);
-  CacheEntry* find(uintptr_t at, uintptr_t end);
-  CacheEntry* first_overlapping(const Range& range);
-  bool is_being_built(const Range& range) const;
-  Range united(Range range);
-  Range widened(const Asked& asked);
-  int build(Asked* asked, const Range& range, CacheEntry* entry, rdm_mr* out);
-  void publish(const Range& range, CacheEntry* entry, bool is_watched);
+  int check(Asked* asked) const REQUIRES(cache_lock);
+  int find_or_build(Asked* asked, rdm_mr* out) REQUIRES(cache_lock);
+  CacheEntry* find(uintptr_t at, uintptr_t end) REQUIRES(cache_lock);
+  CacheEntry* first_overlapping(const Range& range) REQUIRES(cache_lock);
+  bool is_being_built(const Range& range) const REQUIRES(cache_lock);
+  Range united(Range range) REQUIRES(cache_lock);
+  Range widened(const Asked& asked) REQUIRES(cache_lock);
+  int build(Asked* asked, const Range& range, CacheEntry* entry, rdm_mr* out) REQUIRES(cache_lock);
+  void publish(const Range& range, CacheEntry* entry, bool is_watched) REQUIRES(cache_lock);
 
-  int make(CacheEntry& entry, char* why, size_t why_size) override;
-  int end(CacheEntry& entry, bool may_wait) override;
-  bool reclaim(const CacheEntry& entry) override {
+  int make(CacheEntry& entry, char* why, size_t why_size) EXCLUDES(cache_lock) override;
+  int end(CacheEntry& entry, bool may_wait) EXCLUDES(cache_lock) override;
+  bool reclaim(const CacheEntry& entry) EXCLUDES(cache_lock) override {
     return device_->reclaim(entry.end() - entry.begin());
   }
-  void note_unindexed(CacheEntry& entry) override;
-  bool evict_overlapping(const CacheEntry& entry) override;
-  bool overlaps_what_is_used(const CacheEntry& entry) override;
-  bool evict_overlapping(const Range& range);
+  void note_unindexed(CacheEntry& entry) REQUIRES(cache_lock) override;
+  bool evict_overlapping(const CacheEntry& entry) REQUIRES(cache_lock) override;
+  bool overlaps_what_is_used(const CacheEntry& entry) REQUIRES(cache_lock) override;
+  bool evict_overlapping(const Range& range) REQUIRES(cache_lock);
 
   PageMemo memo_;  // what a hit reads
   ForeignSettings settings_;
   ForeignDevice* device_ = nullptr;
-  ForeignCounters* counters_ = nullptr;
+  ForeignCounters* counters_ GUARDED_BY(cache_lock) = nullptr;
 };
 
 inline void ForeignCache::fill(const CacheEntry& entry, rdm_mr* out) {

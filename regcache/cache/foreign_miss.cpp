@@ -15,7 +15,7 @@ struct ForeignCache::Asked : Attempt {
 };
 
 bool ForeignCache::start() {
-  Locked hold(mutex_);
+  Locked hold(mutex());
   return memo_.is_open() || (policy_.open(settings_.limits) && memo_.open());
 }
 
@@ -57,14 +57,13 @@ int ForeignCache::get_slowly(const void* address, size_t length, rdm_mr* out, ui
   Asked asked;
   asked.at = reinterpret_cast<uintptr_t>(address);
   asked.length = length;
-  Locked hold(mutex_);
+  Locked hold(mutex());
   if (!open_) return fail(RDM_INVALID, kWords.closed);
   if (const int status = check(&asked); status != RDM_OK) return status;
   return find_or_build(&asked, out);
 }
 
-// Called and returns with the lock held, as everything here that waits or calls the device; each
-// gives it back meanwhile, so that the caller has to look again.
+// Unlocks, as everything here that waits or calls the device: the caller has to look again.
 int ForeignCache::find_or_build(Asked* asked, rdm_mr* out) {
   for (;;) {
     if (!open_) return fail(RDM_INVALID, kWords.closed);
@@ -146,9 +145,9 @@ int ForeignCache::build(Asked* asked, const Range& range, CacheEntry* entry, rdm
   changes.count_in(range.base, range.end);
   entry->changed = changes.is_announced(range.base, range.end);
   counters_->misses.fetch_add(1, std::memory_order_relaxed);
-  mutex_.unlock();
+  mutex().unlock();
   const bool is_watched = monitor().watch(range.base, range.length());
-  mutex_.lock();
+  mutex().lock();
   const int status = make_unlocked(asked, entry);
   building_.erase(building_.iterator_to(*entry));
   if (status == RDM_OK) {
@@ -165,9 +164,9 @@ int ForeignCache::build(Asked* asked, const Range& range, CacheEntry* entry, rdm
   policy_.remove(*entry);
   tell_waiters();
   if (is_watched) {
-    mutex_.unlock();
+    mutex().unlock();
     monitor().unwatch(range.base, range.length());
-    mutex_.lock();
+    mutex().lock();
   }
   return status;
 }

@@ -10,8 +10,7 @@
 // two misses write nothing that other threads read: entries last used between the same two misses
 // count as used at the same time, and go in the order in which they were looked at last.
 //
-// reference(), release() and touch() are lock-free; everything else under the cache's lock. Nothing
-// here allocates or waits.
+// reference(), release() and touch() are lock-free. Nothing here allocates or waits.
 #pragma once
 
 #include <atomic>
@@ -39,9 +38,9 @@ class CachePolicy {
   CachePolicy& operator=(const CachePolicy&) = delete;
 
   // Takes memory at the first call, for good: false when there is none. All entries are free.
-  bool open(const CacheLimits& limits);
+  bool open(const CacheLimits& limits) REQUIRES(cache_lock);
   bool is_open() const { return entries_ != nullptr; }
-  const CacheLimits& limits() const { return limits_; }
+  const CacheLimits& limits() const REQUIRES(cache_lock) { return limits_; }
 
   CacheEntry& entry(uint32_t index) { return entries_[index]; }
   uint32_t index_of(const CacheEntry& entry) const {
@@ -49,32 +48,32 @@ class CachePolicy {
   }
 
   // A free entry, counted at so many bytes from now on, kBuilding; null where limits leave no room.
-  CacheEntry* admit(uint64_t bytes);
+  CacheEntry* admit(uint64_t bytes) REQUIRES(cache_lock);
 
   // Null, or the live entry used least recently of those without users: kRemoving, the caller's to
   // take out of its index, to end, and to remove().
-  CacheEntry* choose_victim();
+  CacheEntry* choose_victim() REQUIRES(cache_lock);
 
   // Built: it may be used, and has one user, who asked for it. kLive, kTransient or kDoomed.
-  void publish(CacheEntry& entry, EntryState state);
+  void publish(CacheEntry& entry, EntryState state) REQUIRES(cache_lock);
 
   // It is not to be used again. True: it has no user and is the caller's, kRemoving; else its last
   // user's, kDoomed.
-  bool doom(CacheEntry& entry);
+  bool doom(CacheEntry& entry) REQUIRES(cache_lock);
 
   // The same, but an entry in use stays as it is: false.
-  bool doom_if_idle(CacheEntry& entry);
+  bool doom_if_idle(CacheEntry& entry) REQUIRES(cache_lock);
 
   // After release() said so: true when this entry ends now, and is the caller's, kRemoving.
-  bool claim(CacheEntry& entry);
+  bool claim(CacheEntry& entry) REQUIRES(cache_lock);
 
   // Ended, or never built: its place is free, and no longer counted.
-  void remove(CacheEntry& entry);
+  void remove(CacheEntry& entry) REQUIRES(cache_lock);
 
   // Is anything of it in use?
   int32_t users(const CacheEntry& entry) const { return references_.out(index_of(entry)); }
-  // A reference that another thread cannot see end meanwhile: under the lock.
-  void reference_locked(CacheEntry& entry) {
+  // A reference that another thread cannot see end meanwhile.
+  void reference_locked(CacheEntry& entry) REQUIRES(cache_lock) {
     references_.take(index_of(entry));
     touch(entry);
   }
@@ -94,7 +93,7 @@ class CachePolicy {
   }
   bool release(uint32_t place, uint32_t index) { return release(place, entries_[index], index); }
   // True: it was given back more often than taken, which is undone.
-  bool restore(CacheEntry& entry) {
+  bool restore(CacheEntry& entry) REQUIRES(cache_lock) {
     if (users(entry) >= 0) return false;
     references_.take(index_of(entry));
     return true;
@@ -111,14 +110,15 @@ class CachePolicy {
   uint32_t count() const { return count_.load(std::memory_order_relaxed); }
 
   // In the child of a fork: everything is free.
-  void clear();
+  void clear() REQUIRES(cache_lock);
 
   // Counts and lists against each other; for tests.
-  bool validate() const;
+  bool validate() const REQUIRES(cache_lock);
 
  private:
   struct ByUse {
-    bool operator()(const CacheEntry& a, const CacheEntry& b) const {
+    // Asked by by_use_ alone, which has a lock.
+    bool operator()(const CacheEntry& a, const CacheEntry& b) const NO_THREAD_SAFETY_ANALYSIS {
       return a.listed_use != b.listed_use ? a.listed_use < b.listed_use
                                           : a.listed_turn < b.listed_turn;
     }
@@ -127,22 +127,22 @@ class CachePolicy {
       CacheEntry, boost::intrusive::compare<ByUse>,
       boost::intrusive::member_hook<CacheEntry, CacheEntry::Hook, &CacheEntry::by_use>>;
 
-  void list(CacheEntry& entry, uint64_t use);
-  void unlist(CacheEntry& entry);
-  CacheEntry* take_free();
+  void list(CacheEntry& entry, uint64_t use) REQUIRES(cache_lock);
+  void unlist(CacheEntry& entry) REQUIRES(cache_lock);
+  CacheEntry* take_free() REQUIRES(cache_lock);
 
   CacheEntry* entries_ = nullptr;
   References references_;
   std::atomic<uint64_t> clock_{1};
 
-  // Guarded by the lock of the cache; read without it for statistics.
-  CacheLimits limits_;
+  CacheLimits limits_ GUARDED_BY(cache_lock);
+  // Written under the lock; read without it for statistics.
   std::atomic<uint64_t> bytes_{0};
   std::atomic<uint32_t> count_{0};
-  uint32_t used_ = 0;           // entries that were ever in use are below
-  CacheEntry* free_ = nullptr;  // of these
-  uint64_t turn_ = 0;
-  UseOrder by_use_;
+  uint32_t used_ GUARDED_BY(cache_lock) = 0;           // entries that were ever in use are below
+  CacheEntry* free_ GUARDED_BY(cache_lock) = nullptr;  // of these
+  uint64_t turn_ GUARDED_BY(cache_lock) = 0;
+  UseOrder by_use_ GUARDED_BY(cache_lock);
 };
 
 }  // namespace rdmalloc

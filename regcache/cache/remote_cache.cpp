@@ -47,7 +47,7 @@ void RemoteCache::fill(const CacheEntry& entry, rdm_remote_mapping* out) {
 
 bool RemoteCache::open(const rdm_remote_operations& operations, void* context,
                        const RemoteSettings& settings) {
-  Locked hold(mutex_);
+  Locked hold(mutex());
   if (origins_ == nullptr) {
     void* const memory = os::map_metadata(CachePolicy::kCapacity * sizeof(Origin));
     if (memory == nullptr) return false;
@@ -70,7 +70,7 @@ int RemoteCache::close() {
   const bool forked = phase_.load(std::memory_order_acquire) == Phase::kForked;
   int status = RDM_OK;
   if (!forked) {
-    Locked hold(mutex_);
+    Locked hold(mutex());
     if (!open_) return fail(RDM_INVALID, kWords.closed);
     uint32_t users = 0;
     status = close_core(&users);
@@ -113,11 +113,11 @@ int RemoteCache::get(const rdm_remote_memory& memory, rdm_remote_mapping* out) {
   os::NoCancel no_cancel;
   if (const int status = refuse_forked(); status != RDM_OK) return status;
   if (const int status = check(memory); status != RDM_OK) return status;
-  Locked hold(mutex_);
+  Locked hold(mutex());
   return find_or_open(memory, out);
 }
 
-// Called and returns with the lock held; gives it back meanwhile.
+// Unlocks.
 int RemoteCache::find_or_open(const rdm_remote_memory& memory, rdm_remote_mapping* out) {
   const Origin range = origin_of(memory);
   Attempt attempt;
@@ -246,7 +246,7 @@ bool RemoteCache::overlaps_what_is_used(const CacheEntry& built) {
 int RemoteCache::put(const rdm_remote_mapping& mapping) {
   os::NoCancel no_cancel;
   if (const int status = refuse_forked(); status != RDM_OK) return status;
-  Locked hold(mutex_);
+  Locked hold(mutex());
   if (!open_) return fail(RDM_INVALID, kWords.closed);
   const auto is_it = [&](const CacheEntry& entry) {
     return entry.end() - entry.begin() == mapping.length;
@@ -257,7 +257,7 @@ int RemoteCache::put(const rdm_remote_mapping& mapping) {
 void RemoteCache::forget(uint64_t peer, uint64_t base, uint64_t length) {
   os::NoCancel no_cancel;
   if (phase_.load(std::memory_order_acquire) != Phase::kOpen) return;
-  Locked hold(mutex_);
+  Locked hold(mutex());
   if (!open_ || length == 0) return;
   Origin range;
   range.peer = peer;
@@ -272,7 +272,7 @@ void RemoteCache::forget(uint64_t peer, uint64_t base, uint64_t length) {
 
 int RemoteCache::counts(rdm_remote_counts* out) {
   if (const int status = refuse_forked(); status != RDM_OK) return status;
-  Locked hold(mutex_);
+  Locked hold(mutex());
   if (!open_) return fail(RDM_INVALID, kWords.closed);
   out->hits = hits_;
   out->misses = misses_;
@@ -291,7 +291,7 @@ void RemoteCache::note_fork_child() {
 }
 
 bool RemoteCache::validate() {
-  Locked hold(mutex_);
+  Locked hold(mutex());
   const Origin* last = nullptr;
   for (const Origin& known : by_peer_) {
     if (known.length == 0 || known.end() < known.base) return false;

@@ -27,20 +27,22 @@ class RemoteCache final : private CacheCore {
   RemoteCache() : CacheCore(kWords) {}
 
   // One that is free. False when there is no memory. `context` until it is closed.
-  bool open(const rdm_remote_operations& operations, void* context, const RemoteSettings& settings);
+  bool open(const rdm_remote_operations& operations, void* context, const RemoteSettings& settings)
+      EXCLUDES(cache_lock);
 
   // As in remote.h; on failure the sentence is last_error().
-  int close();
-  int get(const rdm_remote_memory& memory, rdm_remote_mapping* out);
-  int put(const rdm_remote_mapping& mapping);
-  void forget(uint64_t peer, uint64_t base, uint64_t length);
-  int counts(rdm_remote_counts* out);
+  int close() EXCLUDES(cache_lock);
+  int get(const rdm_remote_memory& memory, rdm_remote_mapping* out) EXCLUDES(cache_lock);
+  int put(const rdm_remote_mapping& mapping) EXCLUDES(cache_lock);
+  void forget(uint64_t peer, uint64_t base, uint64_t length) EXCLUDES(cache_lock);
+  int counts(rdm_remote_counts* out) EXCLUDES(cache_lock);
 
   // From open() to the end of close().
   bool is_in_use() const { return phase_.load(std::memory_order_acquire) != Phase::kFree; }
 
-  void note_fork_child();
-  bool validate();
+  // Without the lock: see forget_all().
+  void note_fork_child() NO_THREAD_SAFETY_ANALYSIS;
+  bool validate() EXCLUDES(cache_lock);
 
  private:
   static const CacheWords kWords;
@@ -51,7 +53,7 @@ class RemoteCache final : private CacheCore {
     uint64_t peer = 0;
     uint64_t base = 0;
     uint64_t length = 0;  // bytes
-    CacheEntry::Hook by_peer;
+    CacheEntry::Hook by_peer GUARDED_BY(cache_lock);
     size_t handle_size = 0;
     unsigned char handle[RDM_REMOTE_MAX_HANDLE] = {};
 
@@ -79,27 +81,26 @@ class RemoteCache final : private CacheCore {
   }
 
   int refuse_forked() const;
-  int find_or_open(const rdm_remote_memory& memory, rdm_remote_mapping* out);
-  Origin* first_overlapping(const Origin& range);
-  bool is_being_built(const Origin& range) const;
-  bool doom_overlapping(const Origin& range);
-  int build(const Origin& range, Attempt* attempt, CacheEntry* entry);
+  int find_or_open(const rdm_remote_memory& memory, rdm_remote_mapping* out) REQUIRES(cache_lock);
+  Origin* first_overlapping(const Origin& range) REQUIRES(cache_lock);
+  bool is_being_built(const Origin& range) const REQUIRES(cache_lock);
+  bool doom_overlapping(const Origin& range) REQUIRES(cache_lock);
+  int build(const Origin& range, Attempt* attempt, CacheEntry* entry) REQUIRES(cache_lock);
 
-  int make(CacheEntry& entry, char* why, size_t why_size) override;
-  int end(CacheEntry& entry, bool may_wait) override;
-  void note_unindexed(CacheEntry& entry) override;
-  bool evict_overlapping(const CacheEntry& entry) override;
-  bool overlaps_what_is_used(const CacheEntry& entry) override;
+  int make(CacheEntry& entry, char* why, size_t why_size) EXCLUDES(cache_lock) override;
+  int end(CacheEntry& entry, bool may_wait) EXCLUDES(cache_lock) override;
+  void note_unindexed(CacheEntry& entry) REQUIRES(cache_lock) override;
+  bool evict_overlapping(const CacheEntry& entry) REQUIRES(cache_lock) override;
+  bool overlaps_what_is_used(const CacheEntry& entry) REQUIRES(cache_lock) override;
 
   std::atomic<Phase> phase_{Phase::kFree};
   rdm_remote_operations operations_{};
   void* context_ = nullptr;
 
-  // Guarded by the lock.
-  Origin* origins_ = nullptr;  // as many as entries
-  Origins by_peer_;            // of what is in the core's index
-  uint64_t hits_ = 0;
-  uint64_t misses_ = 0;
+  Origin* origins_ = nullptr;               // as many as entries; mapped once
+  Origins by_peer_ GUARDED_BY(cache_lock);  // of what is in the core's index
+  uint64_t hits_ GUARDED_BY(cache_lock) = 0;
+  uint64_t misses_ GUARDED_BY(cache_lock) = 0;
   std::atomic<uint64_t> evictions_{0};
 };
 

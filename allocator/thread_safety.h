@@ -1,0 +1,35 @@
+// What clang is told of locks, so that it refuses code that reads a member without its lock
+// (-Wthread-safety, run by tests/unit/thread_safety_test.py). To gcc all of this is nothing. The
+// macros are named as in clang's documentation of its thread safety analysis.
+//
+// It looks at one function at a time. A lambda is a function of its own: it says itself what it
+// REQUIRES. What is const after boot, atomic, or guarded by another kind of lock has no annotation.
+#pragma once
+
+#ifdef __clang__
+#define RDMALLOC_ANALYSIS(attribute) __attribute__((attribute))
+#else
+#define RDMALLOC_ANALYSIS(attribute)
+#endif
+
+// Classes: one is a lock; one holds a lock while it lives.
+#define CAPABILITY(kind) RDMALLOC_ANALYSIS(capability(kind))
+#define SCOPED_CAPABILITY RDMALLOC_ANALYSIS(scoped_lockable)
+
+// Members: read and written under this lock.
+#define GUARDED_BY(lock) RDMALLOC_ANALYSIS(guarded_by(lock))
+
+// Locks: taken after these, when both are held (-Wthread-safety-beta).
+#define ACQUIRED_AFTER(...) RDMALLOC_ANALYSIS(acquired_after(__VA_ARGS__))
+
+// Functions: the caller holds these locks, and still does afterwards, though they may have been
+// given back meanwhile; the caller does not hold them; they are held afterwards; they are not any
+// more; the lock that is returned.
+#define REQUIRES(...) RDMALLOC_ANALYSIS(requires_capability(__VA_ARGS__))
+#define EXCLUDES(...) RDMALLOC_ANALYSIS(locks_excluded(__VA_ARGS__))
+#define ACQUIRE(...) RDMALLOC_ANALYSIS(acquire_capability(__VA_ARGS__))
+#define RELEASE(...) RDMALLOC_ANALYSIS(release_capability(__VA_ARGS__))
+#define RETURN_CAPABILITY(lock) RDMALLOC_ANALYSIS(lock_returned(lock))
+
+// Functions whose body is not looked at; the reason stands beside it.
+#define NO_THREAD_SAFETY_ANALYSIS RDMALLOC_ANALYSIS(no_thread_safety_analysis)

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""clang's thread safety analysis (allocator/thread_safety.h) over every source of the build that can
+see a Mutex: no guarded member is read without its lock, and no function takes two locks in the wrong
+order. Skipped (77) without clang++.
+
+usage: thread_safety_test.py SOURCE_FOLDER BUILD_FOLDER
+"""
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+FOLDERS = ("allocator/", "regcache/")
+# Nothing else that clang has to say of sources made for gcc.
+CHECKS = ["-fsyntax-only", "-Wno-everything", "-Werror=thread-safety", "-Werror=thread-safety-beta"]
+
+SETTING = """
+#include "allocator/pages/depot.h"
+#include "allocator/pages/window.h"
+#include "regcache/cache/policy.h"
+using namespace rdmalloc;
+struct Owner {
+  Mutex& mutex() RETURN_CAPABILITY(growth_lock) { return mutex_; }
+  Mutex mutex_{Rank::kGrowth};
+  int member GUARDED_BY(growth_lock) = 0;
+};
+"""
+# Code that must be refused, and a part of the sentence ...
+PLANTED = [
+    ("int read(Owner& owner) { return owner.member; }",
+     "reading variable 'member' requires holding lock 'growth_lock'"),
+    ("void write(Owner& owner) { owner.member = 1; }",
+     "writing variable 'member' requires holding lock 'growth_lock'"),
+    ("void* carve(Window& window) { return window.carve(4096); }",
+     "calling function 'carve' requires holding lock 'growth_lock'"),
+    ("size_t runs(Depot& depot) { return depot.free().runs(); }",
+     "calling function 'free' requires holding lock 'depot_lock'"),
+    ("bool twice(Depot& depot) { depot.lock(); bool has = depot.has(1, 1); depot.unlock(); return has; }",
+     "cannot call function 'has' while lock 'depot_lock' is held"),
+    ("bool end(CachePolicy& policy, CacheEntry& entry) { return policy.claim(entry); }",
+     "calling function 'claim' requires holding lock 'cache_lock'"),
+    ("void keep(Owner& owner) { owner.mutex().lock(); }",
+     "is still held at the end of function"),
+    ("void turn(Owner& owner, Depot& depot) { depot.lock(); { Locked hold(owner.mutex()); } depot.unlock(); }",
+     "'growth_lock' must be acquired before 'depot_lock'"),
+]
+# ... and code that must not.
+PERMITTED = [
+    "int read(Owner& owner) { Locked hold(owner.mutex()); return owner.member; }",
+    "void* carve(Owner& owner, Window& window) { Locked hold(owner.mutex()); return window.carve(4096); }",
+    "size_t runs(Depot& depot) { depot.lock(); size_t n = depot.free().runs(); depot.unlock(); return n; }",
+    "void order(Owner& owner, Depot& depot) { Locked hold(owner.mutex()); depot.lock(); depot.unlock(); }",
+]
+
+
+def included_by(root, sources):
+    """Those of the sources that see a Mutex, by whatever way."""
+    texts = {}
+
+    def sees(path, above=()):
+        if path == "allocator/mutex.h":
+            return True
+        if path not in texts:
+            file = root / path
+            texts[path] = re.findall(r'#include "([^"]+)"', file.read_text()) if file.exists() else []
+        return any(sees(name, above + (path,)) for name in texts[path] if name not in above)
+
+    return [source for source in sources if sees(source)]
+
+
+def commands(root, build):
+    """The flags of each source of the product, the way it is built first."""
+    found = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        path = os.path.relpath(os.path.join(entry["directory"], entry["file"]), root)
+        if not path.startswith(FOLDERS) or not path.endswith(".cpp") or path in found:
+            continue
+        words = shlex.split(entry["command"])
+        kept = [word for word in words if re.match(r"-(I.|D|U|std=|fno-exceptions|fno-rtti)", word)]
+        for i, word in enumerate(words):
+            if word in ("-isystem", "-I"):
+                kept += words[i:i + 2]
+        found[path] = kept
+    return found
+
+
+def analyse(root, path, flags):
+    done = subprocess.run(["clang++", *CHECKS, *flags, str(path)], cwd=root, capture_output=True,
+                          text=True, check=False)
+    return done.returncode, done.stderr
+
+
+def check_itself(root):
+    wrong = []
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "planted.cpp"
+        for code, sentence in PLANTED + [(code, None) for code in PERMITTED]:
+            file.write_text(SETTING + code + "\n")
+            status, said = analyse(root, file, ["-std=c++20", "-I.", "-Iinclude"])
+            if sentence is None and status != 0:
+                wrong.append(f"refused: {code}\n{said}")
+            elif sentence is not None and (status == 0 or sentence not in said):
+                wrong.append(f"not refused with \"{sentence}\": {code}\n{said}")
+    return wrong
+
+
+def unguarding(root):
+    """A Mutex of which clang knows nothing guards nothing."""
+    return [f"{path.relative_to(root)}: a Mutex, and nothing GUARDED_BY it"
+            for folder in FOLDERS for path in sorted((root / folder).rglob("*.h"))
+            if re.search(r"^\s*Mutex \w+_\b", text := path.read_text(), re.MULTILINE)
+            and "GUARDED_BY(" not in text]
+
+
+def main():
+    root, build = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+    if shutil.which("clang++") is None:
+        print("skipped: no clang++")
+        return 77
+    if not (build / "compile_commands.json").exists():
+        print(f"skipped: no {build}/compile_commands.json")
+        return 77
+    wrong = check_itself(root)
+    for line in wrong:
+        print(f"the check itself is wrong, {line}")
+    for line in (found := unguarding(root)):
+        print(line)
+    known = commands(root, build)
+    sources = included_by(root, sorted(known))
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        results = list(threads.map(lambda path: analyse(root, path, known[path]), sources))
+    refused = [said for status, said in results if status != 0]
+    for said in refused:
+        print(said)
+    print(f"{len(sources)} sources that see a Mutex, {len(refused)} refused, "
+          f"{len(PLANTED) + len(PERMITTED) - len(wrong)} of {len(PLANTED) + len(PERMITTED)} controls")
+    return 1 if wrong or found or refused or not sources else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
