@@ -71,15 +71,10 @@ int rdm_region_get(size_t index, rdm_region* out) {
   if (out == nullptr) return RDM_INVALID;
   const Region* region = heap.regions().nth(index);
   if (region == nullptr) return RDM_INVALID;
-  const auto* base = reinterpret_cast<void*>(region->base);
-  const bool is_huge =
-      region->page_kind == rdmalloc::os::PageKind::kHugetlb ||
-      (region->page_kind == rdmalloc::os::PageKind::kTransparentHuge &&
-       rdmalloc::os::transparent_huge_bytes(base, region->length) > region->length / 2);
   *out = rdm_region{};
-  out->base = const_cast<void*>(static_cast<const void*>(base));
+  out->base = reinterpret_cast<void*>(region->base);
   out->length = region->length;
-  out->page_size = is_huge ? rdmalloc::os::kHugePageSize : rdmalloc::os::kPageSize;
+  out->page_size = rdmalloc::page_size_of(*region);
   out->kind = static_cast<int>(region->kind);
   out->node = region->node;
   out->locked = region->locked ? 1 : 0;

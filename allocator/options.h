@@ -84,9 +84,10 @@ class Options {
   size_t warning_size_ = 0;
 };
 
-inline constexpr uint64_t kHugeOff = 0;
-inline constexpr uint64_t kHugeThp = 1;
-inline constexpr uint64_t kHugeHugetlb = 2;
+inline constexpr uint64_t kHugeAuto = 0;
+inline constexpr uint64_t kHugeOff = 1;
+inline constexpr uint64_t kHugeThp = 2;
+inline constexpr uint64_t kHugeHugetlb = 3;
 inline constexpr uint64_t kNumaLocal = 0;
 inline constexpr uint64_t kPopulateAuto = 0;
 inline constexpr uint64_t kPopulateTouch = 1;

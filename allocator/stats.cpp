@@ -93,10 +93,47 @@ bool come_unasked() {
   return strstr(modes, "[always]") != nullptr;
 }
 
-size_t huge_bytes(const Region& region) {
-  if (region.page_kind == os::PageKind::kHugetlb) return region.length;
-  if (region.page_kind == os::PageKind::kBase && !come_unasked()) return 0;
-  return os::transparent_huge_bytes(reinterpret_cast<const void*>(region.base), region.length);
+// What each region has of huge pages, by one look at all mappings.
+class HugeBytes {
+ public:
+  HugeBytes() : count_(heap.regions().size()) {
+    bytes_ = static_cast<size_t*>(os::map_metadata(count_ * sizeof(size_t) + 1));
+    if (bytes_ == nullptr) return;
+    bool may_have = come_unasked();
+    for (size_t i = 0; i < count_; ++i) {
+      const Region& region = heap.regions()[i];
+      if (region.page_kind == os::PageKind::kHugetlb) bytes_[i] = region.length - region.retired;
+      may_have = may_have || region.page_kind == os::PageKind::kTransparentHuge;
+    }
+    if (!may_have) return;
+    const auto add = [](void* self, uintptr_t start, size_t huge) {
+      static_cast<HugeBytes*>(self)->add(start, huge);
+    };
+    const Window& window = heap.window();
+    os::visit_transparent_huge(reinterpret_cast<void*>(window.base()), window.size(), add, this);
+  }
+  ~HugeBytes() {
+    if (bytes_ != nullptr) os::unmap_metadata(bytes_, count_ * sizeof(size_t) + 1);
+  }
+  HugeBytes(const HugeBytes&) = delete;
+  HugeBytes& operator=(const HugeBytes&) = delete;
+
+  size_t of(const Region& region) const {
+    return bytes_ == nullptr || region.index >= count_ ? 0 : bytes_[region.index];
+  }
+
+ private:
+  void add(uintptr_t start, size_t huge) {
+    const Region* const region = heap.find(reinterpret_cast<void*>(start));
+    if (region != nullptr && region->index < count_) bytes_[region->index] += huge;
+  }
+
+  size_t count_;
+  size_t* bytes_ = nullptr;
+};
+
+size_t page_size(const Region& region, size_t huge_bytes) {
+  return huge_bytes > region.length / 2 ? os::kHugePageSize : os::kPageSize;
 }
 
 const char* kind_name(RegionKind kind) {
@@ -113,6 +150,7 @@ const char* kind_name(RegionKind kind) {
 
 void put_regions(Writer& out) {
   const RegionTable& regions = heap.regions();
+  const HugeBytes huge;
   bool is_first = true;
   for (size_t i = 0; i < regions.size(); ++i) {
     const Region& region = regions[i];
@@ -127,7 +165,7 @@ void put_regions(Writer& out) {
     out.put("\", \"node\": ");
     out.put_number(static_cast<uint64_t>(region.node));
     out.put(", \"page_size\": ");
-    out.put_number(huge_bytes(region) < region.length / 2 + 1 ? os::kPageSize : os::kHugePageSize);
+    out.put_number(page_size(region, huge.of(region)));
     out.put(", \"retired\": ");
     out.put_number(region.retired);
     out.put(region.locked ? ", \"locked\": true" : ", \"locked\": false");
@@ -212,6 +250,13 @@ int open_report(const char* pattern) {
 
 }  // namespace
 
+size_t page_size_of(const Region& region) {
+  const void* const base = reinterpret_cast<void*>(region.base);
+  if (region.page_kind == os::PageKind::kHugetlb) return os::kHugePageSize;
+  if (region.page_kind == os::PageKind::kBase && !come_unasked()) return os::kPageSize;
+  return page_size(region, os::transparent_huge_bytes(base, region.length));
+}
+
 rdm_stats gather_stats() {
   // "epoch" makes jemalloc add its counters up.
   uint64_t epoch = 1;
@@ -250,12 +295,13 @@ rdm_stats gather_stats() {
   stats.mapped_vmas = window_mappings();
   stats.forked = heap.forked() ? 1 : 0;
   uint64_t hugetlb = 0;
+  const HugeBytes huge;
   for (size_t i = 0; i < heap.regions().size(); ++i) {
     const Region& region = heap.regions()[i];
     if (region.is_empty()) continue;
     if (region.sealed) ++stats.sealed;
     stats.resident_bytes += resident_bytes(region);
-    stats.huge_bytes += huge_bytes(region);
+    stats.huge_bytes += huge.of(region);
     if (region.page_kind == os::PageKind::kHugetlb) hugetlb += region.length;
   }
   // The program may have called munlockall. The kernel does not count hugetlb pages as locked.
@@ -275,6 +321,8 @@ bool write_json(const rdm_stats& stats, int fd) {
 #undef PUT
   out.put("  \"budget_limited_by\": \"");
   out.put(name(static_cast<LimitedBy>(stats.budget_limited_by)));
+  out.put("\",\n  \"huge_pages\": \"");
+  out.put(heap.huge_pages().text());
   out.put("\",\n  \"pid\": ");
   out.put_number(static_cast<uint64_t>(getpid()));
   out.put(",\n  \"region_list\": [");
@@ -298,6 +346,9 @@ void write_text(const rdm_stats& stats) {
 #undef PUT
   out.put_padded("  budget_limited_by", 24);
   out.put(name(static_cast<LimitedBy>(stats.budget_limited_by)));
+  out.put("\n");
+  out.put_padded("  huge_pages", 24);
+  out.put(heap.huge_pages().text());
   out.put("\n");
   (void)out.finish();
 }

@@ -2,11 +2,17 @@
 // written forms. Outside malloc only: it reads /proc and asks jemalloc, whose counters take locks.
 #pragma once
 
+#include <cstddef>
+
+#include "allocator/pages/region.h"
 #include "include/rdmalloc/rdmalloc.h"
 
 namespace rdmalloc {
 
 rdm_stats gather_stats();
+
+// That at least half of the region has: base pages' or huge pages'. Reads all mappings.
+size_t page_size_of(const Region& region);
 
 // One JSON object with all regions; false when writing fails.
 bool write_json(const rdm_stats& stats, int fd);

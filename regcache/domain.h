@@ -134,7 +134,7 @@ class Domain {
   template <typename Visit>
   void for_each_piece(const Region& region, size_t length, Visit visit) const;
   bool has_hole(const Region& region, size_t length) const;
-  int deregister_piece(const Region& region, const Piece& piece);
+  int deregister_piece(const Region& region, const Piece& piece, bool may_ask_again);
   void register_missed();
   int register_range(const Region& region, size_t offset, size_t length, rdm_backend_key* key);
   int register_memory(const rdm_backend_request& request, int charges, rdm_backend_key* key,

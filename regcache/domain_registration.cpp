@@ -7,7 +7,6 @@
 #include "allocator/os/futex.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/thread.h"
-#include "allocator/pages/populate.h"
 #include "regcache/domain.h"
 #include "regcache/failure.h"
 
@@ -123,8 +122,7 @@ int Domain::register_claimed(const Region& region, KeyEntry& entry, Caller calle
   const uint64_t started = os::now_ns();
   const size_t length = os::align_down(region.length, limits_.alignment);
   // In steps, before the backend does it in one.
-  const PageMarks* const marks = source_->marks();
-  if (marks != nullptr && wants_pages(region)) populate_in_steps(region, *marks);
+  if (wants_pages(region)) source_->populate(region);
   int status = RDM_OK;
   bool again = false;
   do {
@@ -217,7 +215,7 @@ int Domain::register_pieces(const Region& region, KeyEntry& entry, size_t length
     return status == RDM_OK;
   });
   if (status != RDM_OK) {
-    while (done-- > 0) (void)deregister_piece(region, entry.piece[done]);
+    while (done-- > 0) (void)deregister_piece(region, entry.piece[done], false);
     return status;
   }
   entry.pieces = static_cast<uint32_t>(done);
@@ -314,29 +312,22 @@ int Domain::deregister_memory(size_t length, int charges, const rdm_backend_key&
   return status;
 }
 
-int Domain::deregister_piece(const Region& region, const Piece& piece) {
-  return piece.length == 0 ? int{RDM_OK}
-                           : deregister_memory(piece.length, charges_for(region), piece.key, true);
+int Domain::deregister_piece(const Region& region, const Piece& piece, bool may_ask_again) {
+  if (piece.length == 0) return RDM_OK;
+  return deregister_memory(piece.length, charges_for(region), piece.key, may_ask_again);
 }
 
 int Domain::deregister(const Region& region) {
   KeyEntry& entry = entry_of(region);
-  const size_t length = entry.length.exchange(0, std::memory_order_acq_rel);
+  const Piece whole{0, entry.length.exchange(0, std::memory_order_acq_rel), entry.key()};
   const uint32_t pieces = entry.pieces;
   entry.pieces = 0;
   entry.state.store(kUnregistered, std::memory_order_release);
-  int result = RDM_OK;
-  if (length != 0 && deregister_memory(length, charges_for(region), entry.key()) != RDM_OK) {
-    result = RDM_SYSTEM;
-  }
+  bool is_done = deregister_piece(region, whole, false) == RDM_OK;
   for (uint32_t i = pieces; i-- > 0;) {
-    const Piece& piece = entry.piece[i];
-    if (piece.length != 0 &&
-        deregister_memory(piece.length, charges_for(region), piece.key) != RDM_OK) {
-      result = RDM_SYSTEM;
-    }
+    is_done = deregister_piece(region, entry.piece[i], false) == RDM_OK && is_done;
   }
-  return result;
+  return is_done ? int{RDM_OK} : int{RDM_SYSTEM};
 }
 
 void Domain::retire_region(const Region& region) {
@@ -348,10 +339,11 @@ void Domain::retire_region(const Region& region) {
   if (is_mine) {
     os::NoCancel no_cancel;
     const Piece whole{0, entry.length.load(std::memory_order_relaxed), entry.key()};
-    bool is_put_off = deregister_piece(region, whole) == RDM_BACKEND_LATER;
+    bool is_put_off = deregister_piece(region, whole, true) == RDM_BACKEND_LATER;
     if (!is_put_off) entry.length.store(0, std::memory_order_release);
     while (!is_put_off && entry.pieces != 0) {
-      is_put_off = deregister_piece(region, entry.piece[entry.pieces - 1]) == RDM_BACKEND_LATER;
+      is_put_off =
+          deregister_piece(region, entry.piece[entry.pieces - 1], true) == RDM_BACKEND_LATER;
       if (!is_put_off) --entry.pieces;
     }
     entry.state.store(is_put_off ? kRegistered : kUnregistered, std::memory_order_release);

@@ -13,6 +13,8 @@ const Window& HeapSource::window() const noexcept { return heap.window(); }
 
 const PageMarks* HeapSource::marks() const noexcept { return &heap.marks(); }
 
+void HeapSource::populate(const Region& region) const noexcept { heap.populate(region); }
+
 uint64_t HeapSource::pin_limit() const noexcept {
   const uint64_t limit = os::lock_limit().effective();
   if (limit == os::kNoLimit) return limit;

@@ -33,6 +33,9 @@ class RegionSource {
   // Which pages of regions were retired; null where none ever are.
   virtual const PageMarks* marks() const noexcept { return nullptr; }
 
+  // Has all of a region's pages come, in steps, unless they have: before it is registered.
+  virtual void populate(const Region& region) const noexcept { (void)region; }
+
   // Bytes that registrations may pin in this process by its memlock limit, less what is left to
   // others; UINT64_MAX without a limit. mlock's account is another.
   virtual uint64_t pin_limit() const noexcept = 0;

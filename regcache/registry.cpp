@@ -207,12 +207,11 @@ bool Registry::retire_everywhere(const Region& region) noexcept {
   return has_let_go(region);
 }
 
-bool Registry::on_retire(const Region& region) noexcept {
+void Registry::on_retire(const Region& region) noexcept {
   os::KeepErrno keep_errno;
-  if (retire_everywhere(region)) return true;
+  if (retire_everywhere(region)) return;
   has_leftovers_ = true;
   registrar_.poke();
-  return false;
 }
 
 // What a backend put off when the region was retired.

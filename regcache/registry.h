@@ -39,7 +39,7 @@ class Registry final : public RegionObserver, public ChangeSink {
   void on_acquire(const Region& region) noexcept REQUIRES(growth_lock) override { (void)region; }
   bool wants_pages(const Region& region) const noexcept override;
   void on_ready(const Region& region) noexcept EXCLUDES(growth_lock, depot_lock) override;
-  bool on_retire(const Region& region) noexcept REQUIRES(growth_lock) override;
+  void on_retire(const Region& region) noexcept REQUIRES(growth_lock) override;
   bool has_let_go(const Region& region) const noexcept override;
   void on_discard(const void* address, size_t size) noexcept
       EXCLUDES(growth_lock, depot_lock) override;

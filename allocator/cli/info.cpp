@@ -11,7 +11,9 @@
 #include "allocator/cli/probe.h"
 #include "allocator/cli/refusal.h"
 #include "allocator/cli/system_facts.h"
+#include "allocator/os/clock.h"
 #include "allocator/os/memory.h"
+#include "allocator/pages/huge_pages.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -33,6 +35,7 @@ struct Findings {
   std::vector<OptionInForce> options;
   std::string warning;  // what the library would complain of
   std::vector<NumaNode> nodes;
+  std::string huge_pages;
 };
 
 std::vector<OptionInForce> options_in_force(const Options& loaded) {
@@ -54,6 +57,28 @@ std::vector<OptionInForce> options_in_force(const Options& loaded) {
   return out;
 }
 
+// What huge=auto would find on this machine at this moment.
+std::string huge_pages(const Options& options) {
+  HugePages huge;
+  huge.boot(options.choice(OptionId::huge));
+  const size_t bytes = os::kHugePageSize + HugePages::kTrial;
+  void* const place = huge.is_watching() ? os::reserve(bytes, os::kHugePageSize) : nullptr;
+  if (place == nullptr) return huge.text();
+  const auto measure = [&](size_t offset, os::PageKind kind) {
+    void* const at = static_cast<char*>(place) + offset;
+    if (!ok(os::open(at, os::kHugePageSize, kind))) return;
+    const uint64_t faults = os::page_faults();
+    const uint64_t started = os::now_ns();
+    if (!ok(os::populate(at, os::kHugePageSize))) return;
+    huge.note(kind, os::kHugePageSize, os::now_ns() - started, os::page_faults() - faults);
+  };
+  measure(0, os::PageKind::kBase);
+  for (size_t at = os::kHugePageSize; at < bytes; at += os::kHugePageSize) {
+    measure(at, os::PageKind::kTransparentHuge);
+  }
+  return huge.text();
+}
+
 Findings gather() {
   Findings findings;
   Options options;
@@ -61,6 +86,7 @@ Findings gather() {
   findings.warning = options.warning();
   findings.options = options_in_force(options);
   findings.nodes = numa_nodes();
+  findings.huge_pages = huge_pages(options);
   try {
     findings.library = find_library();
     findings.probe = run_probe(findings.library);
@@ -98,6 +124,7 @@ ordered_json to_json(const Findings& findings) {
                       {"library", findings.library},
                       {"kernel", kernel_version()},
                       {"page_size", os::kPageSize},
+                      {"huge_pages", findings.huge_pages},
                       {"budget_limited_by", probe.limited_by},
                       {"warning", findings.warning}};
   for (const char* key : {"window_bytes", "budget_bytes", "memory_cap_bytes"}) {
@@ -149,6 +176,7 @@ void print_text(const Findings& findings) {
   line("library", findings.library.empty() ? "not found" : findings.library);
   print_probe(findings.probe);
   line("page size", size_text(os::kPageSize));
+  line("huge pages", findings.huge_pages);
   line("kernel", kernel_version());
   for (const NumaNode& node : findings.nodes) {
     line(("node " + std::to_string(node.index)).c_str(),

@@ -39,7 +39,7 @@ Check transparent_huge_pages() {
   Check check;
   check.name = "THP";
   check.found = enabled ? *enabled + ", defrag " + defrag.value_or("unknown") : "unknown";
-  check.meaning = "huge=thp needs always or madvise here, and falls back to base pages otherwise";
+  check.meaning = "huge=auto and huge=thp need always or madvise here, else there are base pages";
   check.cures = {"echo madvise | sudo tee " + folder + "enabled"};
   const bool possible = enabled && *enabled != "never";
   if (!possible && huge_wanted() == kHugeThp) check.verdict = Verdict::kNote;

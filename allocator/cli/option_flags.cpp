@@ -24,7 +24,7 @@ const char* placeholder(OptionType type) {
     case OptionType::kSwitch:
       return "on|off";
     case OptionType::kHuge:
-      return "off|thp|hugetlb";
+      return "auto|off|thp|hugetlb";
     case OptionType::kNuma:
       return "local|off";
     case OptionType::kNumber:
@@ -50,7 +50,7 @@ const char* well_formed(OptionType type) {
     case OptionType::kSwitch:
       return "give on or off";
     case OptionType::kHuge:
-      return "give off, thp or hugetlb";
+      return "give auto, off, thp or hugetlb";
     case OptionType::kNuma:
       return "give local or off";
     case OptionType::kNumber:

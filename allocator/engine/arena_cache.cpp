@@ -1,5 +1,5 @@
 // What arenas keep of the extents they free. Without decay every freed slab and medium object goes
-// down to the extent pool, and programs that free and allocate them pay up to half as much CPU
+// down to the page heap, and programs that free and allocate them pay up to half as much CPU
 // again; with it each arena hoards pages that the others cannot use, and the heap grows by what it
 // already has (bench/README.md has the figures). So arenas keep small extents, as jemalloc does,
 // but

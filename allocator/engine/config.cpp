@@ -3,7 +3,7 @@
 extern "C" {
 
 // Defaults that a program's own malloc_conf, or MALLOC_CONF, may change. What decays is what arenas
-// keep (arena_cache.cpp), and goes to the extent pool.
+// keep (arena_cache.cpp), and goes to the page heap.
 [[gnu::visibility("default")]] extern const char* malloc_conf;
 const char* malloc_conf = "dirty_decay_ms:1000,muzzy_decay_ms:0,tcache_gc_incr_bytes:1048576";
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <linux/mempolicy.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -100,7 +101,6 @@ void close(void* address, size_t bytes) {
   (void)reserve_over(address, bytes, MAP_FIXED);
 }
 
-namespace {}  // namespace
 bool moves_locks() { return may_leave_holes.load(std::memory_order_relaxed); }
 
 Status move(void* from, size_t bytes, void* to) {
@@ -138,6 +138,18 @@ Status populate(void* address, size_t bytes) {
   // EINVAL: before Linux 5.14, or what was moved away since the caller looked. Neither is touched
   // instead: other threads may have some of it, and nobody has what is moved away.
   return madvise(address, 0, kMadvPopulateWrite) == 0 ? Status::kRefused : Status::kUnsupported;
+}
+
+void ask_for_base_pages(void* address, size_t bytes) {
+  const KeepErrno keep;
+  madvise(address, bytes, MADV_NOHUGEPAGE);
+}
+
+uint64_t page_faults() {
+  const KeepErrno keep;
+  rusage used{};
+  if (getrusage(RUSAGE_THREAD, &used) != 0) return 0;
+  return static_cast<uint64_t>(used.ru_minflt) + static_cast<uint64_t>(used.ru_majflt);
 }
 
 Status lock_on_fault(void* address, size_t bytes) {
@@ -188,6 +200,11 @@ void* map_metadata(size_t bytes) {
   return got;
 }
 
+void unmap_metadata(void* address, size_t bytes) {
+  const KeepErrno keep;
+  munmap(address, bytes);
+}
+
 size_t resident_bytes(const void* address, size_t bytes) {
   const KeepErrno keep;
   constexpr size_t kAtOnce = 1024;  // pages
@@ -202,22 +219,29 @@ size_t resident_bytes(const void* address, size_t bytes) {
   return pages * kPageSize;
 }
 
-size_t transparent_huge_bytes(const void* address, size_t bytes) {
+void visit_transparent_huge(const void* address, size_t bytes, VisitHuge visit, void* context) {
   const KeepErrno keep;
   const auto begin = reinterpret_cast<uintptr_t>(address);
-  size_t huge = 0;
+  uint64_t low = 0;
   bool inside = false;
   for_each_line("/proc/self/smaps", [&](Text line) {
-    uint64_t low = 0;
     uint64_t high = 0;
     if (parse_range(line, &low, &high)) {
       inside = low >= begin && low < begin + bytes;
-    } else if (uint64_t kib = 0; inside && parse_field(line, "AnonHugePages:", &kib)) {
-      huge += kib << 10;
+    } else if (uint64_t kib = 0; inside && parse_field(line, "AnonHugePages:", &kib) && kib != 0) {
+      visit(context, low, kib << 10);
     }
     return true;
   });
-  return huge;
+}
+
+size_t transparent_huge_bytes(const void* address, size_t bytes) {
+  size_t sum = 0;
+  const auto add = [](void* context, uintptr_t, size_t huge) {
+    *static_cast<size_t*>(context) += huge;
+  };
+  visit_transparent_huge(address, bytes, add, &sum);
+  return sum;
 }
 
 }  // namespace rdmalloc::os

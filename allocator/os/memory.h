@@ -55,6 +55,12 @@ void leave(void* address, size_t bytes);
 // Linux 5.14: then pages come by touch.
 Status populate(void* address, size_t bytes);
 
+// What has not come yet of an open range comes in base pages, whatever open() was told.
+void ask_for_base_pages(void* address, size_t bytes);
+
+// Page faults of this thread so far, those of populate() included.
+uint64_t page_faults();
+
 // Locks the pages there are, and each of the others as it comes. kOutOfBudget: above
 // RLIMIT_MEMLOCK, which counts them all at once.
 Status lock_on_fault(void* address, size_t bytes);
@@ -76,11 +82,18 @@ Status inherit_on_fork(void* address, size_t bytes);
 
 // Memory for bookkeeping: private, zeroed, faulted in as it is touched. Null on failure.
 void* map_metadata(size_t bytes);
+void unmap_metadata(void* address, size_t bytes);
 
 // Bytes of the range that have pages now. Linear: for statistics.
 size_t resident_bytes(const void* address, size_t bytes);
 
-// Bytes of the range that are backed by transparent huge pages now, as the kernel reports it.
+// Calls visit(context, start, huge) for each mapping that starts in the range and has so many bytes
+// in transparent huge pages now, as the kernel reports it. Linear in the process's mappings: for
+// statistics.
+using VisitHuge = void (*)(void* context, uintptr_t start, size_t huge);
+void visit_transparent_huge(const void* address, size_t bytes, VisitHuge visit, void* context);
+
+// Their sum.
 size_t transparent_huge_bytes(const void* address, size_t bytes);
 
 }  // namespace rdmalloc::os

@@ -19,7 +19,9 @@ Status BlockTable::boot() {
   return Status::kOk;
 }
 
-bool BlockTable::cover(uintptr_t base) {
+bool BlockTable::cover(const Region& region) {
+  if (region.use == RegionUse::kExtents) return true;
+  const uintptr_t base = region.base;
   const auto lowest = os::align_down(reinterpret_cast<uintptr_t>(&at(base)), kStep);
   if (lowest < covered_from_) {
     const size_t bytes = covered_from_ - lowest;

@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "allocator/os/memory.h"
+#include "allocator/pages/region.h"
 #include "allocator/pages/window.h"
 #include "allocator/status.h"
 
@@ -46,8 +47,8 @@ class BlockTable {
   // are threads.
   Status boot() NO_THREAD_SAFETY_ANALYSIS;
 
-  // Backs the words of a region before it is used. False: no memory.
-  bool cover(uintptr_t base) REQUIRES(growth_lock);
+  // Backs the words of a region before it is used, if it is one for blocks. False: no memory.
+  bool cover(const Region& region) REQUIRES(growth_lock);
 
   // The region's addresses were retired: its words need no memory any more.
   void forget(uintptr_t base, size_t length) REQUIRES(growth_lock);

@@ -6,7 +6,8 @@ Taken Depot::hand_out(Region* region, void* address, size_t size) {
   if (region->kind == RegionKind::kSparse) return {address, 0};  // purged when it was freed
   const auto start = reinterpret_cast<uintptr_t>(address);
   const size_t used = region->fresh_from > start ? region->fresh_from - start : 0;
-  if (used < size) region->fresh_from = start + size;
+  // Read without the lock by who only guesses (HugePages).
+  if (used < size) __atomic_store_n(&region->fresh_from, start + size, __ATOMIC_RELAXED);
   return {address, used < size ? used : size};
 }
 

@@ -37,14 +37,15 @@ Taken Depots::take(const Request& request, Where where) {
   for (int other = 0; nodes_ > 1 && other < nodes_; ++other) {
     if (const Taken taken = take_of(pinned[other])) return taken;
   }
-  return request.use == RegionUse::kExposed || request.pinned ? Taken{}
-                                                              : take_of(overflow(request.use));
+  return request.use == RegionUse::kExposed || request.pinned
+             ? Taken{}
+             : take_of(overflow_[index(request.use)]);
 }
 
 bool Depots::has(const Request& request, Where where) {
   const auto has_of = [&](Depot& depot) { return depot.has(request.size, request.alignment); };
-  if (has_of(pinned(request.use, request.node))) return true;
-  return where == Where::kAnywhere && has_of(overflow(request.use));
+  if (has_of(of(request.use, request.node, true))) return true;
+  return where == Where::kAnywhere && has_of(of(request.use, request.node, false));
 }
 
 Taken Depots::take_sparse(size_t size, size_t alignment) {

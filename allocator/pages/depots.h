@@ -50,8 +50,9 @@ class Depots {
   void add(Region* region, size_t taken) EXCLUDES(depot_lock);
 
   Depot& of(const Region& region);
-  Depot& pinned(RegionUse use, int node) { return pinned_[index(use)][node]; }
-  Depot& overflow(RegionUse use) { return overflow_[index(use)]; }
+  Depot& of(RegionUse use, int node, bool is_pinned) {
+    return is_pinned ? pinned_[index(use)][node] : overflow_[index(use)];
+  }
 
   size_t live(RegionUse use) const { return live_[index(use)].load(std::memory_order_relaxed); }
   size_t live() const {

@@ -1,28 +1,26 @@
-// Gathering: free pages that no single run offers are moved under fresh addresses, one piece behind
-// the other, by the kernel's page tables; their bytes, their locks and their place on a NUMA node
-// stay. The addresses they leave are retired: reserved for ever, never handed out again. So no
-// cache, ours or another library's, can be hit at an address whose page changed.
+// Gathering: free pages that no single run offers are collected, to be moved under fresh addresses
+// (PageMover). The addresses they leave are retired: so no cache, ours or another library's, can be
+// hit at an address whose page changed.
 //
-// What bounds it: the kernel's mappings (an eighth of vm.max_map_count), addresses of the window,
-// pieces too small to be worth two system calls.
+// What bounds it: the kernel's mappings, addresses of the window, pieces too small to be worth two
+// system calls.
 //
 // Runs inside malloc; one gathering at a time.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "allocator/pages/depots.h"
-#include "allocator/pages/page_marks.h"
+#include "allocator/pages/page_mover.h"
 #include "allocator/pages/region_table.h"
 
 namespace rdmalloc {
 
 class Gathering {
  public:
-  constexpr Gathering(Depots& depots, RegionTable& regions, PageMarks& marks)
-      : depots_(depots), regions_(regions), marks_(marks) {}
+  constexpr Gathering(Depots& depots, const RegionTable& regions, PageMover& mover)
+      : depots_(depots), regions_(regions), mover_(mover) {}
   Gathering(const Gathering&) = delete;
   Gathering& operator=(const Gathering&) = delete;
 
@@ -31,7 +29,7 @@ class Gathering {
 
   // Takes free pages out of the depot, largest runs first, until there are `wanted` bytes or only
   // pieces too small are left; no more than `most`. All of one state: locked by this process, or
-  // not. Returns how many.
+  // not. Of regions of huge pages whole ones, where a run has any. Returns how many bytes.
   size_t collect(Depot& depot, size_t wanted, size_t most) REQUIRES(growth_lock);
   // The same, down to single pages, and exactly as much: when nothing else is to be had.
   size_t collect_all(Depot& depot, size_t wanted) REQUIRES(growth_lock);
@@ -46,45 +44,27 @@ class Gathering {
   // Gives all of it back to its depot.
   void put_back() REQUIRES(growth_lock);
 
-  // Moves the pieces to `to`, each behind the one before; calls left(region, bytes) for the region
-  // that has lost them by it. Returns how many bytes were moved: less than were collected where
-  // the kernel refused one, and then the rest is put back.
+  // Moves the pieces to `to`, whole huge pages first; calls left(region, bytes) for the region that
+  // has lost them by it. Returns how many bytes were moved: less than were collected where the
+  // kernel refused one, and then the rest is put back.
   template <typename Left>
   size_t move_to(uintptr_t to, Left left) REQUIRES(growth_lock) {
-    uintptr_t end = to;
     size_t done = 0;
-    moved_mappings_ = 0;
-    lost_locks_ = false;
-    const bool unlocks = count_ != 0 && model().locked && !os::moves_locks();
+    mover_.begin(to, count_ != 0 && model().locked);
     for (; done < count_; ++done) {
       Piece& piece = pieces_[done];
-      announce(piece.address, piece.size);
-      const size_t moved = move(piece, end, unlocks);
-      recall(piece.address + moved, piece.size - moved);
-      end += moved;
-      if (moved != 0) left(retire(piece.address, moved), moved);
+      Region* region = nullptr;
+      const size_t moved = mover_.move(piece.address, piece.size, &region);
+      if (moved != 0) left(region, moved);
       piece.address += moved;
       piece.size -= moved;
       if (piece.size != 0) break;
     }
-    if (unlocks) lock_again(to, end - to);
+    const size_t moved = mover_.end();
     forget(done);
     put_back();
-    return end - to;
+    return moved;
   }
-
-  // Of what was moved last, some could not be locked again.
-  bool lost_locks() const REQUIRES(growth_lock) { return lost_locks_; }
-
-  // A new region, of the pieces that were moved last or of new pages alone. `has_fresh`: of new
-  // pages, too.
-  void note_region(bool is_gathered, bool has_fresh) REQUIRES(growth_lock) {
-    borders_ += 1 + (is_gathered ? moved_mappings_ : 0) + (has_fresh ? 1 : 0);
-  }
-
-  size_t gathered_bytes() const { return gathered_.load(std::memory_order_relaxed); }
-  size_t retired_bytes() const { return retired_.load(std::memory_order_relaxed); }
-  bool is_forced() const { return is_forced_; }
 
  private:
   struct Piece {
@@ -96,35 +76,21 @@ class Gathering {
 
   size_t least_piece() const REQUIRES(growth_lock);
   size_t collect_from(Depot& depot, size_t wanted, size_t most, size_t least) REQUIRES(growth_lock);
+  static Piece whole_huge_pages(Depot& depot, Piece run) REQUIRES(growth_lock);
+  void add(Piece piece, bool is_huge) REQUIRES(growth_lock);
   bool has_room_for(size_t pieces) const REQUIRES(growth_lock);
-  size_t most_mappings() const REQUIRES(growth_lock);
   static bool is_movable(const Region& region);
-  size_t move(const Piece& piece, uintptr_t to, bool unlocks) REQUIRES(growth_lock);
-  size_t move_mapping(uintptr_t from, size_t size, uintptr_t to) REQUIRES(growth_lock);
-  void lock_again(uintptr_t address, size_t size) REQUIRES(growth_lock);
-  void announce(uintptr_t address, size_t size) REQUIRES(growth_lock);
-  void recall(uintptr_t address, size_t size) REQUIRES(growth_lock);
-  Region* retire(uintptr_t address, size_t size) REQUIRES(growth_lock);
-  void note_borders(const Region& region, uintptr_t from, uintptr_t to) REQUIRES(growth_lock);
-  bool is_retired(uintptr_t address) const { return marks_.is_retired(address, 1); }
   void forget(size_t count) REQUIRES(growth_lock);
 
   Depots& depots_;
-  RegionTable& regions_;
-  PageMarks& marks_;
-  // That regions may take; 0 until it is asked for.
-  mutable size_t most_mappings_ GUARDED_BY(growth_lock) = 0;
-  // Between mappings of the window's: as many as there are, and 1.
-  size_t borders_ GUARDED_BY(growth_lock) = 0;
+  const RegionTable& regions_;
+  PageMover& mover_;
   bool is_off_ = false;
   bool is_forced_ = false;
-  bool lost_locks_ GUARDED_BY(growth_lock) = false;
-  size_t moved_mappings_ GUARDED_BY(growth_lock) = 0;
-  size_t collected_ GUARDED_BY(growth_lock) = 0;
+  size_t collected_ GUARDED_BY(growth_lock) = 0;  // bytes
   size_t count_ GUARDED_BY(growth_lock) = 0;
+  size_t first_small_ GUARDED_BY(growth_lock) = 0;  // pieces before it are to stay in front
   Piece pieces_[kMostPieces] GUARDED_BY(growth_lock) = {};
-  std::atomic<size_t> gathered_{0};
-  std::atomic<size_t> retired_{0};
 };
 
 }  // namespace rdmalloc

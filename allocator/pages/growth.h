@@ -1,5 +1,4 @@
-// Acquires regions: how much at a time, from what budget, gathered or new, and how a region becomes
-// known.
+// Acquires regions: from what budget, gathered or new, and how a region becomes known.
 //
 //   gather -> (what is missing) budget -> window -> place, lock -> publish -> populate, register
 //
@@ -13,15 +12,19 @@
 #include <cstdint>
 
 #include "allocator/budget.h"
-#include "allocator/counters.h"
 #include "allocator/mutex.h"
 #include "allocator/options.h"
+#include "allocator/pages/assembly.h"
 #include "allocator/pages/block_table.h"
+#include "allocator/pages/books.h"
 #include "allocator/pages/cpu_caches.h"
 #include "allocator/pages/depots.h"
+#include "allocator/pages/empty_slots.h"
 #include "allocator/pages/gathering.h"
+#include "allocator/pages/growth_policy.h"
+#include "allocator/pages/growth_warnings.h"
+#include "allocator/pages/huge_pages.h"
 #include "allocator/pages/observers.h"
-#include "allocator/pages/populate.h"
 #include "allocator/pages/region_maker.h"
 #include "allocator/pages/region_table.h"
 #include "allocator/pages/window.h"
@@ -38,7 +41,7 @@ struct PageStore {
   Budget& budget;
   Depots& depots;
   CpuCaches& caches;
-  Counters& counters;
+  Books& books;
   Observers& observers;
 };
 
@@ -46,8 +49,14 @@ class Growth {
  public:
   explicit constexpr Growth(const PageStore& store)
       : store_(store),
+        policy_(store.window, store.budget, store.depots),
+        warnings_(store.options, store.budget, store.window),
+        slots_(store.regions, store.observers),
         maker_(store.window, store.budget, store.options),
-        gathering_(store.depots, store.regions, store.marks) {}
+        mover_(store.regions, store.marks),
+        gathering_(store.depots, store.regions, mover_),
+        assembly_(gathering_, mover_, maker_, store.window, store.blocks, store.depots,
+                  store.regions, store.budget) {}
   Growth(const Growth&) = delete;
   Growth& operator=(const Growth&) = delete;
 
@@ -65,82 +74,58 @@ class Growth {
   void* move_block(uintptr_t address, size_t old_size, const Request& request)
       EXCLUDES(growth_lock);
 
-  // True while so little is free, `cached` included, that for a request of this size growing is
-  // better than moving pages and emptying caches.
-  bool is_tight(size_t size, size_t cached) const;
+  // Has all of a region's pages come, unless it is done.
+  void populate(const Region& region) EXCLUDES(growth_lock);
 
-  const Gathering& gathering() const { return gathering_; }
+  const GrowthPolicy& policy() const { return policy_; }
+  const HugePages& huge_pages() const { return huge_; }
+  size_t moved_bytes() const { return mover_.moved_bytes(); }
   uint64_t acquire_ns() const { return acquire_ns_.load(std::memory_order_relaxed); }
-  size_t peak_held() const { return peak_held_.load(std::memory_order_relaxed); }
-
-  // The highest that live bytes were known to be.
-  size_t raise_peak_live(size_t live);
 
   // For fork, tests, and who attaches observers.
   Mutex& mutex() RETURN_CAPABILITY(growth_lock) { return mutex_; }
 
  private:
-  static constexpr size_t kRefused = SIZE_MAX;
-  static constexpr size_t kMostEmpties = 1024;
-
-  struct Block {
-    uintptr_t address;
-    size_t size;
-  };
-
   // A new region, and what of it was taken for the request.
   struct Acquired {
     Region* region = nullptr;
     Taken taken;
   };
+  // What a request would be given a region of.
+  struct Plan {
+    size_t bytes;
+    os::PageKind kind;
+  };
 
-  size_t next_step(RegionUse use) const REQUIRES(growth_lock);
-  size_t wanted(const Request& request) const REQUIRES(growth_lock);
+  Plan plan(const Request& request, RegionKind of) const REQUIRES(growth_lock);
   Acquired grow_locked(const Request& request) REQUIRES(growth_lock);
-  Acquired gather(const Request& request, bool pinned) REQUIRES(growth_lock);
+  bool collect(const Request& request, size_t target, bool pinned) REQUIRES(growth_lock);
+  Acquired gather(const Request& request, const Plan& plan, bool pinned) REQUIRES(growth_lock);
   Acquired gather_last(const Request& request) REQUIRES(growth_lock);
-  Acquired assemble(const Request& request, size_t spare, const Block* block) REQUIRES(growth_lock);
-  bool lay_out(Region* region, const Request& request, size_t collected, const Block* block)
+  Acquired assemble(const Request& request, const Plan& plan, const Assembly::Block* block)
       REQUIRES(growth_lock);
-  void give_back_addresses(const Region& region) REQUIRES(growth_lock);
-  void mend_block(const Region& region, const Block& block, size_t moved, size_t collected)
-      REQUIRES(growth_lock);
-  size_t ask_fresh(const Region& region, const Request& request, size_t spare)
-      REQUIRES(growth_lock);
-  bool collect(const Request& request, bool pinned) REQUIRES(growth_lock);
-  bool may_gather(const Request& request, size_t target) const REQUIRES(growth_lock);
-  Acquired acquire(Grant grant, const Request& request) REQUIRES(growth_lock);
-  Region make(Grant grant, const Request& request) REQUIRES(growth_lock);
+  Acquired acquire(Grant grant, const Request& request, os::PageKind kind) REQUIRES(growth_lock);
+  Region make(Grant grant, const Request& request, os::PageKind kind) REQUIRES(growth_lock);
   Acquired publish(const Region& region, size_t charged, const Request& request)
       REQUIRES(growth_lock);
-  size_t count_regions() const REQUIRES(growth_lock) {
-    return store_.regions.size() - (empties_ - reused_);
-  }
-  size_t find_free_slot() const REQUIRES(growth_lock);
-  void note_retired(Region* region, size_t size) REQUIRES(growth_lock);
-  void note_books() REQUIRES(growth_lock);
-  void make_ready(Region* region) EXCLUDES(growth_lock, depot_lock);
-  bool may_warn(uint32_t of) REQUIRES(growth_lock);
-  void warn_of_ledger() REQUIRES(growth_lock);
-  void warn_of_overflow() REQUIRES(growth_lock);
-  void warn_of_window() REQUIRES(growth_lock);
+  bool has_slot() const REQUIRES(growth_lock);
+  size_t count_regions() const REQUIRES(growth_lock);
+  void note_lost(Region* region, size_t size) REQUIRES(growth_lock);
+  bool is_to_come_at_once(const Region& region) const;
+  void make_ready(const Acquired& acquired, size_t wanted) EXCLUDES(growth_lock, depot_lock);
 
   const PageStore store_;
+  GrowthPolicy policy_;
+  GrowthWarnings warnings_;
+  EmptySlots slots_;
+  HugePages huge_;
   RegionMaker maker_;
+  PageMover mover_;
   Gathering gathering_;
+  Assembly assembly_;
   Mutex mutex_{Rank::kGrowth};
-  uint64_t counters_from_ = 0;
-  uint64_t ask_again_from_ GUARDED_BY(growth_lock) = 0;    // ns; nothing could be pinned until then
-  size_t held_[kRegionUses] GUARDED_BY(growth_lock) = {};  // bytes in regions, by use
-  uint32_t warned_ GUARDED_BY(growth_lock) = 0;            // of what, by bit
-  // Slots of regions that lost all their pages, the oldest first: how many there ever were, how
-  // many of them were used again, and which.
-  size_t empties_ GUARDED_BY(growth_lock) = 0;
-  size_t reused_ GUARDED_BY(growth_lock) = 0;
-  uint16_t empty_slots_[kMostEmpties] GUARDED_BY(growth_lock) = {};
+  uint64_t ask_again_from_ GUARDED_BY(growth_lock) = 0;  // ns; nothing could be pinned until then
   std::atomic<uint64_t> acquire_ns_{0};
-  std::atomic<size_t> peak_held_{0};
-  std::atomic<size_t> peak_live_{0};
 };
 
 }  // namespace rdmalloc

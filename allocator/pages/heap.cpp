@@ -44,6 +44,7 @@ void Heap::boot() {
   }
   several_nodes_ = options_.choice(OptionId::numa) == kNumaLocal && os::has_several_nodes();
   depots_.boot(several_nodes_);
+  books_.boot(budget_.resolve(options_.amount(OptionId::counters_from)));
   growth_.boot(several_nodes_);
   blocks_.boot(several_nodes_);
   booted_.store(true, std::memory_order_release);
@@ -63,7 +64,7 @@ void* Heap::allocate(void* new_addr, size_t size, size_t alignment, bool* zero) 
                           ? depots_.take_at(new_addr, size)
                           : take({size, alignment, RegionUse::kExtents, node_here()});
   if (!taken) return nullptr;
-  counters_.note_live(depots_.live());
+  books_.note_live();
   // jemalloc wants *zero obeyed here; it zeroes what it reuses itself, not what we hand out.
   if (*zero) memset(new_addr != nullptr ? new_addr : taken.address, 0, taken.dirty);
   *zero = *zero || taken.dirty == 0;
@@ -80,7 +81,7 @@ bool Heap::release(void* address, size_t size) {
   if (region == nullptr || region->use != RegionUse::kExtents) return false;
   if (region->end() - reinterpret_cast<uintptr_t>(address) < size) return false;
   if (!ok(depots_.give(*region, address, size))) return false;
-  counters_.note_live(depots_.live());
+  books_.note_live();
   return true;
 }
 
@@ -102,16 +103,14 @@ RegistrationCounters Heap::registrations() {
 }
 
 void Heap::begin_phase(const char* name) {
-  if (options_.amount(OptionId::counters_from).value != 0) counters_.share();
-  counters_.note_live(depots_.live());
-  counters_.begin_phase(name);
+  books_.share();
+  books_.note_live();
+  books_.counters().begin_phase(name);
 }
 
-// Lets other processes read the counters, unless it is not wanted. Not from the start: most
-// processes are small, and some look at which descriptors they have.
 void Heap::note_registrations(uint64_t domains, uint64_t registered, uint64_t registered_pinned) {
-  if (domains != 0 && options_.amount(OptionId::counters_from).value != 0) counters_.share();
-  counters_.note_registrations(domains, registered, registered_pinned);
+  if (domains != 0) books_.share();
+  books_.counters().note_registrations(domains, registered, registered_pinned);
 }
 
 HeapCounters Heap::counters(size_t kept) {
@@ -122,11 +121,10 @@ HeapCounters Heap::counters(size_t kept) {
   now.live_exposed = depots_.live(RegionUse::kExposed);
   now.live_blocks = depots_.live(RegionUse::kBlocks) + now.live_exposed;
   now.live_blocks -= now.live_blocks < now.cached ? now.live_blocks : now.cached;
-  now.gathered = growth_.gathering().gathered_bytes();
-  now.retired = growth_.gathering().retired_bytes();
+  now.gathered = now.retired = growth_.moved_bytes();
   now.acquire_ns = growth_.acquire_ns();
-  now.peak_held = growth_.peak_held();
-  now.peak_live = growth_.raise_peak_live(now.live);
+  now.peak_held = books_.peak_held();
+  now.peak_live = books_.raise_peak_live(now.live);
   now.metadata = regions_.metadata_bytes() + block_table_.metadata_bytes();
   for (size_t i = 0; i < regions_.size(); ++i) now.regions += regions_[i].is_empty() ? 0 : 1;
   depots_.for_each([&](Depot& depot) {
@@ -143,11 +141,11 @@ void Heap::before_fork() {
   growth_.mutex().lock();
   caches_.lock_all();
   depots_.lock_all();
-  counters_.mutex().lock();
+  books_.counters().mutex().lock();
 }
 
 void Heap::after_fork_in_parent() {
-  counters_.mutex().unlock();
+  books_.counters().mutex().unlock();
   depots_.unlock_all();
   caches_.unlock_all();
   growth_.mutex().unlock();
@@ -157,7 +155,7 @@ void Heap::after_fork_in_child() {
   forked_ = true;
   for (size_t i = 0; i < regions_.size(); ++i) regions_[i].locked = false;
   budget_.note_fork_child();
-  counters_.note_fork_child();
+  books_.counters().note_fork_child();
   observers_.for_each([](RegionObserver& observer)
                           REQUIRES(growth_lock) { observer.on_fork_child(); });
   after_fork_in_parent();

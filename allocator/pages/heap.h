@@ -12,7 +12,6 @@
 #include <cstdint>
 
 #include "allocator/budget.h"
-#include "allocator/counters.h"
 #include "allocator/options.h"
 #include "allocator/pages/growth.h"
 #include "allocator/pages/large_blocks.h"
@@ -77,16 +76,20 @@ class Heap {
   // What all observers have registered.
   RegistrationCounters registrations();
 
+  // Has all of a region's pages come, unless they have. By whoever registers it, under no lock.
+  void populate(const Region& region) { growth_.populate(region); }
+
   // See Counters.
   void begin_phase(const char* name);
   void note_registrations(uint64_t domains, uint64_t registered, uint64_t registered_pinned);
-  const CounterPage& counter_page() const { return counters_.page(); }
+  const CounterPage& counter_page() const { return books_.page(); }
 
   const Options& options() const { return options_; }
   const Window& window() const { return window_; }
   const RegionTable& regions() const { return regions_; }
   const PageMarks& marks() const { return marks_; }
   const Budget& budget() const { return budget_; }
+  const HugePages& huge_pages() const { return growth_.huge_pages(); }
   // `kept`: bytes of extents that arenas keep though nothing in them is live. The peak of what is
   // live is taken when the heap grows, kept extents counted, and here, without: no malloc or free
   // pays for it.
@@ -116,10 +119,10 @@ class Heap {
   Budget budget_;
   Depots depots_{regions_};
   CpuCaches caches_;
-  Counters counters_;  // for others to read
+  Books books_{budget_, depots_};
   Observers observers_;
-  const PageStore store_{options_, window_, regions_, marks_,    block_table_,
-                         budget_,  depots_, caches_,  counters_, observers_};
+  const PageStore store_{options_, window_, regions_, marks_, block_table_,
+                         budget_,  depots_, caches_,  books_, observers_};
   Growth growth_{store_};
   LargeBlocks blocks_{store_, growth_};
 };

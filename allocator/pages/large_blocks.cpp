@@ -33,7 +33,7 @@ Taken LargeBlocks::get(const Request& request) {
     give_back(store_.blocks.address_of(larger.page), larger.pages * os::kPageSize);
     if (const Taken taken = store_.depots.take(request, Depots::Where::kBest)) return taken;
   }
-  if (!growth_.is_tight(request.size, store_.caches.bytes())) {
+  if (!growth_.policy().is_tight(request.size, store_.caches.bytes())) {
     drain(false);
     if (const Taken taken = store_.depots.take(request, Depots::Where::kBest)) return taken;
   }
@@ -59,7 +59,7 @@ void* LargeBlocks::allocate_slowly(size_t size, size_t alignment, bool zero) {
   const size_t pages = size / os::kPageSize;
   store_.blocks.set(reinterpret_cast<uintptr_t>(taken.address),
                     BlockTable::make(pages, pages, is_sparse ? BlockTable::kApart : 0));
-  store_.counters.note_live(store_.depots.live());
+  store_.books.note_live();
   if (zero) memset(taken.address, 0, taken.dirty);
   return taken.address;
 }
@@ -73,7 +73,7 @@ void* LargeBlocks::allocate_exposed(size_t size, size_t alignment) {
   const size_t pages = bytes / os::kPageSize;
   store_.blocks.set(reinterpret_cast<uintptr_t>(taken.address),
                     BlockTable::make(pages, pages, BlockTable::kApart | BlockTable::kExposed));
-  store_.counters.note_live(store_.depots.live());
+  store_.books.note_live();
   return taken.address;
 }
 
@@ -101,7 +101,7 @@ void LargeBlocks::give_back(uintptr_t start, size_t size) {
   if (is_abandoned || !ok(store_.depots.give(region, address, size))) {
     store_.depots.abandon(region, size);
   }
-  store_.counters.note_live(store_.depots.live());
+  store_.books.note_live();
 }
 
 bool LargeBlocks::resize(void* address, size_t size) {
@@ -127,7 +127,7 @@ bool LargeBlocks::resize(void* address, size_t size) {
   } else {
     store_.blocks.set(start, BlockTable::make(pages, wanted, flags));
   }
-  store_.counters.note_live(store_.depots.live());
+  store_.books.note_live();
   return true;
 }
 
@@ -148,7 +148,7 @@ void* LargeBlocks::move(void* address, size_t size) {
   const BlockTable::Word flags = word & (BlockTable::kApart | BlockTable::kExposed);
   store_.blocks.set(start, 0);
   store_.blocks.set(reinterpret_cast<uintptr_t>(moved), BlockTable::make(pages, pages, flags));
-  store_.counters.note_live(store_.depots.live());
+  store_.books.note_live();
   return moved;
 }
 

@@ -1,22 +1,72 @@
 #include "allocator/pages/populate.h"
 
+#include <algorithm>
+
+#include "allocator/os/clock.h"
+
 namespace rdmalloc {
 namespace {
 
 // Populated by one call, in which the others wait.
 constexpr size_t kStep = size_t{16} << 20;
 
-}  // namespace
+void populate(const Region& region, uintptr_t from, uintptr_t to, HugePages& huge) {
+  // What was moved here is there already, in pages of either kind.
+  const bool measures = huge.is_watching() && !region.gathered;
+  const uint64_t faults = measures ? os::page_faults() : 0;
+  const uint64_t started = os::now_ns();
+  const bool done = ok(os::populate(reinterpret_cast<void*>(from), to - from));
+  if (!done || !measures) return;
+  const uint64_t ns = os::now_ns() - started;
+  huge.note(region.page_kind, to - from, ns, os::page_faults() - faults);
+}
 
-void populate_in_steps(const Region& region, const PageMarks& marks) {
-  if (__atomic_exchange_n(&region.populated, true, __ATOMIC_RELAXED)) return;
+// Calls use(from, to) for what still has its pages, in parts that end at multiples of step().
+template <typename Step, typename Use>
+void for_each_part(const Region& region, const PageMarks& marks, Step step, Use use) {
   for (uintptr_t from = region.base; from < region.end();) {
     from = marks.first_kept(from, region.end());
-    const uintptr_t most = region.end() - from < kStep ? region.end() : from + kStep;
+    const size_t unit = step();
+    const uintptr_t most = std::min(region.end(), os::align_down(from, unit) + unit);
     const uintptr_t to = marks.first_retired(from, most);
-    if (to > from) (void)os::populate(reinterpret_cast<void*>(from), to - from);
+    if (to > from) use(from, to);
     from = to;
   }
+}
+
+// What has not come yet of a region of huge pages is to come in base pages.
+void go_back(const Region& region, const PageMarks& marks) {
+  if (region.page_kind != os::PageKind::kTransparentHuge) return;
+  // All of each mapping, so that none is split.
+  const auto whole = [&] { return size_t{1} << 63; };
+  for_each_part(region, marks, whole, [](uintptr_t from, uintptr_t to) {
+    os::ask_for_base_pages(reinterpret_cast<void*>(from), to - from);
+  });
+}
+
+}  // namespace
+
+void populate_in_steps(const Region& region, const PageMarks& marks, HugePages& huge) {
+  if (__atomic_exchange_n(&region.populated, true, __ATOMIC_RELAXED)) return;
+  bool is_back = huge.has_gone_back();
+  if (is_back) go_back(region, marks);
+  const auto step = [&] { return huge.is_on_trial() ? os::kHugePageSize : kStep; };
+  for_each_part(region, marks, step, [&](uintptr_t from, uintptr_t to) {
+    populate(region, from, to, huge);
+    if (is_back || !huge.has_gone_back()) return;
+    is_back = true;
+    go_back(region, marks);
+  });
+}
+
+void try_huge_pages(const Region& region, size_t wanted, const PageMarks& marks, HugePages& huge) {
+  if (region.page_kind != os::PageKind::kTransparentHuge || !huge.is_watching()) return;
+  const size_t most = std::min(wanted, huge.is_on_trial() ? HugePages::kTrial : 0);
+  const size_t bytes = std::max(os::align_down(most, os::kHugePageSize), os::kHugePageSize);
+  for (size_t done = 0; done < bytes && !huge.has_gone_back(); done += os::kHugePageSize) {
+    populate(region, region.base + done, region.base + done + os::kHugePageSize, huge);
+  }
+  if (huge.has_gone_back()) go_back(region, marks);
 }
 
 }  // namespace rdmalloc

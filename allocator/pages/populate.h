@@ -1,12 +1,19 @@
 // Faults a region's pages in, some at a time, so that other threads' system calls on memory come
-// between. Once for each region. Under no lock; inside malloc, or by whoever registers the region.
+// between, and measures what that takes. Under no lock; inside malloc, or by whoever registers the
+// region.
 #pragma once
 
+#include "allocator/pages/huge_pages.h"
 #include "allocator/pages/page_marks.h"
 #include "allocator/pages/region.h"
 
 namespace rdmalloc {
 
-void populate_in_steps(const Region& region, const PageMarks& marks);
+// All of them. Once for each region.
+void populate_in_steps(const Region& region, const PageMarks& marks, HugePages& huge);
+
+// As many of a new region's huge pages, from its start, as tell whether they pay. `wanted`: bytes
+// at its start that somebody is about to touch.
+void try_huge_pages(const Region& region, size_t wanted, const PageMarks& marks, HugePages& huge);
 
 }  // namespace rdmalloc

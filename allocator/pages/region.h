@@ -34,6 +34,7 @@ struct Region {
   RegionUse use = RegionUse::kExtents;
   bool locked = false;  // by this process: false again in a forked child
   bool sealed = false;
+  bool gathered = false;           // of pages that were moved here, and perhaps new ones
   bool exposed = false;            // holds what was asked for with RDM_EXPOSED, and nothing else
   mutable bool populated = false;  // all of its pages came, or somebody is seeing to it
 

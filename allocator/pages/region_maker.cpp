@@ -20,14 +20,13 @@ bool RegionMaker::open(Region* region, os::PageKind kind) {
 // With huge pages where asked for and possible. Only what is populated at once may be hugetlb: a
 // fault that finds the control group's share used up is a SIGBUS, and such pages are not discarded
 // in part.
-bool RegionMaker::open_best(Region* region) {
-  const uint64_t wanted = options_.choice(OptionId::huge);
-  if (wanted == kHugeHugetlb && region->kind == RegionKind::kPinned &&
-      region->length % os::kHugePageSize == 0 && open(region, os::PageKind::kHugetlb)) {
+bool RegionMaker::open_best(Region* region, os::PageKind wanted) {
+  if (wanted == os::PageKind::kHugetlb && region->kind == RegionKind::kPinned &&
+      region->length % os::kHugePageSize == 0 && open(region, wanted)) {
     return true;
   }
-  const bool thp = wanted == kHugeThp && region->length >= os::kHugePageSize;
-  return open(region, thp ? os::PageKind::kTransparentHuge : os::PageKind::kBase);
+  const bool thp = wanted == os::PageKind::kTransparentHuge && region->length >= os::kHugePageSize;
+  return open(region, thp ? wanted : os::PageKind::kBase);
 }
 
 // Locks. What cannot be locked becomes overflow where that may be; else the range is closed again,
@@ -55,22 +54,28 @@ bool RegionMaker::pin(Region* region, bool may_overflow) {
   return true;
 }
 
-bool RegionMaker::extend(const Region& region, size_t offset) {
-  if (offset == region.length) return true;
-  void* const address = reinterpret_cast<void*>(region.base + offset);
-  const size_t bytes = region.length - offset;
-  if (!ok(os::open(address, bytes, os::PageKind::kBase))) return false;
-  if (several_nodes_) (void)os::prefer_node(address, bytes, region.node);
-  if (!region.locked || ok(os::lock_on_fault(address, bytes))) return true;
+bool RegionMaker::extend(Region* region, size_t offset, os::PageKind kind) {
+  if (offset == region->length) return true;
+  void* const address = reinterpret_cast<void*>(region->base + offset);
+  const size_t bytes = region->length - offset;
+  const bool thp = kind == os::PageKind::kTransparentHuge && bytes >= os::kHugePageSize;
+  if (!ok(os::open(address, bytes, thp ? kind : os::PageKind::kBase))) return false;
+  if (several_nodes_) (void)os::prefer_node(address, bytes, region->node);
+  if (!region->locked || ok(os::lock_on_fault(address, bytes))) {
+    if (thp) region->page_kind = kind;
+    return true;
+  }
   os::close(address, bytes);
   return false;
 }
 
+void* RegionMaker::carve(RegionUse use, size_t bytes, size_t alignment) {
+  return window_.carve(bytes, alignment < Window::kGranule ? Window::kGranule : alignment,
+                       use == RegionUse::kExtents ? Window::End::kLow : Window::End::kHigh);
+}
+
 Region RegionMaker::make(const RegionOrder& order) {
-  const size_t alignment = order.alignment < Window::kGranule ? Window::kGranule : order.alignment;
-  void* address =
-      window_.carve(order.length, alignment,
-                    order.use == RegionUse::kExtents ? Window::End::kLow : Window::End::kHigh);
+  void* address = carve(order.use, order.length, order.alignment);
   if (address == nullptr) return {};
   Region region;
   region.base = reinterpret_cast<uintptr_t>(address);
@@ -80,7 +85,7 @@ Region RegionMaker::make(const RegionOrder& order) {
   region.node = static_cast<int16_t>(order.node);
   region.use = order.use;
   region.exposed = order.use == RegionUse::kExposed;
-  if (open_best(&region) &&
+  if (open_best(&region, order.page_kind) &&
       (order.kind != RegionKind::kPinned || pin(&region, order.may_overflow))) {
     return region;
   }

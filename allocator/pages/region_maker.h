@@ -20,6 +20,8 @@ struct RegionOrder {
   size_t alignment = 0;  // of the region's base, a power of two; a granule at least
   int node = 0;
   RegionUse use = RegionUse::kExtents;
+  // A wish: what cannot be had in huge pages is made of base pages.
+  os::PageKind page_kind = os::PageKind::kBase;
   bool may_overflow = false;  // what cannot be locked is kept, as overflow
 };
 
@@ -36,9 +38,12 @@ class RegionMaker {
   // Zero length: refused, and nothing happened.
   Region make(const RegionOrder& order) REQUIRES(growth_lock);
 
+  // Addresses for a region of that use, in the part of the window that is its. Null: none are left.
+  void* carve(RegionUse use, size_t bytes, size_t alignment) REQUIRES(growth_lock);
+
   // Opens, places and locks as the rest of it is what lies behind the first `offset` bytes of a
   // region that is gathered. False: refused, and nothing happened.
-  bool extend(const Region& region, size_t offset) REQUIRES(growth_lock);
+  bool extend(Region* region, size_t offset, os::PageKind kind) REQUIRES(growth_lock);
 
   // The last step, which cannot fail: seals if that is asked for. The region cannot be undone from
   // here on.
@@ -49,7 +54,7 @@ class RegionMaker {
 
  private:
   bool open(Region* region, os::PageKind kind);
-  bool open_best(Region* region);
+  bool open_best(Region* region, os::PageKind wanted);
   bool pin(Region* region, bool may_overflow) REQUIRES(growth_lock);
 
   Window& window_;

@@ -51,12 +51,8 @@ class RegionObserver {
   }
 
   // The region has lost all its pages, and no address of it is used ever again. Called inside
-  // malloc. True: nothing is kept of it. False: something still is, and has_let_go() will tell when
-  // it is not.
-  virtual bool on_retire(const Region& region) noexcept REQUIRES(growth_lock) {
-    (void)region;
-    return true;
-  }
+  // malloc. has_let_go() tells when nothing is kept of it any more.
+  virtual void on_retire(const Region& region) noexcept REQUIRES(growth_lock) { (void)region; }
   virtual bool has_let_go(const Region& region) const noexcept {
     (void)region;
     return true;

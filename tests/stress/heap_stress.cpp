@@ -67,10 +67,7 @@ TEST_CASE("an observer that comes while threads allocate hears of every region o
   class Counter : public RegionObserver {
    public:
     void on_acquire(const Region&) noexcept override { ++count; }
-    bool on_retire(const Region&) noexcept override {
-      --count;
-      return true;
-    }
+    void on_retire(const Region&) noexcept override { --count; }
     void on_fork_child() noexcept override {}
     std::atomic<size_t> count{0};
   };

@@ -1,4 +1,5 @@
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <sstream>
@@ -478,6 +479,10 @@ void leave(void* address, size_t bytes) {
 }
 
 Status populate(void* address, size_t bytes) {
+  const auto faults_of = [](const Range& range) {
+    const bool huge = range.kind == PageKind::kTransparentHuge && state().machine.makes_huge;
+    return range.bytes / (huge ? kHugePageSize : kPageSize);
+  };
   const Guard guard(state().mutex);
   // Only written down: a test may populate more than the machine has.
   std::vector<Range*> all;
@@ -488,7 +493,15 @@ Status populate(void* address, size_t bytes) {
   Status status{};
   if (fake::fails(Call::kPopulate, &status)) return status;
   if (gone != 0) return Status::kRefused;  // moved away since the caller looked
-  for (Range* range : all) range->populated = true;
+  for (Range* range : all) {
+    if (!range->populated) {
+      state().page_faults += faults_of(*range);
+      if (range->kind == PageKind::kTransparentHuge && state().machine.huge_takes_us != 0) {
+        usleep(static_cast<useconds_t>(faults_of(*range) * state().machine.huge_takes_us));
+      }
+    }
+    range->populated = true;
+  }
   return Status::kOk;
 }
 
@@ -579,6 +592,12 @@ void* map_metadata(size_t bytes) {
   return got;
 }
 
+void unmap_metadata(void* address, size_t bytes) {
+  const Guard guard(state().mutex);
+  state().metadata.erase(fake::number(address));
+  munmap(address, bytes);
+}
+
 size_t transparent_huge_bytes(const void* address, size_t bytes) {
   const Guard guard(state().mutex);
   Status status{};
@@ -586,6 +605,21 @@ size_t transparent_huge_bytes(const void* address, size_t bytes) {
   const Range* range = fake::holder(fake::number(address), bytes);
   const bool huge = range != nullptr && range->kind == PageKind::kTransparentHuge;
   return huge && state().machine.makes_huge ? bytes : 0;
+}
+
+void visit_transparent_huge(const void* address, size_t bytes, VisitHuge visit, void* context) {
+  const size_t huge = transparent_huge_bytes(address, bytes);
+  if (huge != 0) visit(context, fake::number(address), huge);
+}
+
+void ask_for_base_pages(void* address, size_t bytes) {
+  const Guard guard(state().mutex);
+  (void)fake::for_open(address, bytes, [&](Range& range) { range.kind = PageKind::kBase; });
+}
+
+uint64_t page_faults() {
+  const Guard guard(state().mutex);
+  return state().page_faults;
 }
 
 }  // namespace rdmalloc::os

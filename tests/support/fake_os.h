@@ -45,7 +45,8 @@ struct Machine {
   uint64_t largest_reservation = UINT64_MAX;  // bytes; more is refused
   uint64_t huge_pages = 0;                    // in the hugetlb pool
   bool moves_locks = true;                    // pages are moved while they are locked
-  bool makes_huge = true;                     // transparent huge pages come when asked for
+  bool makes_huge = true;                     // transparent huge pages come when asked for, ...
+  uint64_t huge_takes_us = 0;                 // ... each in so many microseconds
   int nodes = 1;
   size_t most_mappings = 65530;  // vm.max_map_count
   bool limits_mappings = false;  // and a move that would need more is refused

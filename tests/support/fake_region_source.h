@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "allocator/pages/populate.h"
 #include "regcache/region_source.h"
 #include "tests/support/fake_os.h"
 
@@ -50,7 +51,10 @@ class RegionSource final : public rdmalloc::RegionSource {
     if (!known.is_empty()) return true;
     table_.remove(known);
     bool let_go = true;
-    for (RegionObserver* observer : observers_) let_go = observer->on_retire(known) && let_go;
+    for (RegionObserver* observer : observers_) {
+      observer->on_retire(known);
+      let_go = observer->has_let_go(known) && let_go;
+    }
     return let_go;
   }
 
@@ -71,6 +75,9 @@ class RegionSource final : public rdmalloc::RegionSource {
   const RegionTable& regions() const noexcept override { return table_; }
   const Window& window() const noexcept override { return window_; }
   const PageMarks* marks() const noexcept override { return &marks_; }
+  void populate(const Region& region) const noexcept override {
+    populate_in_steps(region, marks_, huge_);
+  }
   uint64_t pin_limit() const noexcept override { return limit; }
   bool warns() const noexcept override { return false; }
 
@@ -80,6 +87,7 @@ class RegionSource final : public rdmalloc::RegionSource {
   Window window_;
   RegionTable table_{window_};
   PageMarks marks_{window_};
+  mutable HugePages huge_;
   std::vector<RegionObserver*> observers_;
 };
 

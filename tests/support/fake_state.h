@@ -20,6 +20,7 @@ struct State {
   std::vector<std::string> environment;
   size_t counts[kCalls] = {};
   Fault faults[kCalls];
+  uint64_t page_faults = 0;
   std::map<uintptr_t, size_t> reservations;
   std::map<uintptr_t, size_t> metadata;
   std::map<uintptr_t, Range> open;

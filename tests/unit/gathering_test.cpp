@@ -81,10 +81,7 @@ struct Holes {
 class Witness : public RegionObserver {
  public:
   void on_acquire(const Region& region) noexcept override { acquired.insert(region.base); }
-  bool on_retire(const Region& region) noexcept override {
-    retired.push_back(region.base);
-    return !keeps;
-  }
+  void on_retire(const Region& region) noexcept override { retired.push_back(region.base); }
   bool has_let_go(const Region&) const noexcept override { return !keeps; }
   void on_fork_child() noexcept override {}
 

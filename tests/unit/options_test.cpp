@@ -96,7 +96,7 @@ TEST_CASE_METHOD(Fixture, "an empty environment leaves the defaults") {
   CHECK(options.amount(OptionId::cap).unit == Amount::Unit::kPercentOfMemory);
   CHECK_FALSE(options.on(OptionId::strict));
   CHECK(options.on(OptionId::warn));
-  CHECK(options.choice(OptionId::huge) == kHugeOff);
+  CHECK(options.choice(OptionId::huge) == kHugeAuto);
   CHECK(options.choice(OptionId::numa) == kNumaLocal);
   CHECK(std::string(options.path(OptionId::report)).empty());
 }

@@ -38,6 +38,13 @@ struct Fixture {
 
   Window window;
   cpu_set_t before;
+  // A region for blocks that starts at this page.
+  Region blocks_at(size_t number) const {
+    Region region;
+    region.base = page(number);
+    region.use = RegionUse::kBlocks;
+    return region;
+  }
 };
 
 std::map<size_t, size_t> drained(CpuCaches& caches, bool patient = true) {
@@ -178,7 +185,7 @@ TEST_CASE_METHOD(
   const size_t end = window.size() / kPage;
   const size_t all = end * sizeof(BlockTable::Word);
   for (const size_t first : {end - 512, end - 5000, end - 20'000, size_t{0}}) {
-    REQUIRE(table.cover(page(first)));
+    REQUIRE(table.cover(blocks_at(first)));
     CHECK(table.is_covered(page(first)));
     CHECK(table.is_covered(page(end - 1)));
     CHECK_FALSE(table.is_covered(page(end)));
@@ -197,17 +204,17 @@ TEST_CASE_METHOD(Fixture, "words that there is no memory for are asked for again
   BlockTable table(window);
   REQUIRE(ok(table.boot()));
   fake::fail(fake::Call::kOpen, 1);
-  CHECK_FALSE(table.cover(page(1000)));
+  CHECK_FALSE(table.cover(blocks_at(1000)));
   CHECK_FALSE(table.is_covered(page(1000)));
   CHECK(table.metadata_bytes() == 0);
-  CHECK(table.cover(page(1000)));
+  CHECK(table.cover(blocks_at(1000)));
   CHECK(table.get(page(1000)) == 0);
 }
 
 TEST_CASE_METHOD(Fixture, "the words of retired addresses are forgotten, and no others") {
   BlockTable table(window);
   REQUIRE(ok(table.boot()));
-  REQUIRE(table.cover(page(0)));
+  REQUIRE(table.cover(blocks_at(0)));
   for (size_t at = 0; at < 8192; ++at) table.set(page(at), BlockTable::make(at + 9, at + 9));
   table.forget(page(700), 3000 * kPage);
   size_t left = 0;

@@ -95,7 +95,8 @@ TEST_CASE("pages come in steps, once for each region, and around what was retire
   REQUIRE(source.retire(region, 3 * kPage, kPage));
   REQUIRE(source.retire(region, 20 * kMiB, 15 * kMiB));
   REQUIRE(source.retire(region, 99 * kMiB, kMiB));
-  populate_in_steps(region, *source.marks());
+  HugePages huge;
+  populate_in_steps(region, *source.marks(), huge);
   size_t populated = 0;
   for (const fake::Range& range : fake::ranges()) {
     if (!range.populated) continue;
@@ -106,7 +107,7 @@ TEST_CASE("pages come in steps, once for each region, and around what was retire
   CHECK(populated == region.length - region.retired);
   const size_t calls = fake::calls(Call::kPopulate);
   CHECK(calls < 12);
-  populate_in_steps(region, *source.marks());
+  populate_in_steps(region, *source.marks(), huge);
   CHECK(fake::calls(Call::kPopulate) == calls);
   CHECK(fake::violations().empty());
 }

@@ -1,0 +1,90 @@
+#include "allocator/pages/assembly.h"
+
+#include <string.h>
+
+namespace rdmalloc {
+namespace {
+
+void* pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
+
+}  // namespace
+
+// Everything that can fail before the first page is moved: records, addresses, new pages.
+Region Assembly::prepare(const Request& request, size_t spare, os::PageKind kind,
+                         const Block* block) {
+  Region region = gathering_.model();
+  region.use = request.use;
+  region.exposed = request.use == RegionUse::kExposed;
+  const size_t fresh = ask_fresh(region, request, spare);
+  if (fresh == kRefused) return {};
+  region.length = gathering_.collected() + fresh;
+  if (!depots_.prepare(region) || !lay_out(&region, request, kind, block)) return {};
+  return region;
+}
+
+// How many new pages there may be beside the gathered ones; kRefused: fewer than must be.
+size_t Assembly::ask_fresh(const Region& region, const Request& request, size_t spare) {
+  const size_t collected = gathering_.collected();
+  if (request.size <= collected) return 0;
+  const size_t needed = request.size - collected;
+  const Grant grant = region.locked ? budget_.ask_pinned(needed, needed + spare)
+                                    : budget_.ask_overflow(needed, needed + spare);
+  return grant.bytes < needed ? kRefused : grant.bytes;
+}
+
+// A block keeps its place within a huge page: so the kernel moves whole page tables.
+bool Assembly::lay_out(Region* region, const Request& request, os::PageKind kind,
+                       const Block* block) {
+  const size_t shift = block == nullptr ? 0 : block->address % Window::kGranule;
+  void* const carved = maker_.carve(request.use, shift + region->length, request.alignment);
+  if (carved == nullptr) return false;
+  const size_t collected = gathering_.collected();
+  void* const base = static_cast<char*>(carved) + shift;
+  region->base = reinterpret_cast<uintptr_t>(base);
+  // A program's block has pages to be copied to, should the kernel refuse to move some of its own.
+  const bool has_places = block == nullptr || ok(os::open(base, collected, os::PageKind::kBase));
+  if (blocks_.cover(*region) && has_places && maker_.extend(region, collected, kind)) return true;
+  os::close(base, region->length);
+  give_back_addresses(*region);
+  return false;
+}
+
+void Assembly::give_back_addresses(const Region& region) {
+  const size_t shift = region.base % Window::kGranule;
+  window_.give_back(pointer(region.base - shift), shift + region.length);
+}
+
+// What became of the region, of which so many bytes were moved.
+void Assembly::finish(Result* result, size_t moved, size_t collected, const Block* block) {
+  Region& region = result->region;
+  if (mover_.lost_locks()) {
+    os::unlock(pointer(region.base), region.length);
+    region.locked = false;
+    budget_.note_unlocked(moved);
+  }
+  if (moved < collected && block != nullptr && moved != 0) {
+    mend_block(region, *block, moved, collected);
+    result->charged += collected - moved;
+  } else if (moved < collected) {
+    os::close(pointer(region.base + moved), region.length - moved);
+    if (moved == 0) give_back_addresses(region);
+    region.length = moved;
+    result->charged = result->fresh = 0;
+  }
+  region.fresh_from = region.end() - result->fresh;
+}
+
+// The kernel refused to move all of it: the program's block is made whole by copying, in new pages
+// that nobody was asked for.
+void Assembly::mend_block(const Region& region, const Block& block, size_t moved,
+                          size_t collected) {
+  void* const rest = pointer(region.base + moved);
+  (void)os::open(rest, collected - moved, os::PageKind::kBase);
+  if (region.locked) (void)os::lock_on_fault(rest, collected - moved);
+  if (moved >= block.size) return;
+  memcpy(rest, pointer(block.address + moved), block.size - moved);
+  const Region& left = *regions_.find(pointer(block.address + moved));
+  (void)depots_.of(left).give_back(pointer(block.address + moved), block.size - moved);
+}
+
+}  // namespace rdmalloc

@@ -1,0 +1,89 @@
+// A region of pages that were collected, and of new ones for the rest: made under fresh addresses,
+// and told to nobody yet.
+//
+// Runs inside malloc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "allocator/budget.h"
+#include "allocator/pages/block_table.h"
+#include "allocator/pages/gathering.h"
+#include "allocator/pages/region_maker.h"
+
+namespace rdmalloc {
+
+class Assembly {
+ public:
+  // A program's block, whose pages move with its bytes in them.
+  struct Block {
+    uintptr_t address;
+    size_t size;
+  };
+
+  // What was made: no length, and nothing happened, or less than was asked for, of what could be
+  // moved.
+  struct Result {
+    Region region;
+    size_t fresh = 0;    // bytes of new pages, at its end
+    size_t charged = 0;  // bytes that are new to the budget
+  };
+
+  constexpr Assembly(Gathering& gathering, PageMover& mover, RegionMaker& maker, Window& window,
+                     BlockTable& blocks, Depots& depots, const RegionTable& regions, Budget& budget)
+      : gathering_(gathering),
+        mover_(mover),
+        maker_(maker),
+        window_(window),
+        blocks_(blocks),
+        depots_(depots),
+        regions_(regions),
+        budget_(budget) {}
+  Assembly(const Assembly&) = delete;
+  Assembly& operator=(const Assembly&) = delete;
+
+  // `spare`: bytes of new pages beyond the request, if they can be had; `kind`: of new pages.
+  // `block`: the first piece, if that is a program's, which is not lost whatever happens. Calls
+  // left(region, bytes) for each region that lost pages. Nothing is collected any more afterwards.
+  template <typename Left>
+  Result build(const Request& request, size_t spare, os::PageKind kind, const Block* block,
+               Left left) REQUIRES(growth_lock) {
+    const size_t collected = gathering_.collected();
+    Result result{prepare(request, spare, kind, block), 0, 0};
+    if (result.region.length == 0) {
+      gathering_.put_back();
+      return result;
+    }
+    result.fresh = result.charged = result.region.length - collected;
+    const size_t moved = gathering_.move_to(result.region.base, left);
+    finish(&result, moved, collected, block);
+    return result;
+  }
+
+ private:
+  static constexpr size_t kRefused = SIZE_MAX;
+
+  Region prepare(const Request& request, size_t spare, os::PageKind kind, const Block* block)
+      REQUIRES(growth_lock);
+  size_t ask_fresh(const Region& region, const Request& request, size_t spare)
+      REQUIRES(growth_lock);
+  bool lay_out(Region* region, const Request& request, os::PageKind kind, const Block* block)
+      REQUIRES(growth_lock);
+  void finish(Result* result, size_t moved, size_t collected, const Block* block)
+      REQUIRES(growth_lock);
+  void mend_block(const Region& region, const Block& block, size_t moved, size_t collected)
+      REQUIRES(growth_lock);
+  void give_back_addresses(const Region& region) REQUIRES(growth_lock);
+
+  Gathering& gathering_;
+  PageMover& mover_;
+  RegionMaker& maker_;
+  Window& window_;
+  BlockTable& blocks_;
+  Depots& depots_;
+  const RegionTable& regions_;
+  Budget& budget_;
+};
+
+}  // namespace rdmalloc

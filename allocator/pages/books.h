@@ -1,0 +1,54 @@
+// What the heap tells of itself: the counters that other processes read, and the highest that live
+// and held bytes were.
+//
+// Runs inside malloc: some stores, now and then under the counters' own lock.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "allocator/budget.h"
+#include "allocator/counters.h"
+#include "allocator/pages/depots.h"
+
+namespace rdmalloc {
+
+class Books {
+ public:
+  constexpr Books(const Budget& budget, const Depots& depots) : budget_(budget), depots_(depots) {}
+  Books(const Books&) = delete;
+  Books& operator=(const Books&) = delete;
+
+  // From how many live bytes on others may read the counters; 0: never. Not from the start: most
+  // processes are small, and some look at which descriptors they have.
+  void boot(uint64_t shared_from) { shared_from_ = shared_from; }
+
+  // Something was taken or given back.
+  void note_live() { counters_.note_live(depots_.live()); }
+
+  // The heap grew; the number of regions it has now.
+  void note_growth(size_t regions) REQUIRES(growth_lock);
+
+  // Lets others read the counters before the heap is that large.
+  void share() {
+    if (shared_from_ != 0) counters_.share();
+  }
+
+  // The highest that live bytes were known to be.
+  size_t raise_peak_live(size_t live);
+  size_t peak_held() const { return peak_held_.load(std::memory_order_relaxed); }
+
+  Counters& counters() { return counters_; }
+  const CounterPage& page() const { return counters_.page(); }
+
+ private:
+  const Budget& budget_;
+  const Depots& depots_;
+  Counters counters_;
+  uint64_t shared_from_ = 0;
+  std::atomic<size_t> peak_held_{0};
+  std::atomic<size_t> peak_live_{0};
+};
+
+}  // namespace rdmalloc

@@ -1,0 +1,96 @@
+#include "allocator/pages/growth_policy.h"
+
+#include <algorithm>
+
+namespace rdmalloc {
+namespace {
+
+// The first regions are small, because most processes are: /bin/true needs about 100 KiB.
+constexpr size_t kFirstStep = size_t{128} << 10;
+constexpr size_t kLargestStep = size_t{1} << 30;
+// Blocks' pages come by touch, so that only addresses and budget are ahead of need; and free runs
+// of different regions never join.
+constexpr size_t kFirstStepOfBlocks = size_t{16} << 20;
+// Then each is a share of what is held: a large share while that is little, so that the number of
+// regions stays low; a smaller one later, so that little is held ahead of need.
+constexpr size_t kEarlyShare = 4;
+constexpr size_t kLargestEarlyStep = size_t{4} << 20;
+constexpr size_t kShare = 10;
+constexpr size_t kShareOfBlocks = 16;
+// Little is to spare in a heap that memory was given back to: what is missing then is missing
+// because of holes, and the next gathering is cheap.
+constexpr size_t kShareInChurn = 64;
+constexpr size_t kLeastStepInChurn = size_t{4} << 20;
+
+constexpr size_t kFewGranules = 512;
+
+// Gathering: not for what is next to nothing beside what is wanted, nor for a few pages.
+constexpr size_t kLeastShare = 32;
+constexpr size_t kLeastGathered = size_t{64} << 10;
+// What may lie idle before pages are moved: in a heap with next to nothing free every other request
+// would have to be pieced together, for ever, and a moved page costs as much as a hundred mallocs
+// that find a block. Less of a large heap for a large request, which is touched at greater cost.
+constexpr size_t kLarge = size_t{1} << 20;
+constexpr size_t kTolerated = size_t{16} << 20;
+constexpr size_t kToleratedShare = 8;
+constexpr size_t kToleratedShareForLarge = 32;
+constexpr size_t kSmallHeap = size_t{64} << 20;
+
+// What moves has a region of its own, and each region is a registration in every domain: with so
+// many blocks are copied again, and with more nothing is gathered.
+constexpr size_t kManyRegions = 2048;
+constexpr size_t kMostGathered = 3072;
+
+}  // namespace
+
+size_t GrowthPolicy::step(RegionUse use) const {
+  const size_t held = held_[static_cast<size_t>(use)];
+  const size_t share = use == RegionUse::kExtents ? kShare : kShareOfBlocks;
+  const size_t least = use == RegionUse::kBlocks ? kFirstStepOfBlocks : kFirstStep;
+  size_t step = std::max({std::min(held / kEarlyShare, kLargestEarlyStep), held / share, least});
+  if (held > kSmallHeap && depots_.given() > held / kEarlyShare) {
+    step = std::max(held / kShareInChurn, kLeastStepInChurn);
+  }
+  // In a window that RLIMIT_AS made small, regions below a granule would use it up.
+  if (window_.granules() < kFewGranules) step = std::max(step, Window::kGranule - os::kPageSize);
+  return os::page_ceil(std::min(step, kLargestStep));
+}
+
+// A request as large as the step makes a large enough region by itself. What grows by realloc
+// leaves none behind at each size: it moves.
+size_t GrowthPolicy::amount(const Request& request) const {
+  return std::max(request.size, step(request.use));
+}
+
+bool GrowthPolicy::is_tight(size_t size, size_t cached) const {
+  if (is_forced_) return false;
+  const size_t held = budget_.held();
+  const size_t idle = held - depots_.live() + cached;
+  if (size < kLarge) return idle < std::max(kTolerated, held / kToleratedShare);
+  const size_t of_small = kTolerated / os::kPageSize * kSmallHeap / (held / os::kPageSize + 1);
+  const size_t tolerated = std::max(held / kToleratedShareForLarge, std::min(kTolerated, of_small));
+  return size <= tolerated && idle < tolerated;
+}
+
+bool GrowthPolicy::may_gather(const Request& request, size_t target, size_t regions) const {
+  if (request.alignment > Window::kGranule || regions >= kMostGathered) return false;
+  if (is_forced_) return true;
+  // jemalloc asks for little and is given a step, of which it may never use the end.
+  const bool is_step = request.use == RegionUse::kExtents && request.size < target / kEarlyShare;
+  return target >= kLeastGathered && !is_tight(is_step ? target / kEarlyShare : request.size, 0);
+}
+
+// Addresses are for ever: the fewer are left, the more a gathering must bring.
+bool GrowthPolicy::is_worth_gathering(size_t missing, size_t free) const {
+  const size_t used = window_.size() - window_.left();
+  const size_t enough = budget_.held() / 2 / (window_.size() / (used + 1) + 1);
+  return is_forced_ || (free >= missing / kLeastShare && free >= enough);
+}
+
+bool GrowthPolicy::is_enough(size_t gathered) const {
+  return gathered >= (is_forced_ ? 1 : kLeastGathered);
+}
+
+bool GrowthPolicy::may_move_block(size_t regions) { return regions < kManyRegions; }
+
+}  // namespace rdmalloc

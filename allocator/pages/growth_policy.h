@@ -1,0 +1,57 @@
+// How much is acquired at a time, and when gathering pays.
+//
+// Runs inside malloc: some arithmetic, and reads of sums that others may be changing.
+#pragma once
+
+#include <cstddef>
+
+#include "allocator/budget.h"
+#include "allocator/mutex.h"
+#include "allocator/pages/depots.h"
+#include "allocator/pages/window.h"
+
+namespace rdmalloc {
+
+class GrowthPolicy {
+ public:
+  constexpr GrowthPolicy(const Window& window, const Budget& budget, const Depots& depots)
+      : window_(window), budget_(budget), depots_(depots) {}
+  GrowthPolicy(const GrowthPolicy&) = delete;
+  GrowthPolicy& operator=(const GrowthPolicy&) = delete;
+
+  // `is_forced`: gathering is to happen at every growth; for tests.
+  void boot(bool is_forced) { is_forced_ = is_forced; }
+
+  // A region of that use got pages, or lost some.
+  void note_got(RegionUse use, size_t bytes) REQUIRES(growth_lock) { held(use) += bytes; }
+  void note_lost(RegionUse use, size_t bytes) REQUIRES(growth_lock) { held(use) -= bytes; }
+
+  // What would be acquired for a request: a step, or its own size.
+  size_t amount(const Request& request) const REQUIRES(growth_lock);
+
+  // True while so little is free, `cached` included, that for a request of this size growing is
+  // better than moving pages and emptying caches.
+  bool is_tight(size_t size, size_t cached) const;
+
+  // Pages may be moved for this request, of which `target` bytes would be gathered, in a heap of so
+  // many regions.
+  bool may_gather(const Request& request, size_t target, size_t regions) const;
+  // It is worth it, to have `missing` bytes of the `free` ones.
+  bool is_worth_gathering(size_t missing, size_t free) const;
+  // What was gathered is enough to go on with.
+  bool is_enough(size_t gathered) const;
+  // A block may have a region of its own.
+  static bool may_move_block(size_t regions);
+
+ private:
+  size_t& held(RegionUse use) REQUIRES(growth_lock) { return held_[static_cast<size_t>(use)]; }
+  size_t step(RegionUse use) const REQUIRES(growth_lock);
+
+  const Window& window_;
+  const Budget& budget_;
+  const Depots& depots_;
+  bool is_forced_ = false;
+  size_t held_[kRegionUses] GUARDED_BY(growth_lock) = {};  // bytes in regions, by use
+};
+
+}  // namespace rdmalloc

@@ -1,0 +1,137 @@
+#include "allocator/pages/page_mover.h"
+
+#include "allocator/os/limits.h"
+
+namespace rdmalloc {
+namespace {
+
+constexpr size_t kShareOfMappings = 8;
+
+void* pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
+
+}  // namespace
+
+// Not at start, because it reads a file, and small processes never gather.
+size_t PageMover::most_mappings() const {
+  if (most_mappings_ == 0) most_mappings_ = os::most_mappings() / kShareOfMappings + 1;
+  return most_mappings_;
+}
+
+size_t PageMover::count_mappings(uintptr_t address, size_t size) const {
+  size_t mappings = 1;
+  const uintptr_t end = address + size;
+  for (uintptr_t at = marks_.first_seam(address + os::kPageSize, end); at < end;
+       at = marks_.first_seam(at + os::kPageSize, end)) {
+    ++mappings;
+  }
+  return mappings;
+}
+
+// Returns how much of it was moved. There may be more mappings than we know of: the program may
+// have split them.
+size_t PageMover::move_mapping(uintptr_t from, size_t size, uintptr_t to) {
+  size_t done = 0;
+  for (size_t step = size; done < size;) {
+    if (step > size - done) step = size - done;
+    const Status moved = os::move(pointer(from + done), step, pointer(to + done));
+    if (ok(moved)) {
+      marks_.mark_seam(to + done);
+      ++moved_mappings_;
+      done += step;
+    } else if (moved == Status::kNoMemory || step == os::kPageSize) {
+      break;
+    } else {
+      step = os::page_ceil(step / 2);
+    }
+  }
+  return done;
+}
+
+// It was locked a moment ago: only a program that locks memory itself in that moment can be in the
+// way.
+void PageMover::lock_again(uintptr_t address, size_t size) {
+  if (size != 0 && !ok(os::lock_on_fault(pointer(address), size))) lost_locks_ = true;
+}
+
+void PageMover::begin(uintptr_t to, bool is_locked) {
+  start_ = end_ = to;
+  unlocks_ = is_locked && !os::moves_locks();
+  moved_mappings_ = 0;
+  lost_locks_ = false;
+}
+
+size_t PageMover::move(uintptr_t address, size_t size, Region** left) {
+  announce(address, size);
+  if (unlocks_) os::unlock(pointer(address), size);
+  size_t done = 0;
+  while (done < size) {
+    const uintptr_t from = address + done;
+    const uintptr_t next = marks_.first_seam(from + os::kPageSize, address + size);
+    const size_t moved = move_mapping(from, next - from, end_ + done);
+    done += moved;
+    if (from + moved != next) break;
+  }
+  if (unlocks_) lock_again(address + done, size - done);
+  recall(address + done, size - done);
+  end_ += done;
+  if (done == 0) return 0;
+  os::leave(pointer(address), done);
+  *left = retire(address, done);
+  return done;
+}
+
+size_t PageMover::end() {
+  if (unlocks_) lock_again(start_, end_ - start_);
+  return end_ - start_;
+}
+
+void PageMover::note_region(const Region& region, size_t fresh) {
+  ++borders_;
+  if (region.gathered) borders_ += moved_mappings_;
+  if (fresh == 0) return;
+  ++borders_;
+  if (fresh != region.length) marks_.mark_seam(region.end() - fresh);
+}
+
+// What is retired is one mapping with what is retired or reserved beside it.
+void PageMover::note_borders(const Region& region, uintptr_t from, uintptr_t to) {
+  const uintptr_t below = from - os::kPageSize;
+  const bool kept_below = from != region.base && !is_retired(below);
+  const bool kept_above = to != region.end() && !is_retired(to);
+  const bool was_border_below =
+      !kept_below || marks_.first_seam(from, from + os::kPageSize) == from;
+  const bool was_border_above = !kept_above || marks_.first_seam(to, to + os::kPageSize) == to;
+  if (kept_below) ++borders_;
+  if (kept_above) ++borders_;
+  if (was_border_below) --borders_;
+  if (was_border_above) --borders_;
+  for (uintptr_t at = marks_.first_seam(from + os::kPageSize, to); at < to;
+       at = marks_.first_seam(at + os::kPageSize, to)) {
+    --borders_;
+  }
+}
+
+// Before they go, so that who is about to register the region, and finds them gone, can tell why.
+void PageMover::announce(uintptr_t address, size_t size) {
+  marks_.announce(address, size);
+  regions_.find(pointer(address))->retired += size;
+}
+
+void PageMover::recall(uintptr_t address, size_t size) {
+  if (size == 0) return;
+  marks_.recall(address, size);
+  regions_.find(pointer(address))->retired -= size;
+}
+
+// The region that has lost them, which were announced.
+Region* PageMover::retire(uintptr_t address, size_t size) {
+  Region* const region = regions_.find(pointer(address));
+  note_borders(*region, address, address + size);
+  regions_.note_hole(address, size);
+  marks_.retire(address, size);
+  moved_.fetch_add(size, std::memory_order_relaxed);
+  if (region->is_empty()) regions_.remove(*region);
+  return region;
+}
+
+}  // namespace rdmalloc
