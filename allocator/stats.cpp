@@ -253,7 +253,7 @@ int open_report(const char* pattern) {
 size_t page_size_of(const Region& region) {
   const void* const base = reinterpret_cast<void*>(region.base);
   if (region.page_kind == os::PageKind::kHugetlb) return os::kHugePageSize;
-  if (region.page_kind == os::PageKind::kBase && !come_unasked()) return os::kPageSize;
+  if (region.page_kind == os::PageKind::kBase) return os::kPageSize;
   return page_size(region, os::transparent_huge_bytes(base, region.length));
 }
 

@@ -11,7 +11,7 @@ namespace rdmalloc {
 
 rdm_stats gather_stats();
 
-// That at least half of the region has: base pages' or huge pages'. Reads all mappings.
+// Of more than half of the region. Reads all mappings where huge pages were asked for.
 size_t page_size_of(const Region& region);
 
 // One JSON object with all regions; false when writing fails.

@@ -11,9 +11,9 @@
 #include "allocator/cli/probe.h"
 #include "allocator/cli/refusal.h"
 #include "allocator/cli/system_facts.h"
+#include "allocator/huge_page_watch.h"
 #include "allocator/os/clock.h"
 #include "allocator/os/memory.h"
-#include "allocator/pages/huge_pages.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -59,10 +59,10 @@ std::vector<OptionInForce> options_in_force(const Options& loaded) {
 
 // What huge=auto would find on this machine at this moment.
 std::string huge_pages(const Options& options) {
-  HugePages huge;
+  HugePageWatch huge;
   huge.boot(options.choice(OptionId::huge));
-  const size_t bytes = os::kHugePageSize + HugePages::kTrial;
-  void* const place = huge.is_watching() ? os::reserve(bytes, os::kHugePageSize) : nullptr;
+  const size_t bytes = os::kHugePageSize + HugePageWatch::kTrial;
+  void* const place = huge.is_on() ? os::reserve(bytes, os::kHugePageSize) : nullptr;
   if (place == nullptr) return huge.text();
   const auto measure = [&](size_t offset, os::PageKind kind) {
     void* const at = static_cast<char*>(place) + offset;

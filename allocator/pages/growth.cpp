@@ -215,7 +215,8 @@ void* Growth::move_block(uintptr_t address, size_t old_size, const Request& requ
     gathering_.collect_block(address, old_size);
     (void)collect(request, request.size, region.kind == RegionKind::kPinned);
     const size_t spare = os::page_ceil(request.size / kSpareOfBlock);
-    const os::PageKind kind = huge_.has_gone_back() ? os::PageKind::kBase : region.page_kind;
+    const os::PageKind kind =
+        huge_.watch().has_gone_back() ? os::PageKind::kBase : region.page_kind;
     acquired = assemble(request, {request.size + spare, kind}, &block);
     if (acquired.taken) store_.depots.note_moved(request.use, old_size);
   }
@@ -311,7 +312,9 @@ bool Growth::is_to_come_at_once(const Region& region) const {
       [&](const RegionObserver& observer) { return observer.wants_pages(region); });
 }
 
-void Growth::populate(const Region& region) { populate_in_steps(region, store_.marks, huge_); }
+void Growth::populate(const Region& region) {
+  populate_in_steps(region, store_.marks, huge_.watch());
+}
 
 // `wanted`: bytes of the region that its program is about to touch.
 void Growth::make_ready(const Acquired& acquired, size_t wanted) {
@@ -321,7 +324,7 @@ void Growth::make_ready(const Acquired& acquired, size_t wanted) {
   if ((is_small && region.kind == RegionKind::kPinned) || is_to_come_at_once(region)) {
     populate(region);
   } else if (!region.gathered) {
-    try_huge_pages(region, wanted, store_.marks, huge_);
+    try_huge_pages(region, wanted, store_.marks, huge_.watch());
   }
   store_.observers.for_each([&](RegionObserver& observer) { observer.on_ready(region); });
 }

@@ -78,7 +78,7 @@ class Growth {
   void populate(const Region& region) EXCLUDES(growth_lock);
 
   const GrowthPolicy& policy() const { return policy_; }
-  const HugePages& huge_pages() const { return huge_; }
+  const HugePageWatch& huge_pages() const { return huge_.watch(); }
   size_t moved_bytes() const { return mover_.moved_bytes(); }
   uint64_t acquire_ns() const { return acquire_ns_.load(std::memory_order_relaxed); }
 

@@ -37,7 +37,7 @@ class GrowthPolicy {
   // many regions.
   bool may_gather(const Request& request, size_t target, size_t regions) const;
   // It is worth it, to have `missing` bytes of the `free` ones.
-  bool is_worth_gathering(size_t missing, size_t free) const;
+  bool is_worth_gathering(size_t missing, size_t free) const REQUIRES(growth_lock);
   // What was gathered is enough to go on with.
   bool is_enough(size_t gathered) const;
   // A block may have a region of its own.

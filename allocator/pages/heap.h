@@ -89,7 +89,7 @@ class Heap {
   const RegionTable& regions() const { return regions_; }
   const PageMarks& marks() const { return marks_; }
   const Budget& budget() const { return budget_; }
-  const HugePages& huge_pages() const { return growth_.huge_pages(); }
+  const HugePageWatch& huge_pages() const { return growth_.huge_pages(); }
   // `kept`: bytes of extents that arenas keep though nothing in them is live. The peak of what is
   // live is taken when the heap grows, kept extents counted, and here, without: no malloc or free
   // pays for it.

@@ -10,15 +10,15 @@ namespace {
 // Populated by one call, in which the others wait.
 constexpr size_t kStep = size_t{16} << 20;
 
-void populate(const Region& region, uintptr_t from, uintptr_t to, HugePages& huge) {
+void populate(const Region& region, uintptr_t from, uintptr_t to, HugePageWatch& watch) {
   // What was moved here is there already, in pages of either kind.
-  const bool measures = huge.is_watching() && !region.gathered;
+  const bool measures = watch.is_on() && !region.gathered;
   const uint64_t faults = measures ? os::page_faults() : 0;
   const uint64_t started = os::now_ns();
   const bool done = ok(os::populate(reinterpret_cast<void*>(from), to - from));
   if (!done || !measures) return;
   const uint64_t ns = os::now_ns() - started;
-  huge.note(region.page_kind, to - from, ns, os::page_faults() - faults);
+  watch.note(region.page_kind, to - from, ns, os::page_faults() - faults);
 }
 
 // Calls use(from, to) for what still has its pages, in parts that end at multiples of step().
@@ -46,27 +46,29 @@ void go_back(const Region& region, const PageMarks& marks) {
 
 }  // namespace
 
-void populate_in_steps(const Region& region, const PageMarks& marks, HugePages& huge) {
+void populate_in_steps(const Region& region, const PageMarks& marks, HugePageWatch& watch) {
   if (__atomic_exchange_n(&region.populated, true, __ATOMIC_RELAXED)) return;
-  bool is_back = huge.has_gone_back();
+  bool is_back = watch.has_gone_back();
   if (is_back) go_back(region, marks);
-  const auto step = [&] { return huge.is_on_trial() ? os::kHugePageSize : kStep; };
+  const bool is_huge = region.page_kind == os::PageKind::kTransparentHuge;
+  const auto step = [&] { return is_huge && watch.is_on_trial() ? os::kHugePageSize : kStep; };
   for_each_part(region, marks, step, [&](uintptr_t from, uintptr_t to) {
-    populate(region, from, to, huge);
-    if (is_back || !huge.has_gone_back()) return;
+    populate(region, from, to, watch);
+    if (is_back || !watch.has_gone_back()) return;
     is_back = true;
     go_back(region, marks);
   });
 }
 
-void try_huge_pages(const Region& region, size_t wanted, const PageMarks& marks, HugePages& huge) {
-  if (region.page_kind != os::PageKind::kTransparentHuge || !huge.is_watching()) return;
-  const size_t most = std::min(wanted, huge.is_on_trial() ? HugePages::kTrial : 0);
+void try_huge_pages(const Region& region, size_t wanted, const PageMarks& marks,
+                    HugePageWatch& watch) {
+  if (region.page_kind != os::PageKind::kTransparentHuge || !watch.is_on()) return;
+  const size_t most = std::min(wanted, watch.is_on_trial() ? HugePageWatch::kTrial : 0);
   const size_t bytes = std::max(os::align_down(most, os::kHugePageSize), os::kHugePageSize);
-  for (size_t done = 0; done < bytes && !huge.has_gone_back(); done += os::kHugePageSize) {
-    populate(region, region.base + done, region.base + done + os::kHugePageSize, huge);
+  for (size_t done = 0; done < bytes && !watch.has_gone_back(); done += os::kHugePageSize) {
+    populate(region, region.base + done, region.base + done + os::kHugePageSize, watch);
   }
-  if (huge.has_gone_back()) go_back(region, marks);
+  if (watch.has_gone_back()) go_back(region, marks);
 }
 
 }  // namespace rdmalloc

@@ -3,17 +3,18 @@
 // region.
 #pragma once
 
-#include "allocator/pages/huge_pages.h"
+#include "allocator/huge_page_watch.h"
 #include "allocator/pages/page_marks.h"
 #include "allocator/pages/region.h"
 
 namespace rdmalloc {
 
 // All of them. Once for each region.
-void populate_in_steps(const Region& region, const PageMarks& marks, HugePages& huge);
+void populate_in_steps(const Region& region, const PageMarks& marks, HugePageWatch& watch);
 
 // As many of a new region's huge pages, from its start, as tell whether they pay. `wanted`: bytes
 // at its start that somebody is about to touch.
-void try_huge_pages(const Region& region, size_t wanted, const PageMarks& marks, HugePages& huge);
+void try_huge_pages(const Region& region, size_t wanted, const PageMarks& marks,
+                    HugePageWatch& watch);
 
 }  // namespace rdmalloc

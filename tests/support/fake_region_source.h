@@ -87,7 +87,7 @@ class RegionSource final : public rdmalloc::RegionSource {
   Window window_;
   RegionTable table_{window_};
   PageMarks marks_{window_};
-  mutable HugePages huge_;
+  mutable HugePageWatch huge_;
   std::vector<RegionObserver*> observers_;
 };
 

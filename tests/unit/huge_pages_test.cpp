@@ -22,10 +22,10 @@ using fake::TestHeap;
 constexpr size_t kHuge = os::kHugePageSize;
 constexpr uint64_t kBaseNs = 300'000;  // for a MiB
 
-using Finding = HugePages::Finding;
+using Finding = HugePageWatch::Finding;
 
 struct Watch {
-  HugePages huge;
+  HugePageWatch huge;
   explicit Watch(uint64_t choice = kHugeAuto) {
     huge.boot(choice);
     huge.note(os::PageKind::kBase, 128 * kKiB, kBaseNs / 8, 32);
@@ -67,7 +67,7 @@ TEST_CASE("huge pages are kept while they take less time than base pages for as 
   CHECK(watch.huge.is_on_trial());
   watch.note(kBaseNs / 5, 1);
   CHECK(watch.huge.finding() == Finding::kFaster);
-  CHECK(watch.huge.is_watching());
+  CHECK(watch.huge.is_on());
   watch.note(kBaseNs / 5, 8, 16 * kMiB);
   CHECK(watch.huge.finding() == Finding::kFaster);
 }
@@ -144,7 +144,7 @@ TEST_CASE("a heap that its program touched densely grows by huge pages, and no o
     for (const fake::Range& range : fake::ranges_in(block, 64 * kMiB)) {
       populated += range.populated ? range.bytes : 0;
     }
-    CHECK(populated <= (is_dense ? HugePages::kTrial : 0));
+    CHECK(populated <= (is_dense ? HugePageWatch::kTrial : 0));
     CHECK(tested.unsound() == "");
   }
 }

@@ -17,7 +17,7 @@ LAYERS = [
     # What a region is: the budget speaks of it, too.
     ("region", r"allocator/pages/region\.h", {"status", "os"}),
     # The page heap, as others see it ...
-    ("heap", r"allocator/pages/(heap|page_marks|populate|region_observer|region_table|window)\.h",
+    ("heap", r"allocator/pages/(heap|page_marks|region_observer|region_table|window)\.h",
      {"status", "os", "core", "region", "pages"}),
     # ... and what it is made of.
     ("pages", r"allocator/pages/.*", {"status", "os", "core", "region", "heap"}),

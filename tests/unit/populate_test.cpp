@@ -95,7 +95,7 @@ TEST_CASE("pages come in steps, once for each region, and around what was retire
   REQUIRE(source.retire(region, 3 * kPage, kPage));
   REQUIRE(source.retire(region, 20 * kMiB, 15 * kMiB));
   REQUIRE(source.retire(region, 99 * kMiB, kMiB));
-  HugePages huge;
+  HugePageWatch huge;
   populate_in_steps(region, *source.marks(), huge);
   size_t populated = 0;
   for (const fake::Range& range : fake::ranges()) {
