@@ -172,7 +172,7 @@ PERMITTED = [
     ("allocator/pages/growth.cpp", '#include "allocator/budget.h"\n#include "allocator/pages/heap.h"'),
     ("allocator/budget.h", '#include "allocator/pages/region.h"'),
     ("allocator/engine/hooks.cpp", '#include "allocator/pages/large_blocks.h"'),
-    ("regcache/domain.cpp", '#include "allocator/pages/populate.h"'),
+    ("regcache/domain.cpp", '#include "allocator/pages/page_marks.h"'),
     ("regcache/region_source.h", '#include "allocator/pages/region_table.h"'),
     ("allocator/stats.cpp", '#include "allocator/engine/jemalloc.h"'),
     ("allocator/cli/run.cpp", '#include "allocator/options.h"\n#include <iostream>'),
