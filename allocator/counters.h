@@ -59,7 +59,7 @@ class Counters {
     if (value > get(*word)) set(word, value);
   }
 
-  CounterPage* now() const { return page_.load(std::memory_order_relaxed); }
+  CounterPage* now() const { return page_.load(std::memory_order_acquire); }
   PhaseRecord* phase() const { return phase_.load(std::memory_order_relaxed); }
   PhaseRecord* phase_named(const char* name) REQUIRES(counters_lock);
   void end_phase() REQUIRES(counters_lock);

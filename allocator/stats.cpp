@@ -102,7 +102,7 @@ class HugeBytes {
     bool may_have = come_unasked();
     for (size_t i = 0; i < count_; ++i) {
       const Region& region = heap.regions()[i];
-      if (region.page_kind == os::PageKind::kHugetlb) bytes_[i] = region.length - region.retired;
+      if (region.page_kind == os::PageKind::kHugetlb) bytes_[i] = region.length - region.retired();
       may_have = may_have || region.page_kind == os::PageKind::kTransparentHuge;
     }
     if (!may_have) return;
@@ -167,7 +167,7 @@ void put_regions(Writer& out) {
     out.put(", \"page_size\": ");
     out.put_number(page_size(region, huge.of(region)));
     out.put(", \"retired\": ");
-    out.put_number(region.retired);
+    out.put_number(region.retired());
     out.put(region.locked ? ", \"locked\": true" : ", \"locked\": false");
     out.put(region.sealed ? ", \"sealed\": true" : ", \"sealed\": false");
     out.put(region.exposed ? ", \"exposed\": true}" : ", \"exposed\": false}");

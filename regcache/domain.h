@@ -84,8 +84,10 @@ class Domain {
   // Deregisters a region that has lost all its pages; nothing, while another thread is at it. Where
   // register_region() may be called.
   void retire_region(const Region& region);
+  // Something of a region that has lost all its pages, or a thread that may be reading about it.
   bool keeps(const Region& region) const {
-    return is_in_use() && entry_of(region).state.load(std::memory_order_acquire) != kUnregistered;
+    return is_in_use() && (registering_.load(std::memory_order_seq_cst) != 0 ||
+                           entry_of(region).state.load(std::memory_order_seq_cst) != kUnregistered);
   }
 
   // Null pointers are RDM_INVALID.

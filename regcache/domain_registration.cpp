@@ -55,7 +55,8 @@ unsigned Domain::access_for(const Region& region) const {
 
 int Domain::register_region(const Region& region, Caller caller) {
   if (!enter()) return RDM_NOT_REGISTERED;
-  const int status = register_entered(region, caller);
+  // From here on its slot is not used again: keeps().
+  const int status = region.is_empty() ? int{RDM_NOT_REGISTERED} : register_entered(region, caller);
   leave();
   return status;
 }
@@ -126,12 +127,12 @@ int Domain::register_claimed(const Region& region, KeyEntry& entry, Caller calle
   int status = RDM_OK;
   bool again = false;
   do {
-    const size_t retired = region.retired;
+    const size_t retired = region.retired();
     const bool is_whole = length <= limits_.max_length && !has_hole(region, length);
     status =
         is_whole ? register_whole(region, entry, length) : register_pieces(region, entry, length);
     // What the backend was refused may have been moved away meanwhile.
-    again = status != RDM_OK && region.retired != retired;
+    again = status != RDM_OK && region.retired() != retired;
   } while (again || (caller != Caller::kMalloc && makes_room(status, length)));
   counters_->registration_ns.fetch_add(os::now_ns() - started, std::memory_order_relaxed);
   // Refused inside malloc, the first lookup may make room.
@@ -243,10 +244,10 @@ int Domain::register_range(const Region& region, size_t offset, size_t length,
   request.exposed = region.exposed ? 1 : 0;
   request.node = region.node;
   char why[kLongestWhy] = {};
-  const size_t retired = region.retired;
+  const size_t retired = region.retired();
   int status = register_memory(request, charges_for(region), key, why, sizeof why);
   // It is tried again without the pages that went away meanwhile.
-  if (region.retired != retired) why[0] = '\0';
+  if (region.retired() != retired) why[0] = '\0';
   // That the heap overlaps what is registered is a failure like any other.
   if (status == RDM_BACKEND_OVERLAPS) status = RDM_SYSTEM;
   if (why[0] != '\0') say(why);
@@ -334,7 +335,8 @@ void Domain::retire_region(const Region& region) {
   if (!enter()) return;
   KeyEntry& entry = entry_of(region);
   uint32_t state = entry.state.load(std::memory_order_acquire);
-  const bool is_mine = (state == kRegistered || state == kRefused) &&
+  // The slot may be another region's by now.
+  const bool is_mine = region.is_empty() && (state == kRegistered || state == kRefused) &&
                        entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel);
   if (is_mine) {
     os::NoCancel no_cancel;

@@ -33,12 +33,16 @@ Statistic by_name(const char* name) {
   return Statistic::kNone;
 }
 
-Statistic by_mib(const size_t* mib, size_t length) {
+// Each of the names has two numbers, of which the first stands for "stats".
+constexpr size_t kNumbers = 2;
+
+Statistic by_mib(const size_t* mib) {
   for (const Name& known : kNames) {
-    size_t its[4];
-    size_t its_length = 4;
-    if (mallctlnametomib(known.name, its, &its_length) != 0) continue;
-    if (its_length == length && memcmp(mib, its, length * sizeof *mib) == 0) return known.which;
+    size_t its[kNumbers];
+    size_t length = kNumbers;
+    if (mallctlnametomib(known.name, its, &length) != 0) continue;
+    if (mib[0] != its[0]) return Statistic::kNone;
+    if (mib[1] == its[1]) return known.which;
   }
   return Statistic::kNone;
 }
@@ -51,14 +55,14 @@ size_t metadata() {
 
 // What jemalloc answered, corrected.
 size_t whole(Statistic which, size_t of_jemalloc) {
-  const size_t held = heap.budget().held() + metadata();
   switch (which) {
     case Statistic::kAllocated:
     case Statistic::kActive:
-      return of_jemalloc + heap.counters().live_blocks;
+      return of_jemalloc + heap.live_blocks();
     case Statistic::kMapped:
-      return held;
+      return heap.budget().held() + metadata();
     case Statistic::kResident: {
+      const size_t held = heap.budget().held() + metadata();
       const size_t resident = os::resident_memory();
       return resident != 0 && resident < held ? resident : held;
     }
@@ -90,7 +94,8 @@ extern "C" {
                                                 size_t* old_size, void* next,
                                                 size_t next_size) noexcept {
   const int error = je_mallctlbymib(mib, length, old, old_size, next, next_size);
-  return error != 0 || length != 2 ? error : corrected(by_mib(mib, length), error, old, old_size);
+  if (error != 0 || old == nullptr || length != kNumbers) return error;
+  return corrected(by_mib(mib), error, old, old_size);
 }
 
 }  // extern "C"

@@ -9,6 +9,8 @@ namespace {
 constexpr size_t kLeastPiece = size_t{64} << 10;
 // A piece's own mapping, and what it leaves on both sides of it.
 constexpr size_t kMappingsOfPiece = 3;
+// Whole huge pages, and what lies before and behind them.
+constexpr size_t kMostPiecesOfRun = 3;
 
 void* pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
 
@@ -60,44 +62,36 @@ size_t Gathering::collect_all(Depot& depot, size_t wanted) {
 size_t Gathering::collect_from(Depot& depot, size_t wanted, size_t most, size_t least) {
   size_t got = 0;
   while (got < wanted && has_room_for(1)) {
-    Piece run{0, 0, false};
-    void* const address = depot.take_largest(least, most - got, &run.size);
+    size_t size = 0;
+    void* const address = depot.take_largest(least, most - got, &size);
     if (address == nullptr) break;
-    run.address = reinterpret_cast<uintptr_t>(address);
     const Region& region = *regions_.find(address);
     if (!is_movable(region) || (count_ != 0 && region.locked != model().locked)) {
-      (void)depot.give_back(address, run.size);  // where it just was: it needs no record
+      (void)depot.give_back(address, size);  // where it just was: it needs no record
       break;
     }
-    const bool is_huge = region.page_kind == os::PageKind::kTransparentHuge;
-    const Piece piece = is_huge ? whole_huge_pages(depot, run) : run;
-    add(piece, is_huge && piece.size >= os::kHugePageSize);
-    got += piece.size;
+    add_run(reinterpret_cast<uintptr_t>(address), size,
+            region.page_kind == os::PageKind::kTransparentHuge);
+    got += size;
   }
+  collected_ += got;
   return got;
 }
 
-// Of a run, what is whole huge pages, and the rest goes back; or all of it, if there is none.
-Gathering::Piece Gathering::whole_huge_pages(Depot& depot, Piece run) {
-  const uintptr_t from = os::align_up(run.address, os::kHugePageSize);
-  const uintptr_t to = os::align_down(run.address + run.size, os::kHugePageSize);
-  if (from >= to) return run;
-  const size_t before = from - run.address;
-  if (before != 0 && ok(depot.give_back(pointer(run.address), before))) {
-    run.address += before;
-    run.size -= before;
+// What a run has of whole huge pages goes in front, where nothing of another size moves them out of
+// step, and the rest of it behind.
+void Gathering::add_run(uintptr_t address, size_t size, bool is_huge) {
+  const uintptr_t end = address + size;
+  const uintptr_t from = os::align_up(address, os::kHugePageSize);
+  const uintptr_t to = os::align_down(end, os::kHugePageSize);
+  if (!is_huge || from >= to || !has_room_for(kMostPiecesOfRun)) {
+    pieces_[count_++] = {address, size, false};
+    return;
   }
-  const size_t behind = run.address + run.size - to;
-  if (behind != 0 && ok(depot.give_back(pointer(to), behind))) run.size -= behind;
-  return run;
-}
-
-// Whole huge pages in front, where nothing of another size moves them out of step.
-void Gathering::add(Piece piece, bool is_huge) {
-  pieces_[count_] = piece;
-  if (is_huge) std::swap(pieces_[count_], pieces_[first_small_++]);
-  ++count_;
-  collected_ += piece.size;
+  pieces_[count_] = {from, to - from, false};
+  std::swap(pieces_[count_++], pieces_[first_small_++]);
+  if (address != from) pieces_[count_++] = {address, from - address, false};
+  if (end != to) pieces_[count_++] = {to, end - to, false};
 }
 
 bool Gathering::may_move(uintptr_t address, size_t size) const {

@@ -29,7 +29,7 @@ class Gathering {
 
   // Takes free pages out of the depot, largest runs first, until there are `wanted` bytes or only
   // pieces too small are left; no more than `most`. All of one state: locked by this process, or
-  // not. Of regions of huge pages whole ones, where a run has any. Returns how many bytes.
+  // not. Returns how many bytes.
   size_t collect(Depot& depot, size_t wanted, size_t most) REQUIRES(growth_lock);
   // The same, down to single pages, and exactly as much: when nothing else is to be had.
   size_t collect_all(Depot& depot, size_t wanted) REQUIRES(growth_lock);
@@ -76,8 +76,7 @@ class Gathering {
 
   size_t least_piece() const REQUIRES(growth_lock);
   size_t collect_from(Depot& depot, size_t wanted, size_t most, size_t least) REQUIRES(growth_lock);
-  static Piece whole_huge_pages(Depot& depot, Piece run) REQUIRES(growth_lock);
-  void add(Piece piece, bool is_huge) REQUIRES(growth_lock);
+  void add_run(uintptr_t address, size_t size, bool is_huge) REQUIRES(growth_lock);
   bool has_room_for(size_t pieces) const REQUIRES(growth_lock);
   static bool is_movable(const Region& region);
   void forget(size_t count) REQUIRES(growth_lock);

@@ -10,7 +10,7 @@ constexpr size_t kFirstStep = size_t{128} << 10;
 constexpr size_t kLargestStep = size_t{1} << 30;
 // Blocks' pages come by touch, so that only addresses and budget are ahead of need; and free runs
 // of different regions never join.
-constexpr size_t kFirstStepOfBlocks = size_t{16} << 20;
+constexpr size_t kFirstStepOfBlocks = size_t{8} << 20;
 // Then each is a share of what is held: a large share while that is little, so that the number of
 // regions stays low; a smaller one later, so that little is held ahead of need.
 constexpr size_t kEarlyShare = 4;
@@ -32,7 +32,8 @@ constexpr size_t kLeastGathered = size_t{64} << 10;
 // that find a block. Less of a large heap for a large request, which is touched at greater cost.
 constexpr size_t kLarge = size_t{1} << 20;
 constexpr size_t kTolerated = size_t{16} << 20;
-constexpr size_t kToleratedShare = 8;
+constexpr size_t kToleratedAtLeast = size_t{8} << 20;
+constexpr size_t kToleratedShare = 12;
 constexpr size_t kToleratedShareForLarge = 32;
 constexpr size_t kSmallHeap = size_t{64} << 20;
 
@@ -66,7 +67,7 @@ bool GrowthPolicy::is_tight(size_t size, size_t cached) const {
   if (is_forced_) return false;
   const size_t held = budget_.held();
   const size_t idle = held - depots_.live() + cached;
-  if (size < kLarge) return idle < std::max(kTolerated, held / kToleratedShare);
+  if (size < kLarge) return idle < std::max(kToleratedAtLeast, held / kToleratedShare);
   const size_t of_small = kTolerated / os::kPageSize * kSmallHeap / (held / os::kPageSize + 1);
   const size_t tolerated = std::max(held / kToleratedShareForLarge, std::min(kTolerated, of_small));
   return size <= tolerated && idle < tolerated;

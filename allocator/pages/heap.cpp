@@ -113,14 +113,19 @@ void Heap::note_registrations(uint64_t domains, uint64_t registered, uint64_t re
   books_.counters().note_registrations(domains, registered, registered_pinned);
 }
 
+size_t Heap::live_blocks() const {
+  const size_t taken = depots_.live(RegionUse::kBlocks) + depots_.live(RegionUse::kExposed);
+  const size_t cached = caches_.bytes();
+  return taken < cached ? 0 : taken - cached;
+}
+
 HeapCounters Heap::counters(size_t kept) {
   HeapCounters now;
   now.cached = caches_.bytes();
   const size_t live = depots_.live();
   now.live = live > kept + now.cached ? live - kept - now.cached : 0;
   now.live_exposed = depots_.live(RegionUse::kExposed);
-  now.live_blocks = depots_.live(RegionUse::kBlocks) + now.live_exposed;
-  now.live_blocks -= now.live_blocks < now.cached ? now.live_blocks : now.cached;
+  now.live_blocks = live_blocks();
   now.gathered = now.retired = growth_.moved_bytes();
   now.acquire_ns = growth_.acquire_ns();
   now.peak_held = books_.peak_held();
@@ -169,7 +174,7 @@ bool Heap::validate() {
   bool good = true;
   for (size_t i = 0; i < regions_.size(); ++i) {
     const Region& region = regions_[i];
-    held += region.length - region.retired;
+    held += region.length - region.retired();
     if (region.is_empty()) continue;
     good = good && regions_.find(reinterpret_cast<void*>(region.base)) == &region &&
            regions_.find(reinterpret_cast<void*>(region.end() - 1)) == &region &&

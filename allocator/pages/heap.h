@@ -94,6 +94,8 @@ class Heap {
   // live is taken when the heap grows, kept extents counted, and here, without: no malloc or free
   // pays for it.
   HeapCounters counters(size_t kept = 0);
+  // Bytes of blocks that the program has.
+  size_t live_blocks() const;
   bool forked() const { return forked_.load(std::memory_order_relaxed); }
 
   // Around fork, in this order relative to jemalloc's own handlers: see fork.cpp.

@@ -114,13 +114,15 @@ void PageMover::note_borders(const Region& region, uintptr_t from, uintptr_t to)
 // Before they go, so that who is about to register the region, and finds them gone, can tell why.
 void PageMover::announce(uintptr_t address, size_t size) {
   marks_.announce(address, size);
-  regions_.find(pointer(address))->retired += size;
+  Region* const region = regions_.find(pointer(address));
+  region->set_retired(region->retired() + size);
 }
 
 void PageMover::recall(uintptr_t address, size_t size) {
   if (size == 0) return;
   marks_.recall(address, size);
-  regions_.find(pointer(address))->retired -= size;
+  Region* const region = regions_.find(pointer(address));
+  region->set_retired(region->retired() - size);
 }
 
 // The region that has lost them, which were announced.

@@ -20,13 +20,13 @@ enum class RegionKind : uint8_t {
 enum class RegionUse : uint8_t { kExtents, kBlocks, kExposed };
 inline constexpr size_t kRegionUses = 3;
 
-struct Region {
+// What a region is made of, the same as long as it lives but for what is guarded.
+struct RegionFacts {
   uintptr_t base = 0;
   size_t length = 0;
   // Bytes below this address were handed out before; from here on everything still reads as zero.
   // Guarded by the depot's lock.
   uintptr_t fresh_from = 0;
-  size_t retired = 0;  // bytes that lost their pages; written under the growth lock
   uint16_t index = 0;
   int16_t node = 0;  // NUMA node it was placed on
   RegionKind kind = RegionKind::kOverflow;
@@ -39,8 +39,30 @@ struct Region {
   mutable bool populated = false;  // all of its pages came, or somebody is seeing to it
 
   uintptr_t end() const { return base + length; }
-  bool is_empty() const { return retired == length; }
   bool contains(uintptr_t address) const { return address - base < length; }
+};
+
+struct Region : RegionFacts {
+  // Bytes that lost their pages. Changed under the growth lock, read from anywhere.
+  size_t retired() const {
+    const size_t bytes = __atomic_load_n(&retired_, __ATOMIC_SEQ_CST);
+    return bytes == kAll ? length : bytes;
+  }
+  void set_retired(size_t bytes) {
+    __atomic_store_n(&retired_, bytes == length ? kAll : bytes, __ATOMIC_SEQ_CST);
+  }
+  // Nothing else may be read of one that is, because its slot is used again.
+  bool is_empty() const { return __atomic_load_n(&retired_, __ATOMIC_SEQ_CST) == kAll; }
+
+  // The slot's next region: until the last step nobody reads it.
+  void replace(const Region& next) {
+    static_cast<RegionFacts&>(*this) = next;
+    set_retired(next.retired_);
+  }
+
+ private:
+  static constexpr size_t kAll = SIZE_MAX;
+  size_t retired_ = 0;
 };
 
 }  // namespace rdmalloc

@@ -21,8 +21,9 @@ Region* RegionTable::add(const Region& region, size_t free_slot) {
   const bool is_new = free_slot == kNoSlot;
   const size_t index = is_new ? size() : free_slot;
   Region* slot = &regions_[index];
-  *slot = region;
-  slot->index = static_cast<uint16_t>(index);
+  Region next = region;
+  next.index = static_cast<uint16_t>(index);
+  slot->replace(next);
   const auto* first = reinterpret_cast<const void*>(region.base);
   const auto* last = reinterpret_cast<const void*>(region.end() - 1);
   for (size_t g = window_->granule_of(first); g <= window_->granule_of(last); ++g) {

@@ -9,6 +9,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/churn.h"
+#include "tests/support/saboteur.h"
 #include "tests/support/test_heap.h"
 
 namespace rdmalloc {
@@ -16,30 +17,6 @@ namespace {
 
 using fake::churn;
 using fake::TestHeap;
-
-// Makes a call fail now and then while the threads run.
-class Saboteur {
- public:
-  Saboteur() : thread_([this] { run(); }) {}
-  ~Saboteur() {
-    stop_ = true;
-    thread_.join();
-  }
-  Saboteur(const Saboteur&) = delete;
-  Saboteur& operator=(const Saboteur&) = delete;
-
- private:
-  void run() {
-    std::mt19937 random(3);
-    while (!stop_) {
-      fake::fail(static_cast<fake::Call>(random() % fake::kCalls), 1 + random() % 3);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    fake::fail_nothing();
-  }
-  std::atomic<bool> stop_{false};
-  std::thread thread_;
-};
 
 }  // namespace
 
@@ -57,7 +34,7 @@ TEST_CASE("threads keep the heap sound while system calls fail") {
   fake::machine().huge_pages = 8;
   tested.boot();
   {
-    const Saboteur saboteur;
+    const fake::Saboteur saboteur;
     churn(*tested, 3, std::chrono::seconds(3), [&tested] { return tested->validate(); });
   }
   CHECK(tested.unsound() == "");

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/support/catch.h"
+#include "tests/support/saboteur.h"
 #include "tests/support/test_heap.h"
 
 namespace rdmalloc {
@@ -237,31 +238,6 @@ bool holds_in_child(TestHeap& tested, Model& model) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-// Makes a call fail now and then while threads run.
-class Saboteur {
- public:
-  Saboteur() : thread_([this] { run(); }) {}
-  ~Saboteur() {
-    stop_ = true;
-    thread_.join();
-  }
-  Saboteur(const Saboteur&) = delete;
-  Saboteur& operator=(const Saboteur&) = delete;
-
- private:
-  void run() {
-    std::mt19937 random(3);
-    while (!stop_) {
-      const auto which = static_cast<fake::Call>(random() % fake::kCalls);
-      fake::fail(which, 1 + random() % 3);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    fake::fail_nothing();
-  }
-  std::atomic<bool> stop_{false};
-  std::thread thread_;
-};
-
 }  // namespace
 
 TEST_CASE("the page heap does what a list of pages would, while calls fail") {
@@ -324,8 +300,8 @@ TEST_CASE("threads find their own bytes in blocks that are freed, gathered and m
     }
     bool sound = true;
     {
-      std::unique_ptr<Saboteur> saboteur;
-      if (sabotage) saboteur = std::make_unique<Saboteur>();
+      std::unique_ptr<fake::Saboteur> saboteur;
+      if (sabotage) saboteur = std::make_unique<fake::Saboteur>();
       const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);
       while (sound && std::chrono::steady_clock::now() < end) {
         sound = tested->validate();

@@ -47,7 +47,7 @@ class RegionSource final : public rdmalloc::RegionSource {
     os::close(reinterpret_cast<void*>(region.base + offset), size);
     table_.note_hole(region.base + offset, size);
     marks_.retire(region.base + offset, size);
-    known.retired += size;
+    known.set_retired(known.retired() + size);
     if (!known.is_empty()) return true;
     table_.remove(known);
     bool let_go = true;

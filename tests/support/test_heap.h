@@ -112,8 +112,8 @@ class TestHeap {
         return "retired, but open";
       }
     }
-    if (open != region.length - region.retired) return "a region is not open";
-    if (left_in(reinterpret_cast<void*>(region.base), region.length) != region.retired) {
+    if (open != region.length - region.retired()) return "a region is not open";
+    if (left_in(reinterpret_cast<void*>(region.base), region.length) != region.retired()) {
       return "retired bytes differ";
     }
     return {};
@@ -132,7 +132,7 @@ class TestHeap {
       const Region& region = heap_->regions()[i];
       if (region.is_empty()) continue;
       if (std::string why = unsound(region, may_mend); !why.empty()) return why;
-      const size_t bytes = region.length - region.retired;
+      const size_t bytes = region.length - region.retired();
       held += bytes;
       pinned += region.locked ? bytes : 0;
     }

@@ -119,7 +119,7 @@ TEST_CASE("lookups and registrations agree with a list of pages, whatever the de
     Domain* domain = f.open();
     size_t pages = 0;
     for (const auto& registered : f.backend.registered()) pages += registered.length / kPage;
-    CHECK(pages == kPages - region.retired / kPage);
+    CHECK(pages == kPages - region.retired() / kPage);
     make_holes(static_cast<int>(random() % 4));
     for (size_t page = 0; page < kPages; ++page) {
       REQUIRE(f.look_up(domain, region, page) == (retired[page] ? RDM_NOT_OWNED : RDM_OK));

@@ -182,7 +182,8 @@ TEST_CASE("whole huge pages are gathered first, and stay whole") {
     CHECK_FALSE((is_behind && is_whole && range.base < reinterpret_cast<uintptr_t>(got) + whole));
     whole += is_whole ? range.bytes : 0;
   }
-  CHECK(whole >= 12 * kHuge);
+  // Each of the eight runs that it takes has one at least.
+  CHECK(whole >= 8 * kHuge);
   CHECK(tested.unsound() == "");
 }
 

@@ -104,7 +104,7 @@ TEST_CASE("pages come in steps, once for each region, and around what was retire
     CHECK(range.bytes <= 16 * kMiB);
     CHECK_FALSE(source.marks()->is_retired(range.base, range.bytes));
   }
-  CHECK(populated == region.length - region.retired);
+  CHECK(populated == region.length - region.retired());
   const size_t calls = fake::calls(Call::kPopulate);
   CHECK(calls < 12);
   populate_in_steps(region, *source.marks(), huge);
