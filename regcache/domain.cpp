@@ -149,16 +149,20 @@ void Domain::note_fork_child() {
 void Domain::say(const char* why) {
   if (saying_.exchange(true, std::memory_order_acquire)) return;
   strncpy(why_, why, sizeof why_ - 1);
-  saying_.store(false, std::memory_order_release);
   if (!opening_) warn();
+  saying_.store(false, std::memory_order_release);
 }
 
 void Domain::end_opening() {
   opening_ = false;
+  // Another thread may be saying something, which does not take long.
+  while (saying_.exchange(true, std::memory_order_acquire)) {
+  }
   if (why_[0] != '\0') warn();
+  saying_.store(false, std::memory_order_release);
 }
 
-// Once for a domain: what fails later mostly fails for the same reason.
+// By who has saying_. Once for a domain: what fails later mostly fails for the same reason.
 void Domain::warn() {
   if (!source_->warns() || warned_.exchange(true)) return;
   Message()

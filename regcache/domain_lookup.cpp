@@ -47,7 +47,7 @@ int Domain::lookup_piece(const Region& region, const void* address, size_t lengt
   const size_t into = reinterpret_cast<uintptr_t>(address) - region.base;
   // The last piece that starts there or before.
   size_t low = 0;
-  for (size_t high = entry.pieces; low < high;) {
+  for (size_t high = entry.pieces.load(std::memory_order_acquire); low < high;) {
     const size_t middle = low + (high - low) / 2;
     if (entry.piece[middle].offset <= into) {
       low = middle + 1;

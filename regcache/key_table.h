@@ -42,7 +42,7 @@ struct alignas(64) KeyEntry {
   std::atomic<void*> handle{nullptr};
 
   std::atomic<uint32_t> state{kUnregistered};
-  uint32_t pieces = 0;               // in use of `piece`; 0: one MR, or none
+  std::atomic<uint32_t> pieces{0};   // in use of `piece`; 0: one MR, or none
   uint32_t piece_room = 0;           // kept when the domain is closed, for the next one
   std::atomic<int> refusal{RDM_OK};  // why the last try failed, a status
   Piece* piece = nullptr;

@@ -27,7 +27,6 @@ struct RegionFacts {
   // Bytes below this address were handed out before; from here on everything still reads as zero.
   // Guarded by the depot's lock.
   uintptr_t fresh_from = 0;
-  uint16_t index = 0;
   int16_t node = 0;  // NUMA node it was placed on
   RegionKind kind = RegionKind::kOverflow;
   os::PageKind page_kind = os::PageKind::kBase;
@@ -43,6 +42,8 @@ struct RegionFacts {
 };
 
 struct Region : RegionFacts {
+  uint16_t index = 0;  // of its slot, whatever region has it
+
   // Bytes that lost their pages. Changed under the growth lock, read from anywhere.
   size_t retired() const {
     const size_t bytes = __atomic_load_n(&retired_, __ATOMIC_SEQ_CST);

@@ -21,9 +21,8 @@ Region* RegionTable::add(const Region& region, size_t free_slot) {
   const bool is_new = free_slot == kNoSlot;
   const size_t index = is_new ? size() : free_slot;
   Region* slot = &regions_[index];
-  Region next = region;
-  next.index = static_cast<uint16_t>(index);
-  slot->replace(next);
+  if (is_new) slot->index = static_cast<uint16_t>(index);
+  slot->replace(region);
   const auto* first = reinterpret_cast<const void*>(region.base);
   const auto* last = reinterpret_cast<const void*>(region.end() - 1);
   for (size_t g = window_->granule_of(first); g <= window_->granule_of(last); ++g) {
