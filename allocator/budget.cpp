@@ -148,6 +148,11 @@ void Budget::charge(RegionKind kind, size_t bytes) {
   }
 }
 
+void Budget::release_sparse(size_t bytes) {
+  held_ -= bytes;
+  sparse_ -= bytes;
+}
+
 void Budget::note_unlocked(size_t bytes) {
   pinned_ -= bytes;
   overflow_ += bytes;

@@ -51,6 +51,9 @@ class Budget {
 
   void charge(RegionKind kind, size_t bytes) REQUIRES(growth_lock);
 
+  // Sparse memory that is not held any more.
+  void release_sparse(size_t bytes) REQUIRES(growth_lock);
+
   // What was pinned is held still, but not pinned any more.
   void note_unlocked(size_t bytes) REQUIRES(growth_lock);
 

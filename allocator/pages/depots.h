@@ -63,8 +63,9 @@ class Depots {
   // Pages that are free, but for nobody.
   size_t abandoned() const { return abandoned_.load(std::memory_order_relaxed); }
   void abandon(const Region& region, size_t size);
-  // A block's pages lie elsewhere now, and were counted again there.
-  void note_moved(RegionUse use, size_t size) { count_out(use, size); }
+  // What was taken is not there any more: its pages lie elsewhere, and were counted again there, or
+  // it is not held any more.
+  void note_gone(RegionUse use, size_t size) { count_out(use, size); }
   // In the child of a fork: exposed pages that its parent had free are not pinned any more.
   void abandon_exposed() EXCLUDES(depot_lock);
 

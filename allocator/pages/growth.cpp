@@ -107,6 +107,27 @@ Taken Growth::grow_sparse(size_t size, size_t alignment, int node) {
   return acquired.taken;
 }
 
+void Growth::release_sparse(uintptr_t base) {
+  Locked hold(mutex());
+  Region* const region = store_.regions.find(pointer(base));
+  if (region == nullptr || region->sealed) return;
+  const size_t length = region->length;
+  // All of it, or somebody has some still.
+  if (!store_.depots.take_at(pointer(region->base), length)) return;
+  store_.depots.note_gone(region->use, length);
+  store_.budget.release_sparse(length);
+  policy_.note_lost(region->use, length);
+  os::close(pointer(region->base), length);
+  mover_.note_closed();
+  region->set_retired(length);
+  store_.regions.remove(*region);
+  note_emptied(region);
+  const bool is_kept = store_.observers.any_of(
+      [&](const RegionObserver& observer) { return !observer.has_let_go(*region); });
+  if (!is_kept) maker_.reuse_addresses(*region);
+  store_.books.note_growth(count_regions());
+}
+
 bool Growth::reserve(size_t bytes, int node) {
   Request request{os::page_ceil(bytes), os::kPageSize, RegionUse::kExtents, node};
   request.pinned = true;
@@ -218,7 +239,7 @@ void* Growth::move_block(uintptr_t address, size_t old_size, const Request& requ
     const os::PageKind kind =
         huge_.watch().has_gone_back() ? os::PageKind::kBase : region.page_kind;
     acquired = assemble(request, {request.size + spare, kind}, &block);
-    if (acquired.taken) store_.depots.note_moved(request.use, old_size);
+    if (acquired.taken) store_.depots.note_gone(request.use, old_size);
   }
   make_ready(acquired, 0);
   return acquired.taken.address;
@@ -276,7 +297,10 @@ size_t Growth::count_regions() const { return store_.regions.size() - slots_.cou
 
 void Growth::note_lost(Region* region, size_t size) {
   policy_.note_lost(region->use, size);
-  if (!region->is_empty()) return;
+  if (region->is_empty()) note_emptied(region);
+}
+
+void Growth::note_emptied(Region* region) {
   store_.observers.for_each([&](RegionObserver& observer)
                                 REQUIRES(growth_lock) { observer.on_retire(*region); });
   if (region->use != RegionUse::kExtents) store_.blocks.forget(region->base, region->length);

@@ -66,6 +66,10 @@ class Growth {
   Taken grow(const Request& request) EXCLUDES(growth_lock);
   Taken grow_sparse(size_t size, size_t alignment, int node) EXCLUDES(growth_lock);
 
+  // A sparse region of which nothing is in use any more is not held any more, and its addresses are
+  // used again. Nothing happens while some of it is in use, or it is sealed.
+  void release_sparse(uintptr_t base) EXCLUDES(growth_lock, depot_lock);
+
   // Acquires so much more pinned memory at once. False: it cannot be had, and nothing happened.
   bool reserve(size_t bytes, int node) EXCLUDES(growth_lock);
 
@@ -111,6 +115,7 @@ class Growth {
   bool has_slot() const REQUIRES(growth_lock);
   size_t count_regions() const REQUIRES(growth_lock);
   void note_lost(Region* region, size_t size) REQUIRES(growth_lock);
+  void note_emptied(Region* region) REQUIRES(growth_lock);
   bool is_to_come_at_once(const Region& region) const;
   void make_ready(const Acquired& acquired, size_t wanted) EXCLUDES(growth_lock, depot_lock);
 

@@ -90,7 +90,9 @@ void LargeBlocks::give_back(uintptr_t start, size_t size) {
   store_.blocks.set(start, 0);
   const Region& region = *store_.regions.find(address);
   // Locked pages are not discarded (mlockall); what is free in a sparse region must read as zero.
-  if (region.kind == RegionKind::kSparse) {
+  const bool is_sparse = region.kind == RegionKind::kSparse;
+  const uintptr_t base = region.base;
+  if (is_sparse) {
     store_.observers.for_each(
         [&](RegionObserver& observer) { observer.on_discard(address, size); });
     if (!ok(os::discard(address, size))) memset(address, 0, size);
@@ -101,6 +103,7 @@ void LargeBlocks::give_back(uintptr_t start, size_t size) {
   if (is_abandoned || !ok(store_.depots.give(region, address, size))) {
     store_.depots.abandon(region, size);
   }
+  if (is_sparse) growth_.release_sparse(base);
   store_.books.note_live();
 }
 

@@ -39,6 +39,9 @@ class PageMover {
   // pages at its end.
   void note_region(const Region& region, size_t fresh) REQUIRES(growth_lock);
 
+  // A region of new pages is no more.
+  void note_closed() REQUIRES(growth_lock) { borders_ -= 2; }
+
   // Mappings that there are, that there may be, and that a range has.
   size_t mappings() const REQUIRES(growth_lock) { return borders_; }
   size_t most_mappings() const REQUIRES(growth_lock);

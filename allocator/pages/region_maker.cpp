@@ -7,6 +7,9 @@ namespace {
 
 void* base_of(const Region& region) { return reinterpret_cast<void*>(region.base); }
 
+// What a region takes of the window, with the gap behind it.
+size_t granules_of(size_t length) { return os::align_up(length + os::kPageSize, Window::kGranule); }
+
 }  // namespace
 
 // Makes carved addresses usable and says where their pages shall lie. False: the kernel refused.
@@ -74,8 +77,21 @@ void* RegionMaker::carve(RegionUse use, size_t bytes, size_t alignment) {
                        use == RegionUse::kExtents ? Window::End::kLow : Window::End::kHigh);
 }
 
+// A sparse region where another one was, if there is room for it and the gap behind it.
+void* RegionMaker::find_addresses(const RegionOrder& order) {
+  if (order.kind == RegionKind::kSparse && order.alignment <= Window::kGranule) {
+    void* const address = sparse_addresses_.take(granules_of(order.length), os::kPageSize);
+    if (address != nullptr) return address;
+  }
+  return carve(order.use, order.length, order.alignment);
+}
+
+void RegionMaker::reuse_addresses(const Region& region) {
+  (void)sparse_addresses_.give(base_of(region), granules_of(region.length));
+}
+
 Region RegionMaker::make(const RegionOrder& order) {
-  void* address = carve(order.use, order.length, order.alignment);
+  void* address = find_addresses(order);
   if (address == nullptr) return {};
   Region region;
   region.base = reinterpret_cast<uintptr_t>(address);
@@ -89,8 +105,13 @@ Region RegionMaker::make(const RegionOrder& order) {
       (order.kind != RegionKind::kPinned || pin(&region, order.may_overflow))) {
     return region;
   }
-  window_.give_back(address, order.length);
+  give_back_addresses(region);
   return {};
+}
+
+void RegionMaker::give_back_addresses(const Region& region) {
+  if (region.kind == RegionKind::kSparse) return reuse_addresses(region);
+  window_.give_back(base_of(region), region.length);
 }
 
 void RegionMaker::finish(Region* region) {
@@ -99,7 +120,7 @@ void RegionMaker::finish(Region* region) {
 
 void RegionMaker::undo(const Region& region) {
   os::close(base_of(region), region.length);
-  window_.give_back(base_of(region), region.length);
+  give_back_addresses(region);
 }
 
 }  // namespace rdmalloc

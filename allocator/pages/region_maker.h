@@ -9,6 +9,7 @@
 
 #include "allocator/budget.h"
 #include "allocator/options.h"
+#include "allocator/pages/free_pages.h"
 #include "allocator/pages/region.h"
 #include "allocator/pages/window.h"
 
@@ -49,10 +50,16 @@ class RegionMaker {
   // here on.
   void finish(Region* region) REQUIRES(growth_lock);
 
+  // A sparse region is no more, and nobody keeps anything of it: its addresses are used again, for
+  // sparse regions only, whose pages come and go like those of memory that is unmapped and mapped.
+  void reuse_addresses(const Region& region) REQUIRES(growth_lock);
+
   // Undoes the last make(), of a region that nobody was told of.
   void undo(const Region& region) REQUIRES(growth_lock);
 
  private:
+  void* find_addresses(const RegionOrder& order) REQUIRES(growth_lock);
+  void give_back_addresses(const Region& region) REQUIRES(growth_lock);
   bool open(Region* region, os::PageKind kind);
   bool open_best(Region* region, os::PageKind wanted);
   bool pin(Region* region, bool may_overflow) REQUIRES(growth_lock);
@@ -61,6 +68,7 @@ class RegionMaker {
   Budget& budget_;
   const Options& options_;
   bool several_nodes_ = false;
+  FreePages sparse_addresses_ GUARDED_BY(growth_lock);  // in granules
 };
 
 }  // namespace rdmalloc

@@ -136,7 +136,8 @@ TEST_CASE("reused memory is not reported as zero, and is zeroed when asked") {
   }
 }
 
-TEST_CASE("a large zeroed block is neither populated nor locked, and discarded when freed") {
+TEST_CASE(
+    "a large zeroed block is neither populated nor locked, and not held any more when freed") {
   TestHeap tested({"SPARSE_FROM=1M", "POPULATE=now"});
   tested.boot();
   const size_t populated = fake::calls(Call::kPopulate);
@@ -146,11 +147,68 @@ TEST_CASE("a large zeroed block is neither populated nor locked, and discarded w
   CHECK(fake::calls(Call::kPopulate) == populated);
   CHECK(fake::locked() == 0);
   memset(got, 1, kMiB);
+  const size_t held = tested->budget().held();
   REQUIRE(tested.free(got));
-  CHECK(fake::range_of(got).discarded == 8 * kMiB);
+  CHECK(tested->budget().sparse() == 0);
+  CHECK(tested->budget().held() == held - 8 * kMiB);
+  CHECK(tested->find(got) == nullptr);
+  CHECK(tested->blocks().size_of(got) == 0);
+  CHECK(tested.unsound() == "");
   CHECK(tested.malloc(8 * kMiB, 1, true) == got);
   CHECK(reads_zero(got, kMiB));
   CHECK(tested->budget().sparse() == 8 * kMiB);
+  CHECK(tested.unsound() == "");
+}
+
+TEST_CASE("growing zeroed blocks use neither budget nor addresses up") {
+  TestHeap tested({"SPARSE_FROM=1M", "MEMORY_CAP=64M"});
+  tested.boot();
+  (void)tested.take(kPage);
+  const size_t held = tested->budget().held();
+  const size_t left = tested->window().left();
+  for (size_t i = 0; i < 10'000; ++i) {
+    void* const got = tested.malloc(8 * kMiB + i * kPage, 1, true);
+    REQUIRE(got != nullptr);
+    REQUIRE(tested.free(got));
+  }
+  CHECK(tested->budget().held() == held);
+  CHECK(left - tested->window().left() <= 4 * (8 * kMiB + 10'000 * kPage));
+  CHECK(tested->regions().size() < 1100);  // slots come again after some time
+  CHECK(tested.unsound() == "");
+}
+
+TEST_CASE("a sparse region is held as long as some of it is in use") {
+  TestHeap tested({"SPARSE_FROM=1M"});
+  tested.boot();
+  auto* const got = static_cast<char*>(tested.malloc(8 * kMiB, 1, true));
+  REQUIRE(tested.resize(got, 4 * kMiB));
+  void* const other = tested.malloc(3 * kMiB, 1, true);
+  REQUIRE(&tested.region_of(other) == &tested.region_of(got));
+  REQUIRE(tested.free(got));
+  CHECK(tested->budget().sparse() == 8 * kMiB);
+  CHECK(tested.unsound() == "");
+  REQUIRE(tested.free(other));
+  CHECK(tested->budget().sparse() == 0);
+  CHECK(tested.unsound() == "");
+}
+
+TEST_CASE("addresses of a sparse region that somebody still has registered are not used again") {
+  struct Keeper : RegionObserver {
+    void on_acquire(const Region&) noexcept override {}
+    void on_fork_child() noexcept override {}
+    bool has_let_go(const Region&) const noexcept override { return !keeps; }
+    bool keeps = true;
+  } keeper;
+  TestHeap tested({"SPARSE_FROM=1M"});
+  tested.boot();
+  REQUIRE(ok(tested->attach(&keeper)));
+  void* const kept = tested.malloc(8 * kMiB, 1, true);
+  REQUIRE(tested.free(kept));
+  void* const next = tested.malloc(8 * kMiB, 1, true);
+  CHECK(next != kept);
+  keeper.keeps = false;
+  REQUIRE(tested.free(next));
+  CHECK(tested.malloc(8 * kMiB, 1, true) == next);
   CHECK(tested.unsound() == "");
 }
 
@@ -165,12 +223,12 @@ TEST_CASE("a large request that need not be zero, or is jemalloc's, is pinned li
 TEST_CASE("sparse memory that cannot be discarded is zeroed by hand") {
   TestHeap tested({"SPARSE_FROM=1M"});
   tested.boot();
-  void* got = tested.malloc(kMiB, 1, true);
-  memset(got, 1, kMiB);
+  auto* const got = static_cast<char*>(tested.malloc(2 * kMiB, 1, true));
+  memset(got, 1, 2 * kMiB);
   fake::fail(Call::kDiscard, 1, Status::kUnsupported);
-  REQUIRE(tested.free(got));
-  CHECK(tested.malloc(kMiB, 1, true) == got);
-  CHECK(reads_zero(got, kMiB));
+  REQUIRE(tested.resize(got, kMiB));
+  CHECK(tested.malloc(kMiB, 1, true) == got + kMiB);
+  CHECK(reads_zero(got + kMiB, kMiB));
 }
 
 TEST_CASE("foreign memory is refused, and so is what reaches beyond a region") {
