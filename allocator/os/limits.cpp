@@ -32,7 +32,7 @@ class CgroupPath {
 
   bool found() const { return length_ > 0; }
 
-  // Calls visit(limit, used, reclaimable file cache) for each level that has a limit.
+  // Calls visit(limit, used, reclaimable) for each level that has a limit.
   template <typename Visit>
   void for_each_level(Visit visit) {
     while (true) {
@@ -85,15 +85,24 @@ class CgroupPath {
     return found;
   }
 
-  uint64_t inactive_file() {
+  // The kernel gives it up before it refuses anything, or kills: pages of files, used lately or
+  // not, and what it caches itself. Version 1 does not tell the latter.
+  uint64_t reclaimable() {
     const Text name = text("/memory.stat");
     memcpy(path_ + length_, name.data, name.size + 1);
-    uint64_t bytes = 0;
+    uint64_t sum = 0;
+    const auto add = [&](Text line, const char* field) {
+      uint64_t bytes = 0;
+      if (parse_field(line, field, &bytes)) sum += bytes;
+    };
     for_each_line(path_, [&](Text line) {
-      return !parse_field(line, version1_ ? "total_inactive_file " : "inactive_file ", &bytes);
+      add(line, version1_ ? "total_inactive_file " : "inactive_file ");
+      add(line, version1_ ? "total_active_file " : "active_file ");
+      if (!version1_) add(line, "slab_reclaimable ");
+      return true;
     });
     path_[length_] = '\0';
-    return bytes;
+    return sum;
   }
 
   template <typename Visit>
@@ -104,7 +113,7 @@ class CgroupPath {
     if (limit >= (uint64_t{1} << 62)) return;
     uint64_t used = 0;
     number(version1_ ? "/memory.usage_in_bytes" : "/memory.current", &used);
-    visit(limit, used, inactive_file());
+    visit(limit, used, reclaimable());
   }
 
   static_assert(kLongestPath + 64 <= ReadBuffer::kSize);

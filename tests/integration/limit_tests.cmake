@@ -72,6 +72,13 @@ rdm_test("control: with stock malloc the control group's limit kills" LABELS roo
   COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --cgroup 256 --expect killed
           -- $<TARGET_FILE:integration_hoard> 1024 256 some)
 
+# What a control group has read of files is room, used lately or not.
+rdm_case("beside the page cache of a file read twice malloc gets what glibc's does"
+  PROGRAM page_cache ARGUMENTS 180 150 LIMITS --cgroup 256 LABELS root TIMEOUT 60)
+rdm_test("glibc's malloc gets that beside the page cache of a file read twice" LABELS root TIMEOUT 60
+  COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --cgroup 256
+          -- $<TARGET_FILE:integration_page_cache> 180 150)
+
 # 200 threads, of which each moves between processors while it holds large blocks.
 rdm_case("200 threads keep every byte of large blocks that change hands and processors"
   PROGRAM migrants ARGUMENTS 4 512 all TIMEOUT 60)

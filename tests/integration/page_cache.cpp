@@ -1,0 +1,59 @@
+// Fills a control group with pages of a file that was read twice, which count as used lately, and
+// then wants memory: the kernel gives such pages up for it.
+//
+//   page_cache FILE_MIB WANTED_MIB
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "tests/integration/probe.h"
+
+namespace {
+
+constexpr size_t kStep = size_t{1} << 20;
+constexpr size_t kBlock = 25 * kStep;
+constexpr long kTmpfs = 0x01021994;  // linux/magic.h
+
+char buffer[kStep];
+
+// Written, and none of its pages in memory.
+int make_file(size_t bytes) {
+  char name[] = "page_cache.XXXXXX";
+  const int file = mkstemp(name);
+  if (file < 0) return -1;
+  unlink(name);
+  for (size_t done = 0; done < bytes; done += kStep) {
+    if (write(file, buffer, kStep) != static_cast<ssize_t>(kStep)) return -1;
+  }
+  fsync(file);
+  posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+  return file;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const size_t cached = probe::argument(argc, argv, 1, 180) << 20;
+  const size_t wanted = probe::argument(argc, argv, 2, 150) << 20;
+  struct statfs system {};
+  if (statfs(".", &system) != 0 || system.f_type == kTmpfs) {
+    probe::skip("this folder is memory, and not on a disk");
+  }
+  const int file = make_file(cached);
+  if (file < 0) probe::skip("no room for a file in this folder");
+  for (int round = 0; round < 2; ++round) {
+    lseek(file, 0, SEEK_SET);
+    while (read(file, buffer, sizeof buffer) > 0) {
+    }
+  }
+  size_t got = 0;
+  for (; got < wanted; got += kBlock) {
+    void* const block = malloc(kBlock);
+    if (block == nullptr) break;
+    memset(block, 1, kBlock);
+  }
+  printf("%zu MiB of %zu beside %zu MiB of a file\n", got >> 20, wanted >> 20, cached >> 20);
+  return got < wanted ? 1 : 0;
+}
