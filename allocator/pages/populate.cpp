@@ -21,13 +21,13 @@ void populate(const Region& region, uintptr_t from, uintptr_t to, HugePageWatch&
   watch.note(region.page_kind, to - from, ns, os::page_faults() - faults);
 }
 
-// Calls use(from, to) for what still has its pages, in parts that end at multiples of step().
+// Calls use(from, to) for what still has its pages, in parts of step() bytes at most.
 template <typename Step, typename Use>
 void for_each_part(const Region& region, const PageMarks& marks, Step step, Use use) {
   for (uintptr_t from = region.base; from < region.end();) {
     from = marks.first_kept(from, region.end());
     const size_t unit = step();
-    const uintptr_t most = std::min(region.end(), os::align_down(from, unit) + unit);
+    const uintptr_t most = region.end() - from < unit ? region.end() : from + unit;
     const uintptr_t to = marks.first_retired(from, most);
     if (to > from) use(from, to);
     from = to;
