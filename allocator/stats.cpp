@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "allocator/engine/jemalloc.h"
 #include "allocator/message.h"
 #include "allocator/os/clock.h"
@@ -136,6 +138,36 @@ size_t page_size(const Region& region, size_t huge_bytes) {
   return huge_bytes > region.length / 2 ? os::kHugePageSize : os::kPageSize;
 }
 
+// Which regions were found to have transparent huge pages. All mappings are looked at for it, but
+// not for each region that somebody asks about.
+class SeenHugePages {
+ public:
+  bool is_huge(const Region& region) {
+    if (os::now_ns() - looked_at_.load(std::memory_order_acquire) > kStaleNs) look();
+    return is_huge_[region.index].load(std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr uint64_t kStaleNs = 100'000'000;
+
+  void look() {
+    if (looking_.exchange(true, std::memory_order_acquire)) return;
+    const HugeBytes huge;
+    for (size_t i = 0; i < heap.regions().size(); ++i) {
+      const Region& region = heap.regions()[i];
+      is_huge_[i].store(page_size(region, huge.of(region)) != os::kPageSize,
+                        std::memory_order_relaxed);
+    }
+    looked_at_.store(os::now_ns(), std::memory_order_release);
+    looking_.store(false, std::memory_order_release);
+  }
+
+  std::atomic<uint64_t> looked_at_{0};  // os::now_ns()
+  std::atomic<bool> looking_{false};
+  std::atomic<bool> is_huge_[RegionTable::kMaxRegions] = {};
+};
+constinit SeenHugePages seen;
+
 const char* kind_name(RegionKind kind) {
   switch (kind) {
     case RegionKind::kPinned:
@@ -251,10 +283,9 @@ int open_report(const char* pattern) {
 }  // namespace
 
 size_t page_size_of(const Region& region) {
-  const void* const base = reinterpret_cast<void*>(region.base);
   if (region.page_kind == os::PageKind::kHugetlb) return os::kHugePageSize;
   if (region.page_kind == os::PageKind::kBase) return os::kPageSize;
-  return page_size(region, os::transparent_huge_bytes(base, region.length));
+  return seen.is_huge(region) ? os::kHugePageSize : os::kPageSize;
 }
 
 rdm_stats gather_stats() {

@@ -222,14 +222,16 @@ size_t resident_bytes(const void* address, size_t bytes) {
 void visit_transparent_huge(const void* address, size_t bytes, VisitHuge visit, void* context) {
   const KeepErrno keep;
   const auto begin = reinterpret_cast<uintptr_t>(address);
-  uint64_t low = 0;
+  uint64_t start = 0;
   bool inside = false;
   for_each_line("/proc/self/smaps", [&](Text line) {
+    uint64_t low = 0;
     uint64_t high = 0;
     if (parse_range(line, &low, &high)) {
-      inside = low >= begin && low < begin + bytes;
+      start = low;
+      inside = start >= begin && start < begin + bytes;
     } else if (uint64_t kib = 0; inside && parse_field(line, "AnonHugePages:", &kib) && kib != 0) {
-      visit(context, low, kib << 10);
+      visit(context, start, kib << 10);
     }
     return true;
   });

@@ -5,6 +5,8 @@
 namespace rdmalloc {
 namespace {
 
+constexpr int kTries = 100;
+
 void* pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
 
 }  // namespace
@@ -71,7 +73,9 @@ void Assembly::finish(Result* result, size_t moved, size_t collected, const Bloc
     region.length = moved;
     result->charged = result->fresh = 0;
   }
+  region.fresh_to = region.end();
   region.fresh_from = region.end() - result->fresh;
+  if (moved == collected) region.fresh_from -= gathering_.clean();
 }
 
 // The kernel refused to move all of it: the program's block is made whole by copying, in new pages
@@ -79,7 +83,10 @@ void Assembly::finish(Result* result, size_t moved, size_t collected, const Bloc
 void Assembly::mend_block(const Region& region, const Block& block, size_t moved,
                           size_t collected) {
   void* const rest = pointer(region.base + moved);
-  (void)os::open(rest, collected - moved, os::PageKind::kBase);
+  // They were opened before, and are again in case the refusal has taken them away: the kernel may
+  // be short of memory for a moment, and the program's bytes have no other place.
+  for (int i = 0; i < kTries && !ok(os::open(rest, collected - moved, os::PageKind::kBase)); ++i) {
+  }
   if (region.locked) (void)os::lock_on_fault(rest, collected - moved);
   if (moved >= block.size) return;
   memcpy(rest, pointer(block.address + moved), block.size - moved);

@@ -5,10 +5,20 @@ namespace rdmalloc {
 Taken Depot::hand_out(Region* region, void* address, size_t size) {
   if (region->kind == RegionKind::kSparse) return {address, 0};  // purged when it was freed
   const auto start = reinterpret_cast<uintptr_t>(address);
-  const size_t used = region->fresh_from > start ? region->fresh_from - start : 0;
-  // Read without the lock by who only guesses (HugePages).
-  if (used < size) __atomic_store_n(&region->fresh_from, start + size, __ATOMIC_RELAXED);
-  return {address, used < size ? used : size};
+  const uintptr_t end = start + size;
+  const uintptr_t from = region->fresh_from;
+  const uintptr_t to = region->fresh_to;
+  if (end <= from || start >= to) return {address, size};
+  // Read without the lock by who only guesses (HugePages). What is taken out of the middle leaves
+  // the larger side.
+  if (start <= from || end < to - (start - from)) {
+    __atomic_store_n(&region->fresh_from, end < to ? end : to, __ATOMIC_RELAXED);
+  } else {
+    __atomic_store_n(&region->fresh_to, start, __ATOMIC_RELAXED);
+  }
+  // The rest has to be zero, and not only its start.
+  if (end > to) return {address, size};
+  return {address, start < from ? from - start : 0};
 }
 
 Taken Depot::take(const RegionTable& regions, size_t size, size_t alignment, Sum* live) {

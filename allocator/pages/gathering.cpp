@@ -1,5 +1,6 @@
 #include "allocator/pages/gathering.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace rdmalloc {
@@ -70,28 +71,47 @@ size_t Gathering::collect_from(Depot& depot, size_t wanted, size_t most, size_t 
       (void)depot.give_back(address, size);  // where it just was: it needs no record
       break;
     }
-    add_run(reinterpret_cast<uintptr_t>(address), size,
-            region.page_kind == os::PageKind::kTransparentHuge);
+    add_run(reinterpret_cast<uintptr_t>(address), size, region);
     got += size;
   }
   collected_ += got;
   return got;
 }
 
-// What a run has of whole huge pages goes in front, where nothing of another size moves them out of
-// step, and the rest of it behind.
-void Gathering::add_run(uintptr_t address, size_t size, bool is_huge) {
+// What of a run was never handed out is a piece of its own, if it is worth one: it need not be
+// zeroed for who wants zeroes.
+void Gathering::add_run(uintptr_t address, size_t size, const Region& region) {
+  const bool is_huge = region.page_kind == os::PageKind::kTransparentHuge;
   const uintptr_t end = address + size;
+  const uintptr_t fresh_from = __atomic_load_n(&region.fresh_from, __ATOMIC_RELAXED);
+  const uintptr_t fresh_to = __atomic_load_n(&region.fresh_to, __ATOMIC_RELAXED);
+  const uintptr_t from = std::min(std::max(fresh_from, address), end);
+  const uintptr_t to = std::min(std::max(fresh_to, from), end);
+  const bool is_worth = to - from >= kLeastPiece && has_room_for(2 + kMostPiecesOfRun);
+  if (from == address && to == end) {
+    pieces_[count_++] = {address, size, false, true};
+  } else if (is_worth) {
+    if (from != address) add_used(address, from, is_huge);
+    if (end != to) add_used(to, end, is_huge);
+    pieces_[count_++] = {from, to - from, false, true};
+  } else {
+    add_used(address, end, is_huge);
+  }
+}
+
+// What there is of whole huge pages goes in front, where nothing of another size moves them out of
+// step, and the rest of it behind.
+void Gathering::add_used(uintptr_t address, uintptr_t end, bool is_huge) {
   const uintptr_t from = os::align_up(address, os::kHugePageSize);
   const uintptr_t to = os::align_down(end, os::kHugePageSize);
   if (!is_huge || from >= to || !has_room_for(kMostPiecesOfRun)) {
-    pieces_[count_++] = {address, size, false};
+    pieces_[count_++] = {address, end - address, false, false};
     return;
   }
-  pieces_[count_] = {from, to - from, false};
+  pieces_[count_] = {from, to - from, false, false};
   std::swap(pieces_[count_++], pieces_[first_small_++]);
-  if (address != from) pieces_[count_++] = {address, from - address, false};
-  if (end != to) pieces_[count_++] = {to, end - to, false};
+  if (address != from) pieces_[count_++] = {address, from - address, false, false};
+  if (end != to) pieces_[count_++] = {to, end - to, false, false};
 }
 
 bool Gathering::may_move(uintptr_t address, size_t size) const {
@@ -100,9 +120,19 @@ bool Gathering::may_move(uintptr_t address, size_t size) const {
 }
 
 void Gathering::collect_block(uintptr_t address, size_t size) {
-  pieces_[count_++] = {address, size, true};
+  pieces_[count_++] = {address, size, true, false};
   first_small_ = count_;
   collected_ += size;
+}
+
+// The others stay in their order.
+void Gathering::put_clean_last() {
+  size_t used = 0;
+  clean_ = 0;
+  for (size_t i = 0; i < count_; ++i) {
+    clean_ += pieces_[i].is_clean ? pieces_[i].size : 0;
+    if (!pieces_[i].is_clean) std::swap(pieces_[used++], pieces_[i]);
+  }
 }
 
 void Gathering::put_back() {

@@ -41,15 +41,19 @@ class Gathering {
   Region model() const REQUIRES(growth_lock);
   size_t collected() const REQUIRES(growth_lock) { return collected_; }
 
+  // Of what was moved last, how much reads as zero, at the end, if all of it was moved.
+  size_t clean() const REQUIRES(growth_lock) { return clean_; }
+
   // Gives all of it back to its depot.
   void put_back() REQUIRES(growth_lock);
 
-  // Moves the pieces to `to`, whole huge pages first; calls left(region, bytes) for the region that
-  // has lost them by it. Returns how many bytes were moved: less than were collected where the
-  // kernel refused one, and then the rest is put back.
+  // Moves the pieces to `to`, whole huge pages first and what was never handed out last; calls
+  // left(region, bytes) for the region that has lost them by it. Returns how many bytes were moved:
+  // less than were collected where the kernel refused one, and then the rest is put back.
   template <typename Left>
   size_t move_to(uintptr_t to, Left left) REQUIRES(growth_lock) {
     size_t done = 0;
+    put_clean_last();
     mover_.begin(to, count_ != 0 && model().locked);
     for (; done < count_; ++done) {
       Piece& piece = pieces_[done];
@@ -71,12 +75,15 @@ class Gathering {
     uintptr_t address;
     size_t size;
     bool is_live;
+    bool is_clean;  // never handed out
   };
   static constexpr size_t kMostPieces = 2048;
 
   size_t least_piece() const REQUIRES(growth_lock);
   size_t collect_from(Depot& depot, size_t wanted, size_t most, size_t least) REQUIRES(growth_lock);
-  void add_run(uintptr_t address, size_t size, bool is_huge) REQUIRES(growth_lock);
+  void add_run(uintptr_t address, size_t size, const Region& region) REQUIRES(growth_lock);
+  void add_used(uintptr_t address, uintptr_t end, bool is_huge) REQUIRES(growth_lock);
+  void put_clean_last() REQUIRES(growth_lock);
   bool has_room_for(size_t pieces) const REQUIRES(growth_lock);
   static bool is_movable(const Region& region);
   void forget(size_t count) REQUIRES(growth_lock);
@@ -87,6 +94,7 @@ class Gathering {
   bool is_off_ = false;
   bool is_forced_ = false;
   size_t collected_ GUARDED_BY(growth_lock) = 0;  // bytes
+  size_t clean_ GUARDED_BY(growth_lock) = 0;      // bytes
   size_t count_ GUARDED_BY(growth_lock) = 0;
   size_t first_small_ GUARDED_BY(growth_lock) = 0;  // pieces before it are to stay in front
   Piece pieces_[kMostPieces] GUARDED_BY(growth_lock) = {};

@@ -32,7 +32,7 @@ constexpr size_t kLeastGathered = size_t{64} << 10;
 // that find a block. Less of a large heap for a large request, which is touched at greater cost.
 constexpr size_t kLarge = size_t{1} << 20;
 constexpr size_t kTolerated = size_t{16} << 20;
-constexpr size_t kToleratedAtLeast = size_t{8} << 20;
+
 constexpr size_t kToleratedShare = 12;
 constexpr size_t kToleratedShareForLarge = 32;
 constexpr size_t kSmallHeap = size_t{64} << 20;
@@ -67,7 +67,7 @@ bool GrowthPolicy::is_tight(size_t size, size_t cached) const {
   if (is_forced_) return false;
   const size_t held = budget_.held();
   const size_t idle = held - depots_.live() + cached;
-  if (size < kLarge) return idle < std::max(kToleratedAtLeast, held / kToleratedShare);
+  if (size < kLarge) return idle < std::max(kTolerated, held / kToleratedShare);
   const size_t of_small = kTolerated / os::kPageSize * kSmallHeap / (held / os::kPageSize + 1);
   const size_t tolerated = std::max(held / kToleratedShareForLarge, std::min(kTolerated, of_small));
   return size <= tolerated && idle < tolerated;

@@ -12,10 +12,16 @@ constexpr size_t kLeastHeld = size_t{64} << 20;
 constexpr size_t kSamples = 64;
 constexpr size_t kLeastTouched = 56;
 
-// Bytes that were ever handed out, at the start of a region.
-size_t used_of(const Region& region) {
-  const uintptr_t fresh = __atomic_load_n(&region.fresh_from, __ATOMIC_RELAXED);
-  return fresh < region.base ? 0 : fresh - region.base;
+// Bytes that were ever handed out: at the start of a region, and at its end.
+struct Used {
+  size_t first;
+  size_t last;
+};
+Used used_of(const Region& region) {
+  const uintptr_t from = __atomic_load_n(&region.fresh_from, __ATOMIC_RELAXED);
+  const uintptr_t to = __atomic_load_n(&region.fresh_to, __ATOMIC_RELAXED);
+  if (from < region.base || to < from || to > region.end()) return {0, 0};
+  return {from - region.base, region.end() - to};
 }
 
 bool can_tell(const Region& region) {
@@ -25,24 +31,29 @@ bool can_tell(const Region& region) {
 
 // Whether the program touches nearly all that it is given. What came in huge pages does not tell.
 bool is_touched_densely(const RegionTable& regions, const PageMarks& marks) {
-  size_t used = 0;
-  for (size_t i = 0; i < regions.size(); ++i)
-    used += can_tell(regions[i]) ? used_of(regions[i]) : 0;
-  const size_t stride = os::page_ceil(used / kSamples + 1);
+  size_t all = 0;
+  for (size_t i = 0; i < regions.size(); ++i) {
+    if (can_tell(regions[i])) all += used_of(regions[i]).first + used_of(regions[i]).last;
+  }
+  const size_t stride = os::page_ceil(all / kSamples + 1);
   size_t samples = 0;
   size_t touched = 0;
-  size_t ahead = 0;  // from the start of a region to its next sample
-  for (size_t i = 0; i < regions.size(); ++i) {
-    const Region& region = regions[i];
-    const size_t length = can_tell(region) ? used_of(region) : 0;
+  size_t ahead = 0;  // bytes to the next sample
+  const auto look_at = [&](uintptr_t base, size_t length) {
     for (; ahead < length; ahead += stride) {
-      const uintptr_t page = region.base + ahead;
-      if (marks.is_retired(page, 1)) continue;
+      if (marks.is_retired(base + ahead, 1)) continue;
       ++samples;
-      const void* const address = reinterpret_cast<const void*>(page);
-      touched += os::resident_bytes(address, os::kPageSize) != 0 ? 1 : 0;
+      const void* const page = reinterpret_cast<const void*>(base + ahead);
+      touched += os::resident_bytes(page, os::kPageSize) != 0 ? 1 : 0;
     }
     ahead -= length;
+  };
+  for (size_t i = 0; i < regions.size(); ++i) {
+    const Region& region = regions[i];
+    if (!can_tell(region)) continue;
+    const Used used = used_of(region);
+    look_at(region.base, used.first);
+    look_at(region.end() - used.last, used.last);
   }
   return samples != 0 && touched * kSamples >= samples * kLeastTouched;
 }

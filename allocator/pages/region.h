@@ -24,9 +24,9 @@ inline constexpr size_t kRegionUses = 3;
 struct RegionFacts {
   uintptr_t base = 0;
   size_t length = 0;
-  // Bytes below this address were handed out before; from here on everything still reads as zero.
-  // Guarded by the depot's lock.
+  // What lies between was never handed out, and still reads as zero. Guarded by the depot's lock.
   uintptr_t fresh_from = 0;
+  uintptr_t fresh_to = 0;
   int16_t node = 0;  // NUMA node it was placed on
   RegionKind kind = RegionKind::kOverflow;
   os::PageKind page_kind = os::PageKind::kBase;

@@ -97,6 +97,7 @@ Region RegionMaker::make(const RegionOrder& order) {
   region.base = reinterpret_cast<uintptr_t>(address);
   region.length = order.length;
   region.fresh_from = region.base;
+  region.fresh_to = region.end();
   region.kind = order.kind;
   region.node = static_cast<int16_t>(order.node);
   region.use = order.use;

@@ -60,7 +60,7 @@ enum { RDM_REGION_PINNED = 0, RDM_REGION_OVERFLOW, RDM_REGION_SPARSE };
 typedef struct {
   void *base;
   size_t length;      /* bytes */
-  size_t page_size;   /* bytes; what was got: 4096 or 2 MiB */
+  size_t page_size;   /* bytes; what was got, a tenth of a second ago at most: 4096 or 2 MiB */
   int kind;           /* RDM_REGION_* */
   int node;           /* NUMA node it was placed on */
   int locked;         /* 1: mlocked, each page from when it comes; 0 when inherited by fork */

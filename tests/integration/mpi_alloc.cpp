@@ -233,7 +233,7 @@ void windows(int flavor, bool from_us) {
   MPI_Info info = info_with("mpi_minimum_memory_alignment", "65536");
   uint64_t held = 0;
   for (int round = 0; round < 50; ++round) {
-    if (round == 2) held = probe::stats().held_bytes;
+    if (round == 10) held = probe::stats().held_bytes;
     const size_t before = served();
     int* base = nullptr;
     MPI_Win window = MPI_WIN_NULL;

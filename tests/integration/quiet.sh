@@ -21,7 +21,7 @@ awk '
   # Growth: populating is an madvise, too (23 to a strace that does not know it), and free pages may be
   # moved to an address of our choice (MREMAP_FIXED is 2) and what they leave reserved. Stock malloc
   # lets the kernel choose.
-  /MADV_POPULATE_WRITE|0x17 |, 23\)|MADV_DODUMP|MADV_DONTDUMP/ { grown++; next }
+  /MADV_POPULATE_WRITE|0x17 |, 23\)|MADV_DODUMP|MADV_DONTDUMP|MADV_(NO)?HUGEPAGE/ { grown++; next }
   / mprotect\(/ || / mmap\(/ || / mremap\(.*(MREMAP_FIXED|0x3)/ { grown++; next }
   { match($0, /[a-z]+\(/); given_back[substr($0, RSTART, RLENGTH - 1)]++; bad++ }
   END {

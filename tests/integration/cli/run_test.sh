@@ -81,7 +81,7 @@ malformed_value() {
   try "$rdmalloc" run --strict=perhaps -- "$witness" say started
   promise_refused "--strict: 'perhaps' is malformed: give on or off"
   try "$rdmalloc" run --huge=1G -- "$witness" say started
-  promise_refused "give off, thp or hugetlb"
+  promise_refused "give auto, off, thp or hugetlb"
   try "$rdmalloc" run --cap
   promise_refused "--cap"
 }
