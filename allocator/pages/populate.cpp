@@ -9,6 +9,8 @@ namespace {
 
 // Populated by one call, in which the others wait.
 constexpr size_t kStep = size_t{16} << 20;
+// Huge pages may take ten times as long from one moment to the next.
+constexpr size_t kStepOfHuge = size_t{4} << 20;
 
 void populate(const Region& region, uintptr_t from, uintptr_t to, HugePageWatch& watch) {
   // What was moved here is there already, in pages of either kind.
@@ -51,7 +53,10 @@ void populate_in_steps(const Region& region, const PageMarks& marks, HugePageWat
   bool is_back = watch.has_gone_back();
   if (is_back) go_back(region, marks);
   const bool is_huge = region.page_kind == os::PageKind::kTransparentHuge;
-  const auto step = [&] { return is_huge && watch.is_on_trial() ? os::kHugePageSize : kStep; };
+  const auto step = [&] {
+    if (!is_huge) return kStep;
+    return watch.is_on_trial() ? os::kHugePageSize : kStepOfHuge;
+  };
   for_each_part(region, marks, step, [&](uintptr_t from, uintptr_t to) {
     populate(region, from, to, watch);
     if (is_back || !watch.has_gone_back()) return;
