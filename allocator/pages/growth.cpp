@@ -7,7 +7,7 @@ namespace rdmalloc {
 namespace {
 
 // What jemalloc's first regions are made of is used up at once: it is faulted in by one call.
-constexpr size_t kPopulatedAtOnce = size_t{512} << 10;
+constexpr size_t kPopulatedAtOnce = size_t{256} << 10;
 
 // How long a refusal to pin more stands where there is free memory that is not pinned.
 constexpr uint64_t kPauseNs = 1'000'000;
