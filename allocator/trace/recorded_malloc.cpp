@@ -52,7 +52,7 @@ EXPORT void* calloc(size_t count, size_t size) {
 
 EXPORT void free(void* pointer) {
   if (pointer == nullptr || is_early(pointer)) return;
-  record(RawKind::kFree, pointer, 0, 0, stamp_of(pointer));
+  record(RawKind::kFree, pointer, 0, 0, stamp_of_return(pointer));
   next.free(pointer);
 }
 
@@ -61,7 +61,7 @@ EXPORT void* realloc(void* pointer, size_t size) {
     return keep_allocation(RawKind::kAllocate, next.realloc(nullptr, size), size);
   }
   if (is_early(pointer)) return resize_early(pointer, size);
-  record(RawKind::kResizeBegin, pointer, size, 0, stamp_of(pointer));
+  record(RawKind::kResizeBegin, pointer, size, 0, stamp_of_return(pointer));
   void* moved = next.realloc(pointer, size);
   keep_resize(pointer, moved, size);
   return moved;

@@ -91,12 +91,12 @@ void release(NextDelete<void(void*, Rest...)>& below, void* pointer, Rest... res
   if (pointer == nullptr || is_early(pointer)) return;
   const auto function = below.get();
   if (below.standard) {
-    record(RawKind::kFree, pointer, 0, 0, stamp_of(pointer));
+    record(RawKind::kFree, pointer, 0, 0, stamp_of_return(pointer));
     return next.free(pointer);
   }
   const Way way = below.way.load(std::memory_order_relaxed);
   if (way == Way::kCallsFree) return function(pointer, rest...);
-  const uint64_t stamp = stamp_of(pointer);
+  const uint64_t stamp = stamp_of_return(pointer);
   if (way == Way::kItself) {
     record(RawKind::kFree, pointer, 0, 0, stamp);
     return function(pointer, rest...);

@@ -135,6 +135,14 @@ inline uint64_t stamp_of(const void* address) {
   return fresh_stamp(mine);
 }
 
+// The time of a call that gives an object back. Were it read early, the object could seem to be
+// gone before another thread resizes it in place and hands it over, and no later call of the two
+// would tell. Of calls that give one out the packer can tell.
+inline uint64_t stamp_of_return(const void* address) {
+  if (!__libc_single_threaded) wait_for_earlier_loads();
+  return stamp_of(address);
+}
+
 // Whether the thread has recorded something since this was made, and that was a call of this kind
 // of this address: an allocation when the function that returned the address is made of one of
 // ours, or a free when the one that was given it is. It was the last thing that happened then:

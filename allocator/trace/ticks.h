@@ -31,8 +31,7 @@ inline bool has_steady_counter() {
 }
 
 // The processor may read the counter some hundred instructions early, before what is in front of it
-// has happened; a fence here would cost as much as the read. The packer puts right what comes of it
-// (Packer: an address given out before it was given back).
+// has happened.
 inline uint64_t counter() {
 #if defined(__x86_64__)
   return __rdtsc();
@@ -42,6 +41,16 @@ inline uint64_t counter() {
   return ticks;
 #else
   return os::now_ns();
+#endif
+}
+
+// What another thread did before it handed the caller something comes before what counter() reads
+// after this. It takes as long as reading the counter does.
+inline void wait_for_earlier_loads() {
+#if defined(__x86_64__)
+  _mm_lfence();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
 #endif
 }
 
