@@ -1,6 +1,7 @@
 #include "allocator/huge_page_watch.h"
 
 #include "allocator/options.h"
+#include "allocator/os/clock.h"
 
 namespace rdmalloc {
 namespace {
@@ -20,6 +21,15 @@ constexpr size_t kMostPagesOfFault = 16;
 void HugePageWatch::boot(uint64_t choice) {
   choice_ = choice;
   is_on_ = choice == kHugeAuto;
+}
+
+Status HugePageWatch::populate(os::PageKind kind, void* address, size_t bytes) {
+  const uint64_t faults = os::page_faults();
+  const uint64_t started = os::now_ns();
+  const Status done = os::populate(address, bytes);
+  const uint64_t ns = os::now_ns() - started;
+  if (ok(done)) note(kind, bytes, ns, os::page_faults() - faults);
+  return done;
 }
 
 void HugePageWatch::note(os::PageKind kind, size_t bytes, uint64_t ns, uint64_t faults) {

@@ -26,6 +26,9 @@ class HugePageWatch {
   // `choice`: of the option huge; nothing is watched but with auto. Once.
   void boot(uint64_t choice);
 
+  // Has the range's pages come, as os::populate(), and notes what that took.
+  Status populate(os::PageKind kind, void* address, size_t bytes);
+
   // So many bytes were populated, in so many faults.
   void note(os::PageKind kind, size_t bytes, uint64_t ns, uint64_t faults);
 

@@ -12,7 +12,6 @@
 #include "allocator/cli/refusal.h"
 #include "allocator/cli/system_facts.h"
 #include "allocator/huge_page_watch.h"
-#include "allocator/os/clock.h"
 #include "allocator/os/memory.h"
 
 namespace rdmalloc::cli {
@@ -66,11 +65,9 @@ std::string huge_pages(const Options& options) {
   if (place == nullptr) return huge.text();
   const auto measure = [&](size_t offset, os::PageKind kind) {
     void* const at = static_cast<char*>(place) + offset;
-    if (!ok(os::open(at, os::kHugePageSize, kind))) return;
-    const uint64_t faults = os::page_faults();
-    const uint64_t started = os::now_ns();
-    if (!ok(os::populate(at, os::kHugePageSize))) return;
-    huge.note(kind, os::kHugePageSize, os::now_ns() - started, os::page_faults() - faults);
+    if (ok(os::open(at, os::kHugePageSize, kind))) {
+      (void)huge.populate(kind, at, os::kHugePageSize);
+    }
   };
   measure(0, os::PageKind::kBase);
   for (size_t at = os::kHugePageSize; at < bytes; at += os::kHugePageSize) {

@@ -237,13 +237,4 @@ void visit_transparent_huge(const void* address, size_t bytes, VisitHuge visit, 
   });
 }
 
-size_t transparent_huge_bytes(const void* address, size_t bytes) {
-  size_t sum = 0;
-  const auto add = [](void* context, uintptr_t, size_t huge) {
-    *static_cast<size_t*>(context) += huge;
-  };
-  visit_transparent_huge(address, bytes, add, &sum);
-  return sum;
-}
-
 }  // namespace rdmalloc::os

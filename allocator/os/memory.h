@@ -93,7 +93,4 @@ size_t resident_bytes(const void* address, size_t bytes);
 using VisitHuge = void (*)(void* context, uintptr_t start, size_t huge);
 void visit_transparent_huge(const void* address, size_t bytes, VisitHuge visit, void* context);
 
-// Their sum.
-size_t transparent_huge_bytes(const void* address, size_t bytes);
-
 }  // namespace rdmalloc::os

@@ -9,8 +9,7 @@ Taken Depot::hand_out(Region* region, void* address, size_t size) {
   const uintptr_t from = region->fresh_from;
   const uintptr_t to = region->fresh_to;
   if (end <= from || start >= to) return {address, size};
-  // Read without the lock by who only guesses (HugePages). What is taken out of the middle leaves
-  // the larger side.
+  // What is taken out of the middle leaves the larger side.
   if (start <= from || end < to - (start - from)) {
     __atomic_store_n(&region->fresh_from, end < to ? end : to, __ATOMIC_RELAXED);
   } else {

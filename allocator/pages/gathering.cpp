@@ -83,10 +83,9 @@ size_t Gathering::collect_from(Depot& depot, size_t wanted, size_t most, size_t 
 void Gathering::add_run(uintptr_t address, size_t size, const Region& region) {
   const bool is_huge = region.page_kind == os::PageKind::kTransparentHuge;
   const uintptr_t end = address + size;
-  const uintptr_t fresh_from = __atomic_load_n(&region.fresh_from, __ATOMIC_RELAXED);
-  const uintptr_t fresh_to = __atomic_load_n(&region.fresh_to, __ATOMIC_RELAXED);
-  const uintptr_t from = std::min(std::max(fresh_from, address), end);
-  const uintptr_t to = std::min(std::max(fresh_to, from), end);
+  const Region::Range fresh = region.fresh();
+  const uintptr_t from = std::min(std::max(fresh.from, address), end);
+  const uintptr_t to = std::min(std::max(fresh.to, from), end);
   const bool is_worth = to - from >= kLeastPiece && has_room_for(2 + kMostPiecesOfRun);
   if (from == address && to == end) {
     pieces_[count_++] = {address, size, false, true};

@@ -18,10 +18,9 @@ struct Used {
   size_t last;
 };
 Used used_of(const Region& region) {
-  const uintptr_t from = __atomic_load_n(&region.fresh_from, __ATOMIC_RELAXED);
-  const uintptr_t to = __atomic_load_n(&region.fresh_to, __ATOMIC_RELAXED);
-  if (from < region.base || to < from || to > region.end()) return {0, 0};
-  return {from - region.base, region.end() - to};
+  const Region::Range fresh = region.fresh();
+  if (fresh.from < region.base || fresh.to < fresh.from || fresh.to > region.end()) return {0, 0};
+  return {fresh.from - region.base, region.end() - fresh.to};
 }
 
 bool can_tell(const Region& region) {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "allocator/os/clock.h"
-
 namespace rdmalloc {
 namespace {
 
@@ -13,14 +11,13 @@ constexpr size_t kStep = size_t{16} << 20;
 constexpr size_t kStepOfHuge = size_t{4} << 20;
 
 void populate(const Region& region, uintptr_t from, uintptr_t to, HugePageWatch& watch) {
+  void* const address = reinterpret_cast<void*>(from);
   // What was moved here is there already, in pages of either kind.
-  const bool measures = watch.is_on() && !region.gathered;
-  const uint64_t faults = measures ? os::page_faults() : 0;
-  const uint64_t started = os::now_ns();
-  const bool done = ok(os::populate(reinterpret_cast<void*>(from), to - from));
-  if (!done || !measures) return;
-  const uint64_t ns = os::now_ns() - started;
-  watch.note(region.page_kind, to - from, ns, os::page_faults() - faults);
+  if (watch.is_on() && !region.gathered) {
+    (void)watch.populate(region.page_kind, address, to - from);
+  } else {
+    (void)os::populate(address, to - from);
+  }
 }
 
 // Calls use(from, to) for what still has its pages, in parts of step() bytes at most.

@@ -37,6 +37,16 @@ struct RegionFacts {
   bool exposed = false;            // holds what was asked for with RDM_EXPOSED, and nothing else
   mutable bool populated = false;  // all of its pages came, or somebody is seeing to it
 
+  // The same for who only guesses: read without the lock.
+  struct Range {
+    uintptr_t from;
+    uintptr_t to;
+  };
+  Range fresh() const {
+    return {__atomic_load_n(&fresh_from, __ATOMIC_RELAXED),
+            __atomic_load_n(&fresh_to, __ATOMIC_RELAXED)};
+  }
+
   uintptr_t end() const { return base + length; }
   bool contains(uintptr_t address) const { return address - base < length; }
 };

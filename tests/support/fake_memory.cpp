@@ -14,17 +14,9 @@ State& state() {
 }
 
 const char* name(Call call) {
-  static constexpr const char* kNames[] = {"reserve",
-                                           "open",
-                                           "close",
-                                           "populate",
-                                           "lock",
-                                           "seal",
-                                           "prefer_node",
-                                           "discard",
-                                           "map_metadata",
-                                           "move",
-                                           "transparent_huge_bytes"};
+  static constexpr const char* kNames[] = {"reserve",      "open", "close",       "populate",
+                                           "lock",         "seal", "prefer_node", "discard",
+                                           "map_metadata", "move"};
   return kNames[static_cast<size_t>(call)];
 }
 
@@ -596,20 +588,6 @@ void unmap_metadata(void* address, size_t bytes) {
   const Guard guard(state().mutex);
   state().metadata.erase(fake::number(address));
   munmap(address, bytes);
-}
-
-size_t transparent_huge_bytes(const void* address, size_t bytes) {
-  const Guard guard(state().mutex);
-  Status status{};
-  if (fake::fails(Call::kTransparentHugeBytes, &status)) return 0;
-  const Range* range = fake::holder(fake::number(address), bytes);
-  const bool huge = range != nullptr && range->kind == PageKind::kTransparentHuge;
-  return huge && state().machine.makes_huge ? bytes : 0;
-}
-
-void visit_transparent_huge(const void* address, size_t bytes, VisitHuge visit, void* context) {
-  const size_t huge = transparent_huge_bytes(address, bytes);
-  if (huge != 0) visit(context, fake::number(address), huge);
 }
 
 void ask_for_base_pages(void* address, size_t bytes) {

@@ -27,7 +27,6 @@ enum class Call : uint8_t {
   kDiscard,
   kMapMetadata,
   kMove,
-  kTransparentHugeBytes,
   kCount
 };
 inline constexpr size_t kCalls = static_cast<size_t>(Call::kCount);

@@ -235,7 +235,8 @@ TEST_CASE("no call changes errno, whatever happens inside") {
   (void)lock_on_fault(range.base, kPageSize);
   (void)seal(static_cast<char*>(range.base) + 1, kPageSize);
   (void)prefer_node(range.base, kMiB, 63);
-  (void)transparent_huge_bytes(range.base, kMiB);
+  visit_transparent_huge(
+      range.base, kMiB, [](void*, uintptr_t, size_t) {}, nullptr);
   CHECK(errno == 4711);
   (void)lock_limit();
   (void)address_space_left();
