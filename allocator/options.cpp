@@ -56,11 +56,14 @@ bool parse_value(OptionType type, Text value, Amount* amount) {
   static constexpr const char* kMonitor[] = {"auto", "userfaultfd", "interposed", "none"};
   static constexpr const char* kPopulate[] = {"auto", "touch", "now"};
   static constexpr const char* kGather[] = {"auto", "off", "always"};
+  static constexpr const char* kSparse[] = {"calloc", "malloc"};
   switch (type) {
     case OptionType::kPopulate:
       return parse_choice(value, kPopulate, 3, &amount->value);
     case OptionType::kGather:
       return parse_choice(value, kGather, 3, &amount->value);
+    case OptionType::kSparse:
+      return parse_choice(value, kSparse, 2, &amount->value);
     case OptionType::kAmount:
       return parse_amount(value, amount);
     case OptionType::kSwitch:
@@ -159,9 +162,8 @@ void Options::load_entry(Text entry) {
   const Text name{entry.data + kSkip, name_size - kSkip};
   for (size_t i = 0; i < kOptionCount; ++i) {
     if (!is_variable(name, kOptions[i].name)) continue;
-    if (!set(static_cast<OptionId>(i), entry.drop(name_size + 1))) {
-      complain(entry, "malformed, default kept");
-    }
+    is_given_[i] = set(static_cast<OptionId>(i), entry.drop(name_size + 1));
+    if (!is_given_[i]) complain(entry, "malformed, default kept");
     return;
   }
   complain(entry, "unknown option");

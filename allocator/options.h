@@ -19,7 +19,8 @@ enum class OptionType : uint8_t {
   kMonitor,
   kPath,
   kPopulate,
-  kGather
+  kGather,
+  kSparse
 };
 
 enum class OptionId : uint8_t {
@@ -67,9 +68,11 @@ class Options {
 
   Amount amount(OptionId id) const { return amounts_[static_cast<size_t>(id)]; }
   bool on(OptionId id) const { return amounts_[static_cast<size_t>(id)].value != 0; }
-  // For kHuge, kNuma, kMonitor, kPopulate and kGather: the position of the value among the choices,
-  // as written in the table. For kNumber: itself.
+  // For kHuge, kNuma, kMonitor, kPopulate, kGather and kSparse: the position of the value among the
+  // choices, as written in the table. For kNumber: itself.
   uint64_t choice(OptionId id) const { return amounts_[static_cast<size_t>(id)].value; }
+  // The environment has a value for it: that it is not the default is the user's wish.
+  bool is_given(OptionId id) const { return is_given_[static_cast<size_t>(id)]; }
   const char* path(OptionId id) const { return paths_[path_index(id)]; }
   const char* warning() const { return warning_; }
 
@@ -79,6 +82,7 @@ class Options {
   void complain(os::Text entry, const char* why);
 
   Amount amounts_[kOptionCount] = {};
+  bool is_given_[kOptionCount] = {};
   char paths_[2][kLongestPath] = {};
   char warning_[kLongestWarning] = {};
   size_t warning_size_ = 0;
@@ -95,6 +99,8 @@ inline constexpr uint64_t kPopulateNow = 2;
 inline constexpr uint64_t kGatherAuto = 0;
 inline constexpr uint64_t kGatherOff = 1;
 inline constexpr uint64_t kGatherAlways = 2;
+inline constexpr uint64_t kSparseCalloc = 0;
+inline constexpr uint64_t kSparseMalloc = 1;
 
 // True when the text is a valid value of that type. For the command, which must say so early.
 bool is_valid(OptionType type, os::Text value);

@@ -37,6 +37,8 @@ const char* placeholder(OptionType type) {
       return "auto|touch|now";
     case OptionType::kGather:
       return "auto|off|always";
+    case OptionType::kSparse:
+      return "calloc|malloc";
   }
   return "VALUE";
 }
@@ -63,6 +65,8 @@ const char* well_formed(OptionType type) {
       return "give auto, touch or now";
     case OptionType::kGather:
       return "give auto, off or always";
+    case OptionType::kSparse:
+      return "give calloc or malloc";
   }
   return "";
 }

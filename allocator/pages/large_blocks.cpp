@@ -14,6 +14,7 @@ constexpr size_t kShareKept = 8;
 void LargeBlocks::boot(bool several_nodes) {
   several_nodes_ = several_nodes;
   sparse_from_ = store_.budget.resolve(store_.options.amount(OptionId::sparse_from));
+  is_malloc_sparse_ = store_.options.choice(OptionId::sparse) == kSparseMalloc;
 }
 
 void LargeBlocks::drain(bool patient) {
@@ -47,7 +48,8 @@ Taken LargeBlocks::get(const Request& request) {
 
 void* LargeBlocks::allocate_slowly(size_t size, size_t alignment, bool zero) {
   if (alignment < os::kPageSize) alignment = os::kPageSize;
-  const bool is_sparse = zero && sparse_from_ != 0 && size >= sparse_from_;
+  const bool is_large = sparse_from_ != 0 && size >= sparse_from_;
+  const bool is_sparse = is_large && (zero || is_malloc_sparse_);
   Taken taken;
   if (is_sparse) {
     taken = store_.depots.take_sparse(size, alignment);

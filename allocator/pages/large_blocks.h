@@ -91,7 +91,8 @@ class LargeBlocks {
   Growth& growth_;
   Reclaim reclaim_ = nullptr;
   bool several_nodes_ = false;
-  uint64_t sparse_from_ = 0;
+  uint64_t sparse_from_ = 0;       // 0: nothing is
+  bool is_malloc_sparse_ = false;  // and not calloc alone
 };
 
 }  // namespace rdmalloc

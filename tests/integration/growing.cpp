@@ -2,6 +2,11 @@
 //
 //   growing realloc    each growth keeps every page frame and every byte: nothing is copied
 //   growing calloc     fresh zeroed blocks cost no page until they are touched
+//   growing pairs calloc|malloc   10,000 pairs of growing blocks of a gigabyte and more and their
+//                                 free() take as long in the end as at first, and leave nothing
+#include <time.h>
+
+#include <algorithm>
 #include <vector>
 
 #include "tests/integration/probe.h"
@@ -87,10 +92,50 @@ void check_calloc() {
   }
 }
 
+uint64_t now_us() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
+}
+
+// Microseconds that so many pairs take.
+uint64_t time_pairs(size_t count, size_t* size, bool zeroed) {
+  constexpr size_t kMore = 64 << 10;
+  const uint64_t started = now_us();
+  for (size_t i = 0; i < count; ++i, *size += kMore) {
+    auto* const block = static_cast<char*>(zeroed ? calloc(1, *size) : malloc(*size));
+    if (block == nullptr) {
+      verdict.broken("%zu MiB were refused", *size / kMiB);
+      break;
+    }
+    block[0] = block[*size - 1] = 1;
+    free(block);
+  }
+  return now_us() - started;
+}
+
+void check_pairs(bool zeroed) {
+  constexpr size_t kPairs = 10'000;
+  constexpr size_t kBatches = 20;
+  size_t size = 1024 * kMiB;
+  uint64_t first = UINT64_MAX;
+  uint64_t last = UINT64_MAX;
+  for (size_t i = 0; i < kBatches; ++i) {
+    uint64_t& half = i < kBatches / 2 ? first : last;
+    half = std::min(half, time_pairs(kPairs / kBatches, &size, zeroed));
+  }
+  const uint64_t held = probe::stats().held_bytes;
+  printf("%zu pairs up to %zu MiB: %lu us a batch at first, %lu in the end; %lu KiB held\n", kPairs,
+         size / kMiB, first, last, held >> 10);
+  if (last > first + first / 2) verdict.broken("pairs take longer and longer");
+  if (held > 64 * kMiB) verdict.broken("%lu MiB are held for nothing", held / kMiB);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc > 1 && strcmp(argv[1], "realloc") == 0) check_realloc();
   if (argc > 1 && strcmp(argv[1], "calloc") == 0) check_calloc();
+  if (argc > 2 && strcmp(argv[1], "pairs") == 0) check_pairs(strcmp(argv[2], "calloc") == 0);
   return verdict.status();
 }

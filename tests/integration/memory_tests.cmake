@@ -90,6 +90,12 @@ rdm_case("control: without gathering it is copied to other frames"
   PROGRAM growing ARGUMENTS realloc LIMITS RDMALLOC_GATHER=off --expect 1 LABELS root)
 rdm_case("calloc of fresh pages touches none"
   PROGRAM growing ARGUMENTS calloc)
+rdm_case("10,000 growing callocs that are freed take no longer in the end, and leave nothing"
+  PROGRAM growing ARGUMENTS pairs calloc)
+rdm_case("10,000 growing mallocs that are freed take no longer in the end, and leave nothing, if asked"
+  PROGRAM growing ARGUMENTS pairs malloc LIMITS RDMALLOC_SPARSE=malloc)
+rdm_case("control: unless asked, what was malloc'd last is held"
+  PROGRAM growing ARGUMENTS pairs malloc LIMITS --expect 1)
 rdm_case("control: populated, calloc of fresh pages costs all of them"
   PROGRAM growing ARGUMENTS calloc LIMITS RDMALLOC_POPULATE=now --expect 1)
 

@@ -221,6 +221,18 @@ TEST_CASE(
   CHECK(tested->budget().held() < 512 * kMiB);
 }
 
+TEST_CASE("malloc is as sparse as calloc if that is asked for, from the same size on") {
+  const bool is_asked = GENERATE(true, false);
+  TestHeap tested({"SPARSE_FROM=2M", is_asked ? "SPARSE=malloc" : "SPARSE=calloc"});
+  tested.boot();
+  void* const large = tested.malloc(2 * kMiB);
+  CHECK((tested.region_of(large).kind == RegionKind::kSparse) == is_asked);
+  CHECK(tested.region_of(tested.malloc(kMiB)).kind == RegionKind::kPinned);
+  const size_t held = tested->budget().held();
+  tested.free(large);
+  CHECK(tested->budget().held() == held - (is_asked ? 2 * kMiB : 0));
+}
+
 TEST_CASE("small blocks, smaller sizes and sparse ones are not moved") {
   TestHeap tested({"SPARSE_FROM=2M"});
   tested.boot();
