@@ -195,8 +195,9 @@ void* map_metadata(size_t bytes) {
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) return nullptr;
   // What has an entry for each page of the window is next to empty: debuggers would write all of
-  // it.
+  // it, and where huge pages come unasked each word that is written would bring one.
   if (bytes >= kLargeMetadata) madvise(got, bytes, MADV_DONTDUMP);
+  if (bytes >= kHugePageSize) madvise(got, bytes, MADV_NOHUGEPAGE);
   return got;
 }
 
