@@ -19,6 +19,18 @@ constexpr uint64_t kReserveShare = 64;
 // stacks, page tables, the engine's metadata.
 constexpr uint64_t kProcessReserve = uint64_t{8} << 20;
 
+// With so little left whoever touches more is killed next: what the kernel keeps of a limit for
+// each processor, and page tables.
+constexpr uint64_t kLeastLeft = uint64_t{2} << 20;
+constexpr uint64_t kMostLeft = uint64_t{16} << 20;
+
+// Of what several processes share this part never comes ahead of need: each has page tables and
+// more that counts, too, and goes on to touch what has not come.
+constexpr uint64_t kNeverAhead = 4;
+
+// Of a control group all processes together pin no more than all but this share.
+constexpr uint64_t kGroupShare = 20;
+
 uint64_t less(uint64_t from, uint64_t amount) { return from > amount ? from - amount : 0; }
 
 }  // namespace
@@ -41,10 +53,12 @@ void Budget::boot(const Options& options) {
   const uint64_t total = os::total_memory();
   const uint64_t group = os::cgroup_limit();
   memory_ = group < total ? group : total;
+  machine_ = total;
   headroom_ = options.amount(OptionId::headroom);
   set_memlock(os::lock_limit().effective());
   const Amount memory_cap = options.amount(OptionId::memory_cap);
   memory_cap_ = resolve(memory_cap);
+  is_capped_ = options.is_given(OptionId::memory_cap);
   const uint64_t kept = memory_ / 2 < kProcessReserve ? memory_ / 2 : kProcessReserve;
   // Who asks for bytes gets them.
   if (memory_cap.unit != Amount::Unit::kBytes && memory_cap_ > less(memory_, kept)) {
@@ -61,13 +75,24 @@ void Budget::boot(const Options& options) {
 // there are more processes than the launcher told of.
 void Budget::boot_node(const Options& options) {
   const uint64_t node = resolve(options.amount(OptionId::node_cap));
-  if (node == 0) return;
+  if (node == 0) return boot_group(options);
   const uint64_t share = node / ranks_on_node();
   if (share < cap_) {
     cap_ = share;
     cap_by_ = LimitedBy::kNode;
   }
   ledger_.boot(options.path(OptionId::ledger), node);
+}
+
+// Nobody set a limit for all of a control group's processes but whoever made the group.
+void Budget::boot_group(const Options& options) {
+  const os::Cgroup group = os::cgroup();
+  if (group.id == 0) return;
+  const uint64_t share = group.limit / kGroupShare;
+  const uint64_t kept = share > kProcessReserve ? share : kProcessReserve;
+  group_cap_ = less(group.limit, kept);
+  ledger_.boot(options.path(OptionId::ledger), group_cap_, group.id);
+  if (options.choice(OptionId::populate) == kPopulateNow) note_ahead();
 }
 
 void Budget::set_memlock(uint64_t memlock) {
@@ -88,9 +113,31 @@ uint64_t Budget::reserve() const {
   return share > kLeastReserve ? share : kLeastReserve;
 }
 
-uint64_t Budget::room_to_populate(size_t want) const {
-  if (held() + want <= kUncheckedBytes) return want;
-  return less(os::available_memory(), reserve());
+uint64_t Budget::room_to_populate() const { return less(os::memory_left().to_populate, reserve()); }
+
+uint64_t Budget::room_ahead() const {
+  const uint64_t room = room_to_populate();
+  if (room == 0 || group_cap_ == 0) return room;
+  if (const size_t now = ledger_.sharers(); now != 0) sharers_ = now;
+  const size_t sharers = sharers_;
+  if (sharers == 0) return 0;
+  const uint64_t shared = sharers == 1 ? group_cap_ : group_cap_ - group_cap_ / kNeverAhead;
+  const uint64_t share = less(shared / sharers, os::resident_memory());
+  return share < room ? share : room;
+}
+
+void Budget::note_ahead() {
+  if (ledger_.is_of_group()) ledger_.enter({pinned(), held()});
+}
+
+uint64_t Budget::room_to_pin(size_t want) const {
+  return held() + want <= kUncheckedBytes ? want : room_to_populate();
+}
+
+uint64_t Budget::room_to_touch() const {
+  const uint64_t share = memory_ / kReserveShare;
+  const uint64_t most = share < kMostLeft ? share : kMostLeft;
+  return less(os::memory_left().to_touch, most > kLeastLeft ? most : kLeastLeft);
 }
 
 Grant Budget::ask_pinned(size_t need, size_t want) {
@@ -100,7 +147,7 @@ Grant Budget::ask_pinned(size_t need, size_t want) {
   uint64_t room = less(pin_limit(), pinned());
   if (room > left_to_hold) room = left_to_hold;
   if (room >= need) {
-    const uint64_t populatable = room_to_populate(want < room ? want : room);
+    const uint64_t populatable = room_to_pin(want < room ? want : room);
     if (populatable < room) room = populatable;
     limited_by_ = room < need ? LimitedBy::kAvailable : pin_limited_by_;
   }
@@ -113,8 +160,12 @@ Grant Budget::ask_pinned(size_t need, size_t want) {
 // Last, because what it grants is kept from others.
 uint64_t Budget::ask_node(uint64_t need, uint64_t want) {
   if (!ledger_.is_kept()) return want;
+  // A process that stays small is in no group's ledger: that costs more than its whole heap.
+  if (ledger_.is_of_group() && held() + want <= kUncheckedBytes) return want;
   const uint64_t granted = ledger_.ask({pinned(), held()}, need, want);
-  if (granted < need) limited_by_ = LimitedBy::kNode;
+  if (granted < need) {
+    limited_by_ = ledger_.is_of_group() ? LimitedBy::kAvailable : LimitedBy::kNode;
+  }
   return granted;
 }
 
@@ -124,11 +175,15 @@ Grant Budget::ask_overflow(size_t need, size_t want) const {
 
 Grant Budget::ask_unpinned(RegionKind kind, size_t need, size_t want) const {
   uint64_t left = less(memory_cap_, held());
+  if (is_capped_ && left < need) return {};
+  // As the kernel does.
+  if (need > machine_ && need > machine_ + os::total_swap()) return {};
   if (kind == RegionKind::kOverflow && held() + want > kUncheckedBytes) {
-    const uint64_t room = less(os::cgroup_room(), reserve());
+    const uint64_t room = room_to_touch();
+    if (room == 0) return {};
     if (room < left) left = room;
   }
-  if (left < need) return {};
+  if (left < need) left = need;
   return {os::page_floor(want < left ? want : left), kind};
 }
 

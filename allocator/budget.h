@@ -45,9 +45,22 @@ class Budget {
   // strict. Reads /proc.
   Grant ask_overflow(size_t need, size_t want) const REQUIRES(growth_lock);
 
-  // Asks for memory that is not populated when acquired. The memory cap limits it, and overflow
-  // also what the control group has left: its limit is enforced by killing, whoever uses it up.
+  // Asks for memory whose pages come by touch. The user's memory cap limits it. Without one what is
+  // needed is refused only where another malloc's would be, or nothing is left: much is asked for
+  // and never touched, but beyond a limit the kernel kills whoever touches.
   Grant ask_unpinned(RegionKind kind, size_t need, size_t want) const REQUIRES(growth_lock);
+
+  // What may be populated now, by all together who populate at the same time. Reads /proc. By any
+  // thread, under any lock or none.
+  uint64_t room_to_populate() const;
+
+  // The same for pages that nobody needs yet: with them this process has no more than an even share
+  // of a control group in which others have a heap, too.
+  // The ledger's file is read by any thread, its other members are not looked at.
+  uint64_t room_ahead() const NO_THREAD_SAFETY_ANALYSIS;
+
+  // Pages will come that nobody needs yet: those who share a limit with this process hear of it.
+  void note_ahead() REQUIRES(growth_lock);
 
   void charge(RegionKind kind, size_t bytes) REQUIRES(growth_lock);
 
@@ -81,20 +94,26 @@ class Budget {
   const NodeLedger& ledger() const REQUIRES(growth_lock) { return ledger_; }
 
  private:
-  uint64_t room_to_populate(size_t want) const;
+  uint64_t room_to_pin(size_t want) const;
+  uint64_t room_to_touch() const;
   uint64_t reserve() const;
   void set_memlock(uint64_t memlock) REQUIRES(growth_lock);
   void limit_pins(uint64_t lockable) REQUIRES(growth_lock);
   void boot_node(const Options& options) REQUIRES(growth_lock);
+  void boot_group(const Options& options) REQUIRES(growth_lock);
   uint64_t ask_node(uint64_t need, uint64_t want) REQUIRES(growth_lock);
   void look_at_locked() REQUIRES(growth_lock);
 
   uint64_t memory_ = 0;                            // RAM, or the control group's limit
   uint64_t memlock_ = 0;                           // RLIMIT_MEMLOCK, or no limit with CAP_IPC_LOCK
-  uint64_t memory_cap_ = 0;                        // most that is held
+  uint64_t machine_ = 0;                           // RAM
+  uint64_t memory_cap_ = 0;                        // most that is held, or pinned
+  bool is_capped_ = false;                         // by the user: it is most that is held
   uint64_t lockable_ GUARDED_BY(growth_lock) = 0;  // memlock_ less the headroom
-  uint64_t cap_ = 0;                    // most that is pinned, whatever the kernel allows
-  LimitedBy cap_by_ = LimitedBy::kCap;  // where it comes from
+  uint64_t cap_ = 0;                        // most that is pinned, whatever the kernel allows
+  LimitedBy cap_by_ = LimitedBy::kCap;      // where it comes from
+  uint64_t group_cap_ = 0;                  // what a control group's processes share; 0: nothing
+  mutable std::atomic<size_t> sharers_{0};  // how many they were lately; 0: not known
   NodeLedger ledger_ GUARDED_BY(growth_lock);
   Amount headroom_;
   bool strict_ = false;

@@ -11,6 +11,8 @@ namespace {
 // longer than this, once, and then go without.
 constexpr uint64_t kPatienceNs = 200'000'000;
 
+constexpr uint64_t kPatienceToCountNs = 2'000'000;
+
 constexpr uint64_t kMagic = 0x7265676465'6c6472;  // "rdledger"
 constexpr uint32_t kVersion = 1;
 constexpr uint32_t kMostRecords = 1 << 16;
@@ -96,14 +98,15 @@ class NodeLedger::Open {
     return true;
   }
 
-  bool survey(const os::Process& self, Survey* out) {
+  // Of the processes that share a limit.
+  bool survey(const os::Process& self, uint64_t group, Survey* out) {
     *out = {};
     return for_each([&](size_t index, const Record& record) {
       if (record.process.number == 0) {
         if (out->free == kNowhere) out->free = index;
       } else if (record.process == self) {
         out->own = index;
-      } else {
+      } else if (record.group == group) {
         out->add(record);
       }
       return true;
@@ -145,8 +148,9 @@ class NodeLedger::Open {
   bool is_busy_ = false;
 };
 
-void NodeLedger::boot(const char* path, uint64_t cap) {
+void NodeLedger::boot(const char* path, uint64_t cap, uint64_t group) {
   cap_ = cap;
+  group_ = group;
   if (cap == 0) return;
   Message name;
   if (path[0] != '\0') {
@@ -166,6 +170,7 @@ NodeLedger::Record NodeLedger::record(const Books& own, uint64_t granted) const 
   record.granted = granted;
   record.held = own.held;
   record.cap = cap_;
+  record.group = group_;
   return record;
 }
 
@@ -182,11 +187,11 @@ uint64_t NodeLedger::ask(const Books& own, uint64_t need, uint64_t want) {
 // What this process had before exec() was the same process's: its record is written anew.
 uint64_t NodeLedger::grant(Open* ledger, const Books& own, uint64_t need, uint64_t want) {
   Survey survey;
-  if (!ledger->survey(self_, &survey)) return 0;
+  if (!ledger->survey(self_, group_, &survey)) return 0;
   const auto room = [&] { return less(less(cap_, own.pinned), survey.others); };
   const bool has_place = survey.own != kNowhere || survey.free != kNowhere;
   if (room() < want || (!has_place && ledger->records() >= kKeptDead)) {
-    if (!ledger->bury_the_dead() || !ledger->survey(self_, &survey)) return 0;
+    if (!ledger->bury_the_dead() || !ledger->survey(self_, group_, &survey)) return 0;
   }
   size_t place = survey.own != kNowhere ? survey.own : survey.free;
   if (place == kNowhere) place = ledger->records();
@@ -200,10 +205,32 @@ uint64_t NodeLedger::grant(Open* ledger, const Books& own, uint64_t need, uint64
   return granted;
 }
 
+void NodeLedger::enter(const Books& own) {
+  if (is_kept()) (void)ask(own, 0, 0);
+}
+
+size_t NodeLedger::sharers() const {
+  Open ledger(path_, kPatienceToCountNs);
+  if (ledger.is_busy()) return 0;
+  const uint64_t self = os::process_number();
+  size_t others = 0;
+  const auto count = [&](size_t, const Record& record) {
+    const bool is_other = record.process.number != 0 && record.process.number != self &&
+                          record.group == group_ && os::is_alive(record.process);
+    others += is_other ? 1 : 0;
+    return true;
+  };
+  if (ledger.is_good()) (void)ledger.for_each(count);
+  return 1 + others;
+}
+
+// A group's limit holds without a ledger, too, as far as what is left of it tells.
 uint64_t NodeLedger::give_up(const char* why, int error, uint64_t want) {
-  complain(why, error,
-           ": RDMALLOC_NODE_CAP now limits this process alone; remove that file, or name another "
-           "with RDMALLOC_LEDGER");
+  if (!is_of_group()) {
+    complain(why, error,
+             ": RDMALLOC_NODE_CAP now limits this process alone; remove that file, or name another "
+             "with RDMALLOC_LEDGER");
+  }
   cap_ = 0;
   return want;
 }
@@ -221,7 +248,7 @@ void NodeLedger::settle(const Books& own) {
   if (!is_kept() || granted_ == own.pinned || self_.start == 0) return;
   Open ledger(path_, was_busy_ ? 0 : kPatienceNs);
   Survey survey;
-  if (!ledger.is_good() || !ledger.survey(self_, &survey) || survey.own == kNowhere) return;
+  if (!ledger.is_good() || !ledger.survey(self_, group_, &survey) || survey.own == kNowhere) return;
   if (ledger.write(survey.own, record(own, own.pinned))) granted_ = own.pinned;
 }
 

@@ -33,8 +33,9 @@ class NodeLedger {
     os::Process process;   // number 0: the record is free
     uint64_t granted = 0;  // bytes it may have pinned
     uint64_t held = 0;     // bytes, pinned or not, when it last asked
-    uint64_t cap = 0;      // the node's limit, as this process has it
-    uint64_t spare[3] = {};
+    uint64_t cap = 0;      // the limit of all, as this process has it
+    uint64_t group = 0;    // the control group whose limit it is; 0: the node's
+    uint64_t spare[2] = {};
   };
 
   static constexpr size_t kLongestPath = 1024;
@@ -43,18 +44,26 @@ class NodeLedger {
   NodeLedger(const NodeLedger&) = delete;
   NodeLedger& operator=(const NodeLedger&) = delete;
 
-  // Takes part, with `cap` bytes for the node. An empty path: the user's own ledger, apart for each
-  // container.
-  void boot(const char* path, uint64_t cap);
+  // Takes part, with `cap` bytes for the node, or for the processes of one control group, which the
+  // same file may serve. An empty path: the user's own ledger, apart for each container.
+  void boot(const char* path, uint64_t cap, uint64_t group = 0);
 
   bool is_kept() const { return cap_ != 0; }
+  bool is_of_group() const { return group_ != 0; }
   uint64_t cap() const { return cap_; }
   const char* path() const { return path_; }
 
   // Asks to pin `want` more bytes than `own` says, of which `need` are needed at once. What was
   // granted; 0: the node has no room. When the ledger cannot be used it is not kept any more, what
-  // is wanted is granted, and trouble() says why.
+  // is wanted is granted, and trouble() says why, unless nobody asked for a ledger.
   uint64_t ask(const Books& own, uint64_t need, uint64_t want);
+
+  // Takes part before it asks for anything, for others to see in sharers().
+  void enter(const Books& own);
+
+  // How many living processes take part in this limit, this one included; 1 where there can be no
+  // ledger, 0 while it is another's. By any thread.
+  size_t sharers() const;
 
   // What came of it: less may have been pinned than was granted.
   void settle(const Books& own);
@@ -84,6 +93,7 @@ class NodeLedger {
   Record record(const Books& own, uint64_t granted) const;
 
   uint64_t cap_ = 0;       // 0: not kept
+  uint64_t group_ = 0;     // 0: of the node
   uint64_t granted_ = 0;   // as the file says
   bool was_busy_ = false;  // the last time
   os::Process self_;

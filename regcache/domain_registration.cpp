@@ -122,8 +122,14 @@ int Domain::register_claimed(const Region& region, KeyEntry& entry, Caller calle
   os::NoCancel no_cancel;
   const uint64_t started = os::now_ns();
   const size_t length = os::align_down(region.length, limits_.alignment);
-  // In steps, before the backend does it in one.
-  if (wants_pages(region)) source_->populate(region);
+  // In steps, before the backend does it in one. What there is no room for ahead of need is
+  // registered when it is asked for.
+  const bool is_asked_for = caller == Caller::kLookup;
+  const PagesFor who = is_asked_for ? PagesFor::kNow : PagesFor::kLater;
+  if (wants_pages(region) && !source_->populate(region, who)) {
+    if (is_asked_for) say("too little memory is left for pages that have not been touched yet");
+    return refuse(entry, RDM_OUT_OF_BUDGET, !is_asked_for);
+  }
   int status = RDM_OK;
   bool again = false;
   do {

@@ -13,7 +13,9 @@ const Window& HeapSource::window() const noexcept { return heap.window(); }
 
 const PageMarks* HeapSource::marks() const noexcept { return &heap.marks(); }
 
-void HeapSource::populate(const Region& region) const noexcept { heap.populate(region); }
+bool HeapSource::populate(const Region& region, PagesFor who) const noexcept {
+  return heap.populate(region, who);
+}
 
 uint64_t HeapSource::pin_limit() const noexcept {
   const uint64_t limit = os::lock_limit().effective();

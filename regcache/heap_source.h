@@ -14,7 +14,7 @@ class HeapSource final : public RegionSource {
   const RegionTable& regions() const noexcept override;
   const Window& window() const noexcept override;
   const PageMarks* marks() const noexcept override;
-  void populate(const Region& region) const noexcept override;
+  bool populate(const Region& region, PagesFor who) const noexcept override;
   uint64_t pin_limit() const noexcept override;
   ForeignDefaults foreign() const noexcept override;
   void note_registrations(uint64_t domains, uint64_t bytes, uint64_t pinned) noexcept override;

@@ -33,8 +33,13 @@ class RegionSource {
   // Which pages of regions were retired; null where none ever are.
   virtual const PageMarks* marks() const noexcept { return nullptr; }
 
-  // Has all of a region's pages come, in steps, unless they have: before it is registered.
-  virtual void populate(const Region& region) const noexcept { (void)region; }
+  // Has all of a region's pages come, in steps, unless they have: before it is registered. False:
+  // there is no room for all of them, and registering it would end in an OOM kill.
+  virtual bool populate(const Region& region, PagesFor who) const noexcept {
+    (void)region;
+    (void)who;
+    return true;
+  }
 
   // Bytes that registrations may pin in this process by its memlock limit, less what is left to
   // others; UINT64_MAX without a limit. mlock's account is another.

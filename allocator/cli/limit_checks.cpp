@@ -108,7 +108,7 @@ Check control_group() {
   check.cures = {"systemd-run --user --scope -p MemoryMax=32G rdmalloc run PROGRAM",
                  "docker run --memory 32g ...", "srun --mem=32G ..."};
   if (limit == os::kNoLimit) return check;
-  const uint64_t left = os::available_memory();
+  const uint64_t left = os::memory_left().to_populate;
   check.found += ", " + size_text(left) + " left";
   if (left < limit / 4) check.verdict = Verdict::kNote;
   if (left < kTooLittle) check.verdict = Verdict::kProblem;

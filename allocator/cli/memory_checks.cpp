@@ -21,7 +21,7 @@ uint64_t huge_wanted() {
 
 Check available() {
   const uint64_t total = os::total_memory();
-  const uint64_t left = os::available_memory();
+  const uint64_t left = os::memory_left().to_populate;
   Check check;
   check.name = "memory";
   check.found = size_text(left) + " available of " + size_text(total);

@@ -34,7 +34,7 @@ Page top() {
           "budget and are not pinned"},
          {"CAP, MEMLOCK", "most of the heap that may be pinned; the soft limit on locked memory"},
          {"DOM", "registration domains open"},
-         {"GRANT", "what the node's ledger grants it"},
+         {"GRANT", "what the ledger grants it, of the node's limit or of its control group's"},
          {"OVER",
           "what it has too much of. overflow: it holds memory that it could not pin. over memlock: "
           "VmLck or VmPin is above its soft limit; by right: its CAP_IPC_LOCK lets it. over share: "

@@ -1,13 +1,16 @@
 #include "allocator/os/limits.h"
 
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "allocator/os/file.h"
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/memory.h"
+#include "allocator/os/system_call.h"
 
 namespace rdmalloc::os {
 namespace {
@@ -21,6 +24,42 @@ bool has_ipc_lock() {
   return (data[CAP_IPC_LOCK / 32].effective >> (CAP_IPC_LOCK % 32) & 1) != 0;
 }
 
+uint64_t less(uint64_t from, uint64_t amount) { return from > amount ? from - amount : 0; }
+
+uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+uint64_t meminfo(const char* field) {
+  uint64_t kib = 0;
+  for_each_line("/proc/meminfo", [&](Text line) { return !parse_field(line, field, &kib); });
+  return kib << 10;
+}
+
+// What is left of the machine's memory; kNoLimit where it does not say.
+struct MachineLeft {
+  uint64_t memory = kNoLimit;
+  uint64_t swap = 0;
+};
+
+MachineLeft machine_left() {
+  MachineLeft left;
+  uint64_t kib = 0;
+  for_each_line("/proc/meminfo", [&](Text line) {
+    if (parse_field(line, "MemAvailable:", &kib)) left.memory = kib << 10;
+    const bool is_last = parse_field(line, "SwapFree:", &kib);
+    if (is_last) left.swap = kib << 10;
+    return !is_last;
+  });
+  return left;
+}
+
+// A control group that has a limit.
+struct Level {
+  uint64_t max = kNoLimit;   // beyond it the kernel kills
+  uint64_t high = kNoLimit;  // beyond it the kernel slows down
+  uint64_t used = 0;
+  uint64_t least_limit() const { return smaller(max, high); }
+};
+
 // One memory control group of this process: the limit and the use of each directory from the
 // process's own up to the root of the mount.
 class CgroupPath {
@@ -32,16 +71,60 @@ class CgroupPath {
 
   bool found() const { return length_ > 0; }
 
-  // Calls visit(limit, used, reclaimable) for each level that has a limit.
+  // Calls visit(level) for each level that has a limit.
   template <typename Visit>
   void for_each_level(Visit visit) {
     while (true) {
-      visit_level(visit);
+      if (const Level level = read_level(); level.least_limit() != kNoLimit) visit(level);
       if (length_ <= root_) return;
       size_t end = length_;
       while (end > root_ && path_[end - 1] != '/') --end;
       length_ = end > root_ ? end - 1 : root_;
     }
+  }
+
+  // Of the level that is visited.
+
+  // The kernel gives it up before it refuses anything, or kills: pages of files, used lately or
+  // not, and what it caches itself. Version 1 does not tell the latter.
+  uint64_t reclaimable() {
+    const Text name = text("/memory.stat");
+    memcpy(path_ + length_, name.data, name.size + 1);
+    uint64_t sum = 0;
+    const auto add = [&](Text line, const char* field) {
+      uint64_t bytes = 0;
+      if (parse_field(line, field, &bytes)) sum += bytes;
+    };
+    for_each_line(path_, [&](Text line) {
+      add(line, version1_ ? "total_inactive_file " : "inactive_file ");
+      add(line, version1_ ? "total_active_file " : "active_file ");
+      if (!version1_) add(line, "slab_reclaimable ");
+      return true;
+    });
+    path_[length_] = '\0';
+    return sum;
+  }
+
+  // What of `room` for memory and `swap` the group may have, when it uses so much memory that is
+  // not reclaimable. Version 1 has a limit on both together.
+  uint64_t with_swap(uint64_t room, uint64_t swap, uint64_t reclaimable) {
+    if (swap == 0) return room;
+    uint64_t limit = kNoLimit;
+    uint64_t used = 0;
+    if (version1_) {
+      if (!number("/memory.memsw.limit_in_bytes", &limit)) return room + swap;
+      number("/memory.memsw.usage_in_bytes", &used);
+      return smaller(room + swap, less(limit, less(used, reclaimable)));
+    }
+    if (!number("/memory.swap.max", &limit)) return room + swap;
+    number("/memory.swap.current", &used);
+    return room + smaller(swap, less(limit, used));
+  }
+
+  uint64_t id() const {
+    struct stat found;
+    const long status = system_call(SYS_newfstatat, AT_FDCWD, word(path_), word(&found), 0);
+    return status == 0 ? found.st_ino : 0;
   }
 
  private:
@@ -85,35 +168,16 @@ class CgroupPath {
     return found;
   }
 
-  // The kernel gives it up before it refuses anything, or kills: pages of files, used lately or
-  // not, and what it caches itself. Version 1 does not tell the latter.
-  uint64_t reclaimable() {
-    const Text name = text("/memory.stat");
-    memcpy(path_ + length_, name.data, name.size + 1);
-    uint64_t sum = 0;
-    const auto add = [&](Text line, const char* field) {
-      uint64_t bytes = 0;
-      if (parse_field(line, field, &bytes)) sum += bytes;
-    };
-    for_each_line(path_, [&](Text line) {
-      add(line, version1_ ? "total_inactive_file " : "inactive_file ");
-      add(line, version1_ ? "total_active_file " : "active_file ");
-      if (!version1_) add(line, "slab_reclaimable ");
-      return true;
-    });
-    path_[length_] = '\0';
-    return sum;
-  }
-
-  template <typename Visit>
-  void visit_level(Visit visit) {
-    uint64_t limit = kNoLimit;
-    if (!number(version1_ ? "/memory.limit_in_bytes" : "/memory.max", &limit)) return;
+  Level read_level() {
+    Level level;
+    (void)number(version1_ ? "/memory.limit_in_bytes" : "/memory.max", &level.max);
     // Version 1 writes "no limit" as the largest page multiple of a signed long.
-    if (limit >= (uint64_t{1} << 62)) return;
-    uint64_t used = 0;
-    number(version1_ ? "/memory.usage_in_bytes" : "/memory.current", &used);
-    visit(limit, used, reclaimable());
+    if (level.max >= (uint64_t{1} << 62)) level.max = kNoLimit;
+    if (!version1_) (void)number("/memory.high", &level.high);
+    if (level.least_limit() != kNoLimit) {
+      (void)number(version1_ ? "/memory.usage_in_bytes" : "/memory.current", &level.used);
+    }
+    return level;
   }
 
   static_assert(kLongestPath + 64 <= ReadBuffer::kSize);
@@ -123,12 +187,6 @@ class CgroupPath {
   size_t length_ = 0;
   bool version1_ = false;
 };
-
-uint64_t meminfo(const char* field) {
-  uint64_t kib = 0;
-  for_each_line("/proc/meminfo", [&](Text line) { return !parse_field(line, field, &kib); });
-  return kib << 10;
-}
 
 }  // namespace
 
@@ -194,35 +252,47 @@ size_t most_mappings() {
   return most;
 }
 
+uint64_t total_swap() {
+  const KeepErrno keep;
+  return meminfo("SwapTotal:");
+}
+
 uint64_t cgroup_limit() {
   const KeepErrno keep;
   CgroupPath path;
   uint64_t smallest = kNoLimit;
   if (!path.found()) return smallest;
-  path.for_each_level([&](uint64_t limit, uint64_t, uint64_t) {
-    if (limit < smallest) smallest = limit;
-  });
+  path.for_each_level([&](const Level& level) { smallest = smaller(smallest, level.max); });
   return smallest;
 }
 
-uint64_t cgroup_room() {
-  KeepErrno keep;
-  uint64_t least = kNoLimit;
+Cgroup cgroup() {
+  const KeepErrno keep;
   CgroupPath path;
-  if (!path.found()) return least;
-  path.for_each_level([&](uint64_t limit, uint64_t used, uint64_t reclaimable) {
-    const uint64_t kept = used > reclaimable ? used - reclaimable : 0;
-    const uint64_t room = limit > kept ? limit - kept : 0;
-    if (room < least) least = room;
+  Cgroup found;
+  if (!path.found()) return found;
+  path.for_each_level([&](const Level& level) {
+    if (level.least_limit() < found.limit) found = {level.least_limit(), path.id()};
   });
-  return least;
+  return found;
 }
 
-uint64_t available_memory() {
-  KeepErrno keep;
-  const uint64_t free = meminfo("MemAvailable:");
-  const uint64_t room = cgroup_room();
-  return free != 0 && free < room ? free : room;
+MemoryLeft memory_left() {
+  const KeepErrno keep;
+  const MachineLeft machine = machine_left();
+  MemoryLeft left{machine.memory, machine.memory};
+  if (machine.memory != kNoLimit) left.to_touch += machine.swap;
+  CgroupPath path;
+  if (!path.found()) return left;
+  path.for_each_level([&](const Level& level) {
+    const uint64_t reclaimable = path.reclaimable();
+    const uint64_t kept = less(level.used, reclaimable);
+    left.to_populate = smaller(left.to_populate, less(level.least_limit(), kept));
+    if (level.max == kNoLimit) return;
+    const uint64_t room = path.with_swap(less(level.max, kept), machine.swap, reclaimable);
+    left.to_touch = smaller(left.to_touch, room);
+  });
+  return left;
 }
 
 }  // namespace rdmalloc::os

@@ -33,14 +33,31 @@ uint64_t total_memory();
 // How many mappings a process may have (vm.max_map_count).
 size_t most_mappings();
 
-// The smallest memory limit of the control groups above this process, v1 or v2.
+// The smallest limit of the control groups above this process beyond which the kernel kills, v1 or
+// v2.
 uint64_t cgroup_limit();
 
-// What is left under the control groups' limits, not counting file cache that can be dropped.
-uint64_t cgroup_room();
+// The control group above this process that has the least limit on its memory.
+struct Cgroup {
+  uint64_t limit = kNoLimit;  // version 2: memory.high, too
+  uint64_t id = 0;            // the same for all processes in it; 0: there is none with a limit
+};
 
-// What can be populated now without an OOM kill: the machine's available memory, and what is left
-// under the control group's limit, whichever is smaller.
-uint64_t available_memory();
+Cgroup cgroup();
+
+// What is left of the machine's memory, and under the limits of the control groups, whichever is
+// smaller. What the kernel gives up for it is left: pages of files, and what it caches itself.
+struct MemoryLeft {
+  // Before the kernel kills. What can be swapped out is left, too.
+  uint64_t to_touch = kNoLimit;
+  // And before whoever wants more is slowed down (version 2: memory.high), or something is swapped
+  // out. Version 1's soft limit slows nobody down.
+  uint64_t to_populate = kNoLimit;
+};
+
+MemoryLeft memory_left();
+
+// What the machine can swap out, in all.
+uint64_t total_swap();
 
 }  // namespace rdmalloc::os

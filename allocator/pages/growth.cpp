@@ -141,7 +141,7 @@ bool Growth::reserve(size_t bytes, int node) {
     store_.budget.settle();
   }
   if (!acquired.taken) return false;
-  populate(*acquired.region);
+  (void)populate(*acquired.region, PagesFor::kNow);
   make_ready(acquired, request.size);
   return ok(store_.depots.give(*acquired.region, acquired.taken.address, request.size));
 }
@@ -336,8 +336,8 @@ bool Growth::is_to_come_at_once(const Region& region) const {
       [&](const RegionObserver& observer) { return observer.wants_pages(region); });
 }
 
-void Growth::populate(const Region& region) {
-  populate_in_steps(region, store_.marks, huge_.watch());
+bool Growth::populate(const Region& region, PagesFor who) {
+  return populate_in_steps(region, who, store_.marks, store_.budget, huge_.watch());
 }
 
 // `wanted`: bytes of the region that its program is about to touch.
@@ -346,7 +346,7 @@ void Growth::make_ready(const Acquired& acquired, size_t wanted) {
   const Region& region = *acquired.region;
   const bool is_small = region.use == RegionUse::kExtents && region.length <= kPopulatedAtOnce;
   if ((is_small && region.kind == RegionKind::kPinned) || is_to_come_at_once(region)) {
-    populate(region);
+    (void)populate(region, PagesFor::kLater);
   } else if (!region.gathered) {
     try_huge_pages(region, wanted, store_.marks, huge_.watch());
   }

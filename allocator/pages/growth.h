@@ -78,8 +78,8 @@ class Growth {
   void* move_block(uintptr_t address, size_t old_size, const Request& request)
       EXCLUDES(growth_lock);
 
-  // Has all of a region's pages come, unless it is done.
-  void populate(const Region& region) EXCLUDES(growth_lock);
+  // Has all of a region's pages come, unless it is done. False: there is no room for all of them.
+  bool populate(const Region& region, PagesFor who) EXCLUDES(growth_lock);
 
   const GrowthPolicy& policy() const { return policy_; }
   const HugePageWatch& huge_pages() const { return huge_.watch(); }

@@ -93,6 +93,7 @@ Status Heap::attach(RegionObserver* observer) {
     if (!regions_[i].is_empty()) observer->on_acquire(regions_[i]);
   }
   observers_.add(observer);
+  budget_.note_ahead();
   return Status::kOk;
 }
 

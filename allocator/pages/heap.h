@@ -77,7 +77,8 @@ class Heap {
   RegistrationCounters registrations();
 
   // Has all of a region's pages come, unless they have. By whoever registers it, under no lock.
-  void populate(const Region& region) { growth_.populate(region); }
+  // False: there is no room for all of them.
+  bool populate(const Region& region, PagesFor who) { return growth_.populate(region, who); }
 
   // See Counters.
   void begin_phase(const char* name);

@@ -3,14 +3,17 @@
 // region.
 #pragma once
 
+#include "allocator/budget.h"
 #include "allocator/huge_page_watch.h"
 #include "allocator/pages/page_marks.h"
 #include "allocator/pages/region.h"
 
 namespace rdmalloc {
 
-// All of them. Once for each region.
-void populate_in_steps(const Region& region, const PageMarks& marks, HugePageWatch& watch);
+// All of them, once for each region. False: there is no room for the rest now, which comes by
+// touch, or by the next call. Room is looked at again before each step, because others take of it.
+bool populate_in_steps(const Region& region, PagesFor who, const PageMarks& marks,
+                       const Budget& budget, HugePageWatch& watch);
 
 // As many of a new region's huge pages, from its start, as tell whether they pay. `wanted`: bytes
 // at its start that somebody is about to touch.

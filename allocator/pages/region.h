@@ -51,6 +51,12 @@ struct RegionFacts {
   bool contains(uintptr_t address) const { return address - base < length; }
 };
 
+// Whom a region's pages come for, all at once.
+enum class PagesFor : uint8_t {
+  kLater,  // nobody yet: what other processes need comes before
+  kNow     // a device that is about to use them
+};
+
 struct Region : RegionFacts {
   uint16_t index = 0;  // of its slot, whatever region has it
 

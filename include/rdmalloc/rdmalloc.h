@@ -282,7 +282,7 @@ RDM_API int rdm_pieces_done(rdm_pieces *pieces, const rdm_piece *piece);
   X(foreign_regions, "foreign registrations there are now")                                       \
   X(foreign_bytes, "in these, once for each domain")                                              \
   X(budget_bytes, "most that may be pinned")                                                      \
-  X(memory_cap_bytes, "most that may be held")                                                    \
+  X(memory_cap_bytes, "most that may be pinned, or held if RDMALLOC_MEMORY_CAP is set")            \
   X(window_bytes, "address range reserved")                                                       \
   X(metadata_bytes, "address space mapped for bookkeeping, outside the window, not pinned")       \
   X(sealed, "regions the kernel refuses to unmap")                                                \

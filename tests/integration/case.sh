@@ -8,7 +8,8 @@
 #   --user             run as an ordinary user without capabilities
 #   --memlock KIB      RLIMIT_MEMLOCK
 #   --address-space KIB  RLIMIT_AS
-#   --cgroup MIB       inside a memory control group of its own with this limit
+#   --cgroup MIB       inside a memory control group of its own with this limit, of either version
+#   --high MIB         of version 2, and with this memory.high: nobody must be slowed down by it
 #   --lines N REGEX    standard error has exactly N lines that match (may be repeated)
 #   --only-lines N     standard error has exactly N lines
 #   NAME=VALUE         environment of the program
@@ -21,6 +22,7 @@ user=no
 memlock=
 address_space=
 cgroup=
+high=
 environment=
 lines=
 only_lines=
@@ -38,6 +40,7 @@ while [ "$1" != -- ]; do
     --memlock) memlock=$2; shift ;;
     --address-space) address_space=$2; shift ;;
     --cgroup) cgroup=$2; shift ;;
+    --high) high=$2; shift ;;
     --lines) lines="$lines$2 $3
 "; shift 2 ;;
     --only-lines) only_lines=$2; shift ;;
@@ -84,12 +87,24 @@ fi
 if [ -n "$cgroup" ]; then
   # Below the group this process is in, or below the mount when that is not visible from here.
   root=/sys/fs/cgroup/memory
-  [ -d "$root" ] || skip "no memory control group, version 1, at $root"
+  limit=memory.limit_in_bytes
   own=$root$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)
+  if [ ! -d "$root" ]; then
+    root=/sys/fs/cgroup
+    limit=memory.max
+    grep -qw memory "$root/cgroup.controllers" 2>/dev/null || skip "no memory control group at $root"
+    # Groups with processes in them have none with limits below, but the root.
+    own=$root
+    echo +memory >"$root/cgroup.subtree_control" || skip "cannot limit memory below $root"
+  fi
   [ -d "$own" ] || own=$root
   group=$own/rdm_case_$$
   mkdir "$group" 2>/dev/null || { group=; skip "cannot make a control group in $own"; }
-  echo $((cgroup << 20)) >"$group/memory.limit_in_bytes" || skip "cannot limit the control group"
+  echo $((cgroup << 20)) >"$group/$limit" || skip "cannot limit the control group"
+  if [ -n "$high" ]; then
+    [ -f "$group/memory.high" ] || skip "version 1 of control groups has no memory.high"
+    echo $((high << 20)) >"$group/memory.high"
+  fi
 fi
 
 status=0
@@ -104,6 +119,10 @@ cat "$errors" >&2
 # The shell itself says "Killed" there; that line is not the program's.
 sed -i '/^Killed$/d; /case.sh: .*Killed/d' "$errors"
 [ "$status" = 77 ] && exit 77
+if [ -n "$high" ]; then
+  slowed=$(sed -n 's/^high //p' "$group/memory.events")
+  [ "$slowed" = 0 ] || { echo "slowed down $slowed times"; status=1; }
+fi
 [ "$expect" = killed ] && expect=137
 if [ "$status" != "$expect" ]; then
   echo "ended with $status, promised was $expect"

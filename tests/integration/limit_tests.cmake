@@ -79,6 +79,50 @@ rdm_test("glibc's malloc gets that beside the page cache of a file read twice" L
   COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --cgroup 256
           -- $<TARGET_FILE:integration_page_cache> 180 150)
 
+# Processes of one group of 512 MiB, of which each wants more than its share and touches less:
+# however many there are, and however their pages come. The long forms are 200 rounds.
+function(rdm_shared sentence rounds)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "LIMITS;LABELS")
+  # processes, MiB of each, MiB that it touches, KiB of a block
+  foreach(wish "2 300 220 307200" "4 150 110 51200" "16 60 28 256")
+    separate_arguments(wish)
+    list(GET wish 0 count)
+    rdm_case("${count} ${sentence}" PROGRAM shared_group ARGUMENTS ${wish} ${rounds}
+      LIMITS --cgroup 512 ${arg_LIMITS} LABELS root ${arg_LABELS} TIMEOUT 1500)
+  endforeach()
+endfunction()
+rdm_shared("processes share a control group, and none is killed or refused" 3)
+rdm_shared("processes share a control group, all pages come at once, and none is killed or refused" 3
+  LIMITS RDMALLOC_POPULATE=now)
+rdm_shared("processes share a control group without pinning, and none is killed or refused" 3
+  LIMITS RDMALLOC_CAP=0)
+rdm_shared("processes share a control group 200 times" 200 LABELS long)
+rdm_shared("processes share a control group 200 times, all pages come at once" 200
+  LIMITS RDMALLOC_POPULATE=now LABELS long)
+foreach(wish "2 300 220 307200" "4 150 110 51200" "16 60 28 256")
+  separate_arguments(wish)
+  list(GET wish 0 count)
+  rdm_case("${count} processes share a control group, each with a domain, and none is killed or refused"
+    PROGRAM shared_group ARGUMENTS ${wish} 3 domain LIMITS --cgroup 512 LABELS root TIMEOUT 60)
+  rdm_case("${count} processes share a control group 200 times, each with a domain"
+    PROGRAM shared_group ARGUMENTS ${wish} 200 domain LIMITS --cgroup 512 LABELS root long
+    TIMEOUT 1500)
+  rdm_test("control: ${count} processes that want as much live on glibc's malloc" LABELS root
+    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --cgroup 512
+            -- $<TARGET_FILE:integration_shared_group> ${wish} 3)
+endforeach()
+rdm_case("what is malloc'd beyond a control group's limit is given, and costs what is touched"
+  PROGRAM shared_group ARGUMENTS 2 600 200 614400 3 LIMITS --cgroup 512 LABELS root)
+rdm_case("control: a memory cap that the user set counts what is not touched, too"
+  PROGRAM shared_group ARGUMENTS 2 600 200 614400
+  LIMITS --cgroup 512 RDMALLOC_MEMORY_CAP=95% --expect 1 LABELS root)
+# Within 5 % of what glibc's malloc has there, which is 30 MiB for each of 16.
+rdm_case("16 processes share a control group to its last twentieth, and none is killed or refused"
+  PROGRAM shared_group ARGUMENTS 16 29 29 256 3 LIMITS --cgroup 512 LABELS root)
+rdm_case("pages that come at once stop short of memory.high"
+  PROGRAM shared_group ARGUMENTS 1 400 100 409600
+  LIMITS --cgroup 512 --high 256 RDMALLOC_POPULATE=now LABELS root)
+
 # 200 threads, of which each moves between processors while it holds large blocks.
 rdm_case("200 threads keep every byte of large blocks that change hands and processors"
   PROGRAM migrants ARGUMENTS 4 512 all TIMEOUT 60)

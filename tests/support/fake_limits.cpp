@@ -15,13 +15,12 @@ uint64_t locked_memory() {
   ++machine().looks;
   return fake::locked() + machine().locked_by_others;
 }
-uint64_t cgroup_room() {
+uint64_t resident_memory() { return machine().resident; }
+uint64_t total_swap() { return machine().swap; }
+Cgroup cgroup() { return machine().group; }
+MemoryLeft memory_left() {
   ++machine().looks;
-  return machine().cgroup_room;
-}
-uint64_t available_memory() {
-  ++machine().looks;
-  return machine().available;
+  return {machine().to_touch, machine().available};
 }
 
 void for_each_environment(const char* prefix, void (*visit)(void* context, Text entry),

@@ -39,8 +39,11 @@ struct Machine {
   uint64_t address_space_left = os::kNoLimit;
   uint64_t total = uint64_t{1} << 40;
   uint64_t cgroup = os::kNoLimit;
-  uint64_t available = uint64_t{1} << 40;
-  uint64_t cgroup_room = UINT64_MAX;
+  uint64_t swap = 0;
+  uint64_t resident = 0;                      // of the process, whatever is populated
+  os::Cgroup group;                           // that the process shares with others
+  uint64_t available = uint64_t{1} << 40;     // to be populated
+  uint64_t to_touch = uint64_t{1} << 40;      // before the kernel kills
   uint64_t largest_reservation = UINT64_MAX;  // bytes; more is refused
   uint64_t huge_pages = 0;                    // in the hugetlb pool
   bool moves_locks = true;                    // pages are moved while they are locked

@@ -75,8 +75,8 @@ class RegionSource final : public rdmalloc::RegionSource {
   const RegionTable& regions() const noexcept override { return table_; }
   const Window& window() const noexcept override { return window_; }
   const PageMarks* marks() const noexcept override { return &marks_; }
-  void populate(const Region& region) const noexcept override {
-    populate_in_steps(region, marks_, huge_);
+  bool populate(const Region& region, PagesFor who) const noexcept override {
+    return populate_in_steps(region, who, marks_, budget_, huge_);
   }
   uint64_t pin_limit() const noexcept override { return limit; }
   bool warns() const noexcept override { return false; }
@@ -87,6 +87,7 @@ class RegionSource final : public rdmalloc::RegionSource {
   Window window_;
   RegionTable table_{window_};
   PageMarks marks_{window_};
+  Budget budget_;
   mutable HugePageWatch huge_;
   std::vector<RegionObserver*> observers_;
 };

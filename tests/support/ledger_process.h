@@ -36,14 +36,14 @@ class LedgerFile {
 // Pins nothing: it says that it has pinned what it was granted.
 class LedgerProcess {
  public:
-  LedgerProcess(const char* path, uint64_t cap) {
+  LedgerProcess(const char* path, uint64_t cap, uint64_t group = 0) {
     int down[2];
     int up[2];
     if (pipe(down) != 0 || pipe(up) != 0) abort();
     pid_ = fork();
     if (pid_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      serve(path, cap, down[0], up[1]);
+      serve(path, cap, group, down[0], up[1]);
     }
     close(down[0]);
     close(up[1]);
@@ -89,9 +89,10 @@ class LedgerProcess {
     return answer;
   }
 
-  [[noreturn]] static void serve(const char* path, uint64_t cap, int commands, int answers) {
+  [[noreturn]] static void serve(const char* path, uint64_t cap, uint64_t group, int commands,
+                                 int answers) {
     NodeLedger ledger;
-    ledger.boot(path, cap);
+    ledger.boot(path, cap, group);
     uint64_t pinned = 0;
     Command one;
     while (read(commands, &one, sizeof one) == sizeof one) {

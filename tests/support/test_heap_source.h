@@ -13,7 +13,9 @@ class TestHeapSource final : public rdmalloc::RegionSource {
   const RegionTable& regions() const noexcept override { return heap_->regions(); }
   const Window& window() const noexcept override { return heap_->window(); }
   const PageMarks* marks() const noexcept override { return &heap_->marks(); }
-  void populate(const Region& region) const noexcept override { heap_->populate(region); }
+  bool populate(const Region& region, PagesFor who) const noexcept override {
+    return heap_->populate(region, who);
+  }
   uint64_t pin_limit() const noexcept override { return UINT64_MAX; }
   bool warns() const noexcept override { return false; }
 

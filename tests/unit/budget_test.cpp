@@ -4,6 +4,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/fake_os.h"
+#include "tests/support/ledger_process.h"
 
 namespace rdmalloc {
 namespace {
@@ -208,11 +209,87 @@ TEST_CASE_METHOD(Fixture, "what makes memory available again lets it be pinned a
   CHECK(budget.limited_by() == LimitedBy::kCap);
 }
 
-TEST_CASE_METHOD(Fixture, "overflow ends where the control group's room does") {
-  fake::machine().cgroup_room = kGiB;
+TEST_CASE_METHOD(Fixture,
+                 "no more is taken ahead of need than is left, and what is needed all the same") {
+  fake::machine().to_touch = kGiB;
   boot({"CAP=0"});
-  CHECK(is(ask(kPage, 2 * kGiB), RegionKind::kOverflow, kGiB - 16 * kGiB / 64));
-  CHECK(ask(kGiB, kGiB).bytes == 0);
+  CHECK(is(ask(kPage, 2 * kGiB), RegionKind::kOverflow, kGiB - 16 * kMiB));
+  CHECK(is(ask(2 * kGiB, 3 * kGiB), RegionKind::kOverflow, 2 * kGiB));
+  CHECK(is(ask(16 * kGiB, 16 * kGiB), RegionKind::kOverflow, 16 * kGiB));
+}
+
+TEST_CASE_METHOD(Fixture, "where nothing is left to touch overflow is refused, instead of a kill") {
+  fake::machine().to_touch = 16 * kMiB;
+  boot({"CAP=0"});
+  CHECK(ask(16 * kMiB, 16 * kMiB).bytes == 0);
+  fake::machine().to_touch = 16 * kMiB + kPage;
+  CHECK(is(ask(16 * kMiB, 32 * kMiB), RegionKind::kOverflow, 16 * kMiB));
+}
+
+TEST_CASE_METHOD(Fixture, "a small control group is used but for 2 MiB") {
+  fake::machine().cgroup = 64 * kMiB;
+  fake::machine().to_touch = 20 * kMiB;
+  boot({"CAP=0"});
+  CHECK(is(ask(kPage, 64 * kMiB), RegionKind::kOverflow, 18 * kMiB));
+}
+
+TEST_CASE_METHOD(Fixture, "what no malloc would be given is refused, and swap is memory") {
+  boot({"CAP=0"});
+  CHECK(ask(16 * kGiB + kPage, 16 * kGiB + kPage).bytes == 0);
+  CHECK(budget.ask_unpinned(RegionKind::kSparse, 17 * kGiB, 17 * kGiB).bytes == 0);
+  fake::machine().swap = kGiB;
+  CHECK(ask(17 * kGiB, 17 * kGiB).bytes == 17 * kGiB);
+}
+
+TEST_CASE_METHOD(Fixture, "memory that is only asked for has no cap but the user's") {
+  const bool is_capped = GENERATE(false, true);
+  if (is_capped) fake::environment().emplace_back("RDMALLOC_MEMORY_CAP=95%");
+  boot({"CAP=0"});
+  REQUIRE(take(15 * kGiB, 15 * kGiB).bytes != 0);
+  CHECK((take(kGiB, kGiB).bytes == 0) == is_capped);
+  CHECK((budget.ask_unpinned(RegionKind::kSparse, 2 * kGiB, 2 * kGiB).bytes == 0) == is_capped);
+}
+
+TEST_CASE_METHOD(Fixture, "processes of a control group pin no more together than its limit") {
+  fake::machine().cgroup = kGiB;
+  fake::machine().group = {kGiB, 4711};
+  test::LedgerFile file;
+  test::LedgerProcess other(file.path(), kGiB, 4711);
+  test::LedgerProcess stranger(file.path(), kGiB, 815);
+  REQUIRE(other.ask(700 * kMiB, 700 * kMiB) == 700 * kMiB);
+  REQUIRE(stranger.ask(700 * kMiB, 700 * kMiB) == 700 * kMiB);
+  const std::string setting = std::string("LEDGER=") + file.path();
+  boot({setting.c_str()});
+  // 1/20 of the group is nobody's to pin.
+  CHECK(is(ask(kPage, 600 * kMiB), RegionKind::kPinned,
+           os::page_floor(kGiB - kGiB / 20 - 700 * kMiB)));
+  CHECK(ask(600 * kMiB, 600 * kMiB).kind == RegionKind::kOverflow);
+  CHECK(budget.limited_by() == LimitedBy::kAvailable);
+}
+
+TEST_CASE_METHOD(Fixture, "ahead of need a process has no more than its share of a control group") {
+  fake::machine().cgroup = kGiB;
+  fake::machine().group = {kGiB, 4711};
+  test::LedgerFile file;
+  const std::string setting = std::string("LEDGER=") + file.path();
+  boot({setting.c_str()});
+  const uint64_t alone = budget.room_ahead();
+  test::LedgerProcess other(file.path(), kGiB, 4711);
+  REQUIRE(other.ask(0, 0) == 0);
+  const uint64_t with_another = budget.room_ahead();
+  CHECK(alone > kGiB / 2);
+  CHECK(with_another < kGiB / 2);
+  CHECK(with_another > kGiB / 4);
+  CHECK(budget.room_to_populate() > kGiB);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "a ledger that nobody asked for costs no sentence where there can be none") {
+  fake::machine().cgroup = kGiB;
+  fake::machine().group = {kGiB, 4711};
+  boot({"LEDGER=/nowhere/at/all"});
+  CHECK(ask(64 * kMiB, 64 * kMiB).kind == RegionKind::kPinned);
+  CHECK(std::string(budget.ledger().trouble()).empty());
 }
 
 TEST_CASE_METHOD(Fixture, "a memory cap in bytes may exceed the memory") {

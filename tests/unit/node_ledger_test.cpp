@@ -71,6 +71,45 @@ TEST_CASE_METHOD(Fixture, "what others were granted is not granted again") {
   CHECK(other.ask(1, kMiB) == 0);
 }
 
+TEST_CASE_METHOD(Fixture, "one file serves control groups and the node, each with its own limit") {
+  NodeLedger of_group;
+  of_group.boot(file.path(), kCap, 4711);
+  LedgerProcess same(file.path(), kCap, 4711);
+  LedgerProcess strange(file.path(), kCap, 815);
+  CHECK(same.ask(kMiB, 40 * kMiB) == 40 * kMiB);
+  CHECK(strange.ask(kMiB, kCap) == kCap);
+  CHECK(of_group.ask({0, 0}, kMiB, kCap) == 24 * kMiB);
+  CHECK(of_group.sharers() == 2);
+  LedgerProcess of_node(file.path(), kCap);
+  CHECK(of_node.ask(kMiB, kCap) == kCap);
+}
+
+TEST_CASE_METHOD(Fixture, "how many take part is not known while another has the ledger") {
+  CHECK(ask(0, kMiB, kMiB) == kMiB);
+  const int fd = open(file.path(), O_RDWR);
+  REQUIRE(flock(fd, LOCK_EX) == 0);
+  CHECK(ledger.sharers() == 0);
+  flock(fd, LOCK_UN);
+  close(fd);
+  CHECK(ledger.sharers() == 1);
+  NodeLedger nowhere;
+  nowhere.boot("/nowhere/at/all", kCap, 4711);
+  CHECK(nowhere.sharers() == 1);
+}
+
+TEST_CASE_METHOD(Fixture, "who takes part is seen before it asks, and no more once it is dead") {
+  NodeLedger mine;
+  mine.boot(file.path(), kCap, 4711);
+  CHECK(mine.sharers() == 1);
+  mine.enter({0, 0});
+  CHECK(mine.sharers() == 1);
+  LedgerProcess other(file.path(), kCap, 4711);
+  CHECK(other.ask(0, 0) == 0);
+  CHECK(mine.sharers() == 2);
+  other.kill_it();
+  CHECK(mine.sharers() == 1);
+}
+
 TEST_CASE_METHOD(Fixture, "who is refused is told who has how much, the greatest first") {
   LedgerProcess small(file.path(), kCap);
   LedgerProcess large(file.path(), kCap);

@@ -242,7 +242,9 @@ TEST_CASE("no call changes errno, whatever happens inside") {
   (void)address_space_left();
   (void)total_memory();
   (void)cgroup_limit();
-  (void)available_memory();
+  (void)memory_left();
+  (void)cgroup();
+  (void)total_swap();
   (void)current_node();
   (void)has_several_nodes();
   CHECK(errno == 4711);
@@ -250,7 +252,9 @@ TEST_CASE("no call changes errno, whatever happens inside") {
 
 TEST_CASE("the machine's numbers are plausible") {
   CHECK(total_memory() >= 16 * kMiB);
-  CHECK(available_memory() <= total_memory());
+  CHECK(memory_left().to_populate <= total_memory());
+  CHECK(memory_left().to_populate <= memory_left().to_touch);
+  CHECK(cgroup().limit <= cgroup_limit());
   CHECK(lock_limit().soft <= lock_limit().hard);
   CHECK(current_node() >= 0);
   CHECK(current_node() < kMaxNodes);

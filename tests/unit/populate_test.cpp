@@ -96,7 +96,8 @@ TEST_CASE("pages come in steps, once for each region, and around what was retire
   REQUIRE(source.retire(region, 20 * kMiB, 15 * kMiB));
   REQUIRE(source.retire(region, 99 * kMiB, kMiB));
   HugePageWatch huge;
-  populate_in_steps(region, *source.marks(), huge);
+  Budget budget;
+  CHECK(populate_in_steps(region, PagesFor::kNow, *source.marks(), budget, huge));
   size_t populated = 0;
   for (const fake::Range& range : fake::ranges()) {
     if (!range.populated) continue;
@@ -107,9 +108,49 @@ TEST_CASE("pages come in steps, once for each region, and around what was retire
   CHECK(populated == region.length - region.retired());
   const size_t calls = fake::calls(Call::kPopulate);
   CHECK(calls < 12);
-  populate_in_steps(region, *source.marks(), huge);
+  CHECK(populate_in_steps(region, PagesFor::kNow, *source.marks(), budget, huge));
   CHECK(fake::calls(Call::kPopulate) == calls);
   CHECK(fake::violations().empty());
+}
+
+TEST_CASE("steps are small where little is left, and none where nothing is") {
+  fake::RegionSource source;
+  constexpr size_t kReserve = 16 * kMiB;  // the budget's
+  const Region& region = source.acquire(40 * kMiB);
+  const auto populated = [] {
+    size_t bytes = 0;
+    for (const fake::Range& range : fake::ranges()) bytes += range.populated ? range.bytes : 0;
+    return bytes;
+  };
+  HugePageWatch huge;
+  Budget budget;
+  const auto populate = [&](PagesFor who) {
+    return populate_in_steps(region, who, *source.marks(), budget, huge);
+  };
+  const PagesFor who = GENERATE(PagesFor::kLater, PagesFor::kNow);
+  fake::machine().available = kReserve + kMiB;
+  CHECK_FALSE(populate(who));
+  CHECK(populated() == 0);
+  CHECK_FALSE(region.populated);
+  // So many processes may look at the same time.
+  fake::machine().available = kReserve + 16 * kMiB;
+  CHECK(populate(who));
+  CHECK(populated() == region.length);
+  CHECK(fake::calls(Call::kPopulate) == 40);
+  CHECK(region.populated);
+}
+
+TEST_CASE("what has come already needs no room") {
+  fake::RegionSource source;
+  const Region& region = source.acquire(40 * kMiB);
+  HugePageWatch huge;
+  Budget budget;
+  fake::machine().available = 0;
+  memset(reinterpret_cast<void*>(region.base), 1, region.length - kPage);
+  CHECK_FALSE(populate_in_steps(region, PagesFor::kNow, *source.marks(), budget, huge));
+  memset(reinterpret_cast<void*>(region.base), 1, region.length);
+  CHECK(populate_in_steps(region, PagesFor::kNow, *source.marks(), budget, huge));
+  CHECK(fake::calls(Call::kPopulate) == 0);
 }
 
 TEST_CASE("pages that cannot come now come by touch, and the heap goes on") {

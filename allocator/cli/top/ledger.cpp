@@ -29,7 +29,12 @@ std::optional<std::vector<NodeLedger::Record>> read_all(NodeLedger* ledger) {
 }
 
 void add(const NodeLedger::Record& record, LedgerView* view) {
-  view->granted[static_cast<pid_t>(record.process.number)] = record.granted;
+  const auto number = static_cast<pid_t>(record.process.number);
+  if (record.group != 0) {
+    view->granted_in_groups[number] = record.granted;
+    return;
+  }
+  view->granted[number] = record.granted;
   view->has_several_caps = view->has_several_caps || (view->cap && *view->cap != record.cap);
   view->cap = std::max(view->cap.value_or(0), record.cap);
 }

@@ -194,8 +194,12 @@ std::vector<std::string> head_lines(const TopView& view) {
                     size_text(ledger.sum()) + " granted to " +
                     count_of_processes(ledger.granted.size()) + ", " + size_text(ledger.left()) +
                     " left (" + printable(ledger.path) + ")");
-  } else if (ledger.is_kept) {
+  } else if (ledger.is_kept && ledger.granted_in_groups.empty()) {
     lines.push_back("the node's ledger has no process in it (" + printable(ledger.path) + ")");
+  }
+  if (!ledger.granted_in_groups.empty()) {
+    lines.push_back(count_of_processes(ledger.granted_in_groups.size()) +
+                    " in the limits of control groups (" + printable(ledger.path) + ")");
   }
   std::ranges::copy(view.notes, std::back_inserter(lines));
   return lines;

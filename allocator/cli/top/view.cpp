@@ -47,7 +47,9 @@ std::vector<std::string> over(const NodeProcess& process, const LedgerView& ledg
   if (process.memlock && most > *process.memlock) {
     words.emplace_back(process.status.may_lock_all ? "over memlock by right" : "over memlock");
   }
-  if (process.granted && ledger.is_over_share(*process.granted)) words.emplace_back("over share");
+  const bool is_of_node = !ledger.granted_in_groups.contains(process.number);
+  if (process.granted && is_of_node && ledger.is_over_share(*process.granted))
+    words.emplace_back("over share");
   return words;
 }
 
@@ -55,11 +57,16 @@ TopView look_at_node(const ProcessFilter& filter) {
   TopView view;
   view.ledger = read_ledger();
   const auto& granted = view.ledger.granted;
-  const auto is_known = [&granted](pid_t number) { return granted.contains(number); };
+  const auto& in_groups = view.ledger.granted_in_groups;
+  const auto is_known = [&](pid_t number) {
+    return granted.contains(number) || in_groups.contains(number);
+  };
   view.scan = scan_processes("/proc", filter, is_known, read_counters);
   for (NodeProcess& process : view.scan.processes) {
     const auto entry = granted.find(process.number);
     if (entry != granted.end()) process.granted = entry->second;
+    const auto in_group = in_groups.find(process.number);
+    if (in_group != in_groups.end()) process.granted = in_group->second;
     process.over = over(process, view.ledger);
   }
   note_missing(filter, &view);

@@ -1,0 +1,131 @@
+// Several processes of one control group want memory at the same time, and use part of what they
+// got: none may be killed that would have lived on glibc's malloc, and none be refused.
+//
+//   shared_group PROCESSES EACH_MIB TOUCHED_MIB BLOCK_KIB [ROUNDS [domain]]
+//
+// In each round so many processes malloc EACH_MIB in blocks, and write to the first TOUCHED_MIB of
+// them. With `domain` each has a domain open, by which a device has what is pinned of it. Nothing
+// is given back until all of them have what they wanted.
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "tests/integration/probe.h"
+
+namespace {
+
+constexpr size_t kMostProcesses = 64;
+constexpr int kPatienceMs = 60'000;
+constexpr useconds_t kRingsEndUs = 300'000;
+
+struct Wish {
+  size_t each;     // bytes
+  size_t touched;  // bytes
+  size_t block;    // bytes
+  bool has_domain;
+};
+
+struct Process {
+  pid_t number = 0;
+  int commands = -1;  // written to
+  int answers = -1;   // read from
+};
+
+probe::Verdict verdict;
+
+void open_domain() {
+  auto* const open_ring =
+      probe::symbol<decltype(rdm_domain_open_io_uring)>("rdm_domain_open_io_uring");
+  if (open_ring == nullptr) return;
+  rdm_domain* domain = nullptr;
+  rdm_domain_options options{};
+  options.size = sizeof options;
+  (void)open_ring(-1, &options, &domain);
+}
+
+// Bytes that it got.
+size_t take(const Wish& wish) {
+  size_t got = 0;
+  for (; got < wish.each; got += wish.block) {
+    void* const block = malloc(wish.block);
+    if (block == nullptr) break;
+    const size_t left = got < wish.touched ? wish.touched - got : 0;
+    memset(block, 1, left < wish.block ? left : wish.block);
+  }
+  return got;
+}
+
+// A process of its own, as exec makes them.
+[[noreturn]] void serve(const Wish& wish) {
+  char go = 0;
+  if (wish.has_domain) open_domain();
+  if (read(STDIN_FILENO, &go, 1) != 1) _exit(1);
+  const size_t got = take(wish);
+  if (write(STDOUT_FILENO, &got, sizeof got) != sizeof got) _exit(1);
+  (void)!read(STDIN_FILENO, &go, 1);
+  _exit(0);
+}
+
+Process start(char** arguments) {
+  int down[2];
+  int up[2];
+  if (pipe2(down, O_CLOEXEC) != 0 || pipe2(up, O_CLOEXEC) != 0) probe::skip("no pipes");
+  const pid_t number = fork();
+  if (number == 0) {
+    dup2(down[0], STDIN_FILENO);
+    dup2(up[1], STDOUT_FILENO);
+    setenv("SHARED_GROUP", "1", 1);
+    execv("/proc/self/exe", arguments);
+    _exit(1);
+  }
+  close(down[0]);
+  close(up[1]);
+  return {number, down[1], up[0]};
+}
+
+// What it got; nothing when it was killed.
+size_t wait_for(const Process& process) {
+  pollfd waiting{process.answers, POLLIN, 0};
+  size_t got = 0;
+  if (poll(&waiting, 1, kPatienceMs) != 1) verdict.broken("a process is not done in time");
+  return read(process.answers, &got, sizeof got) == sizeof got ? got : 0;
+}
+
+void end(const Process& process, size_t* killed) {
+  int status = 0;
+  close(process.commands);
+  close(process.answers);
+  if (waitpid(process.number, &status, 0) != process.number) return;
+  *killed += WIFSIGNALED(status) ? 1 : 0;
+}
+
+void run(char** arguments, size_t count, const Wish& wish) {
+  static Process processes[kMostProcesses];
+  for (size_t i = 0; i < count; ++i) processes[i] = start(arguments);
+  for (size_t i = 0; i < count; ++i) (void)!write(processes[i].commands, "g", 1);
+  size_t served = 0;
+  size_t killed = 0;
+  for (size_t i = 0; i < count; ++i) served += wait_for(processes[i]) >= wish.each ? 1 : 0;
+  for (size_t i = 0; i < count; ++i) end(processes[i], &killed);
+  // The kernel takes a ring apart, and unpins what it had, after its process has ended.
+  if (wish.has_domain) usleep(kRingsEndUs);
+  if (killed != 0) verdict.broken("%zu of %zu processes were killed", killed, count);
+  if (served + killed != count) verdict.broken("%zu got all that they wanted", served);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const size_t count = probe::argument(argc, argv, 1, 2);
+  const size_t rounds = probe::argument(argc, argv, 5, 1);
+  Wish wish{};
+  wish.each = probe::argument(argc, argv, 2, 300) << 20;
+  wish.touched = probe::argument(argc, argv, 3, 200) << 20;
+  wish.block = probe::argument(argc, argv, 4, 1024) << 10;
+  wish.has_domain = argc > 6 && strcmp(argv[6], "domain") == 0;
+  if (getenv("SHARED_GROUP") != nullptr) serve(wish);
+  if (count == 0 || count > kMostProcesses) return probe::kBroken;
+  signal(SIGPIPE, SIG_IGN);
+  for (size_t round = 0; round < rounds; ++round) run(argv, count, wish);
+  return verdict.status();
+}
