@@ -2,6 +2,8 @@
 
 #include <initializer_list>
 
+#include "allocator/os/clock.h"
+
 namespace rdmalloc {
 
 // The window is carved upwards for extents, downwards for everything else: what was carved first
@@ -33,13 +35,18 @@ Taken Depots::take(const Request& request, Where where) {
     return depot.take(regions_, request.size, request.alignment, &live_[index(request.use)]);
   };
   if (const Taken taken = take_of(pinned[request.node])) return taken;
-  if (where == Where::kBest) return {};
+  if (where == Where::kBest && !is_pinning_put_off()) return {};
   for (int other = 0; nodes_ > 1 && other < nodes_; ++other) {
     if (const Taken taken = take_of(pinned[other])) return taken;
   }
   return request.use == RegionUse::kExposed || request.pinned
              ? Taken{}
              : take_of(overflow_[index(request.use)]);
+}
+
+bool Depots::is_pinning_put_off() const {
+  const uint64_t until = pins_from_.load(std::memory_order_relaxed);
+  return until != 0 && os::now_ns() < until;
 }
 
 bool Depots::has(const Request& request, Where where) {

@@ -33,11 +33,15 @@ class Depots {
   void boot(bool several_nodes);
 
   // kBest: from the node's own pinned pages. kAnywhere: from any node's, and where the request may
-  // be served by what is not pinned, from that, too.
+  // be served by what is not pinned, from that, too. While nothing more can be pinned that is best.
   enum class Where : uint8_t { kBest, kAnywhere };
   Taken take(const Request& request, Where where) EXCLUDES(depot_lock);
   bool has(const Request& request, Where where) EXCLUDES(depot_lock);
   Taken take_sparse(size_t size, size_t alignment) EXCLUDES(depot_lock);
+
+  // Until then (of os::now_ns()) it is of no use to ask whether more can be pinned.
+  void put_off_pinning(uint64_t until) { pins_from_.store(until, std::memory_order_relaxed); }
+  bool is_pinning_put_off() const;
 
   // Exactly this range, when it is free.
   Taken take_at(void* address, size_t size) EXCLUDES(depot_lock);
@@ -101,6 +105,7 @@ class Depots {
   std::atomic<size_t> live_[kRegionUses] = {};
   std::atomic<size_t> given_{0};
   std::atomic<size_t> abandoned_{0};
+  std::atomic<uint64_t> pins_from_{0};  // ns
 };
 
 }  // namespace rdmalloc

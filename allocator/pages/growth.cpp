@@ -1,5 +1,7 @@
 #include "allocator/pages/growth.h"
 
+#include <algorithm>
+
 #include "allocator/os/clock.h"
 #include "allocator/pages/populate.h"
 
@@ -9,8 +11,10 @@ namespace {
 // What jemalloc's first regions are made of is used up at once: it is faulted in by one call.
 constexpr size_t kPopulatedAtOnce = size_t{256} << 10;
 
-// How long a refusal to pin more stands where there is free memory that is not pinned.
+// How long a refusal to pin more stands where there is free memory that is not pinned: at first,
+// and when it was repeated often.
 constexpr uint64_t kPauseNs = 1'000'000;
+constexpr uint64_t kLongestPauseNs = 128'000'000;
 
 // New pages to spare for a block that grows by moving: a quarter of itself, so that it need not
 // move at each step.
@@ -68,19 +72,16 @@ Growth::Acquired Growth::grow_locked(const Request& request) {
   const auto take_anywhere = [&] {
     return Acquired{nullptr, store_.depots.take(request, Depots::Where::kAnywhere)};
   };
-  // Where nothing could be pinned a moment ago: to ask again, for each extent, would read files of
-  // the kernel for each.
-  const uint64_t now = os::now_ns();
-  if (now < ask_again_from_ && may_overflow) {
-    if (const Acquired taken = take_anywhere(); taken.taken) return taken;
-  }
   Plan wanted = plan(request, RegionKind::kPinned);
   // What could be moved before the kernel refused to move more may be enough, or not.
   if (const Acquired gathered = gather(request, wanted, true); gathered.taken) return gathered;
   Grant grant = store_.budget.ask_pinned(request.size, wanted.bytes);
   warnings_.warn_of_ledger();
-  if (grant.bytes == 0) {
-    ask_again_from_ = now + kPauseNs;
+  if (grant.bytes != 0) {
+    pause_ns_ = 0;
+    store_.depots.put_off_pinning(0);
+  } else {
+    note_refusal();
     // Before asking how much memory there is, which reads such files, too.
     if (const Acquired taken = take_anywhere(); taken.taken) return taken;
     if (!may_overflow) return gather_last(request);
@@ -92,6 +93,12 @@ Growth::Acquired Growth::grow_locked(const Request& request) {
   const Acquired acquired = acquire(grant, request, wanted.kind);
   store_.budget.settle();
   return acquired.taken ? acquired : take_anywhere();
+}
+
+// To ask again, for each extent, would read files of the kernel for each.
+void Growth::note_refusal() {
+  pause_ns_ = pause_ns_ == 0 ? kPauseNs : std::min(2 * pause_ns_, kLongestPauseNs);
+  store_.depots.put_off_pinning(os::now_ns() + pause_ns_);
 }
 
 Taken Growth::grow_sparse(size_t size, size_t alignment, int node) {

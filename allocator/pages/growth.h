@@ -103,6 +103,7 @@ class Growth {
 
   Plan plan(const Request& request, RegionKind of) const REQUIRES(growth_lock);
   Acquired grow_locked(const Request& request) REQUIRES(growth_lock);
+  void note_refusal() REQUIRES(growth_lock);
   bool collect(const Request& request, size_t target, bool pinned) REQUIRES(growth_lock);
   Acquired gather(const Request& request, const Plan& plan, bool pinned) REQUIRES(growth_lock);
   Acquired gather_last(const Request& request) REQUIRES(growth_lock);
@@ -129,7 +130,7 @@ class Growth {
   Gathering gathering_;
   Assembly assembly_;
   Mutex mutex_{Rank::kGrowth};
-  uint64_t ask_again_from_ GUARDED_BY(growth_lock) = 0;  // ns; nothing could be pinned until then
+  uint64_t pause_ns_ GUARDED_BY(growth_lock) = 0;  // since the last refusal to pin; 0: none
   std::atomic<uint64_t> acquire_ns_{0};
 };
 

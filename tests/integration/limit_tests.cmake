@@ -123,6 +123,12 @@ rdm_case("pages that come at once stop short of memory.high"
   PROGRAM shared_group ARGUMENTS 1 400 100 409600
   LIMITS --cgroup 512 --high 256 RDMALLOC_POPULATE=now LABELS root)
 
+# The bar is a twentieth; what was wrong once took four times as much.
+rdm_case("malloc-heavy work takes the processor no longer where nothing can be pinned"
+  PROGRAM overflow_cpu ARGUMENTS 15 LABELS root ALONE)
+rdm_case("malloc-heavy work takes the processor a twentieth longer at most where nothing can be pinned"
+  PROGRAM overflow_cpu ARGUMENTS 5 LABELS root long ALONE)
+
 # 200 threads, of which each moves between processors while it holds large blocks.
 rdm_case("200 threads keep every byte of large blocks that change hands and processors"
   PROGRAM migrants ARGUMENTS 4 512 all TIMEOUT 60)
