@@ -52,7 +52,7 @@ bool is_variable(Text name, const char* option) {
 
 bool parse_value(OptionType type, Text value, Amount* amount) {
   static constexpr const char* kHuge[] = {"auto", "off", "thp", "hugetlb"};
-  static constexpr const char* kNuma[] = {"local", "off"};
+  static constexpr const char* kNuma[] = {"first-touch", "local", "off"};
   static constexpr const char* kMonitor[] = {"auto", "userfaultfd", "interposed", "none"};
   static constexpr const char* kPopulate[] = {"auto", "touch", "now"};
   static constexpr const char* kGather[] = {"auto", "off", "always"};
@@ -68,7 +68,7 @@ bool parse_value(OptionType type, Text value, Amount* amount) {
     case OptionType::kHuge:
       return parse_choice(value, kHuge, 4, &amount->value);
     case OptionType::kNuma:
-      return parse_choice(value, kNuma, 2, &amount->value);
+      return parse_choice(value, kNuma, 3, &amount->value);
     case OptionType::kNumber:
       return parse_number(value, &amount->value);
     case OptionType::kMonitor:

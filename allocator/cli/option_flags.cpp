@@ -26,7 +26,7 @@ const char* placeholder(OptionType type) {
     case OptionType::kHuge:
       return "auto|off|thp|hugetlb";
     case OptionType::kNuma:
-      return "local|off";
+      return "first-touch|local|off";
     case OptionType::kNumber:
       return "NUMBER";
     case OptionType::kMonitor:
@@ -52,7 +52,7 @@ const char* well_formed(OptionType type) {
     case OptionType::kHuge:
       return "give auto, off, thp or hugetlb";
     case OptionType::kNuma:
-      return "give local or off";
+      return "give first-touch, local or off";
     case OptionType::kNumber:
       return "give a number from 1 to 65535";
     case OptionType::kMonitor:

@@ -36,6 +36,8 @@ constexpr size_t kTolerated = size_t{16} << 20;
 constexpr size_t kToleratedShare = 12;
 constexpr size_t kToleratedShareForLarge = 32;
 constexpr size_t kSmallHeap = size_t{64} << 20;
+// On a machine with several nodes, of the most that was ever live.
+constexpr size_t kShareOfOtherNodes = 8;
 
 // What moves has a region of its own, and each region is a registration in every domain: with so
 // many blocks are copied again, and with more nothing is gathered.
@@ -71,6 +73,18 @@ bool GrowthPolicy::is_tight(size_t size, size_t cached) const {
   const size_t of_small = kTolerated / os::kPageSize * kSmallHeap / (held / os::kPageSize + 1);
   const size_t tolerated = std::max(held / kToleratedShareForLarge, std::min(kTolerated, of_small));
   return size <= tolerated && idle < tolerated;
+}
+
+bool GrowthPolicy::is_ample(size_t size) const {
+  if (depots_.nodes() == 1) return false;
+  const size_t live = depots_.live();
+  const size_t peak = std::max(peak_live_.load(std::memory_order_relaxed), live + size);
+  const size_t would_be_held = budget_.held() + size;
+  return would_be_held > peak + std::max(kTolerated, peak / kShareOfOtherNodes);
+}
+
+void GrowthPolicy::note_live() {
+  if (depots_.live() > peak_live_) peak_live_ = depots_.live();
 }
 
 bool GrowthPolicy::may_gather(const Request& request, size_t target, size_t regions) const {

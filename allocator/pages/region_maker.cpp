@@ -1,7 +1,5 @@
 #include "allocator/pages/region_maker.h"
 
-#include "allocator/os/topology.h"
-
 namespace rdmalloc {
 namespace {
 
@@ -16,7 +14,7 @@ size_t granules_of(size_t length) { return os::align_up(length + os::kPageSize, 
 bool RegionMaker::open(Region* region, os::PageKind kind) {
   if (!ok(os::open(base_of(*region), region->length, kind))) return false;
   region->page_kind = kind;
-  if (several_nodes_) (void)os::prefer_node(base_of(*region), region->length, region->node);
+  placement_.place(*region, base_of(*region), region->length);
   return true;
 }
 
@@ -63,7 +61,7 @@ bool RegionMaker::extend(Region* region, size_t offset, os::PageKind kind) {
   const size_t bytes = region->length - offset;
   const bool thp = kind == os::PageKind::kTransparentHuge && bytes >= os::kHugePageSize;
   if (!ok(os::open(address, bytes, thp ? kind : os::PageKind::kBase))) return false;
-  if (several_nodes_) (void)os::prefer_node(address, bytes, region->node);
+  placement_.place(*region, address, bytes);
   if (!region->locked || ok(os::lock_on_fault(address, bytes))) {
     if (thp) region->page_kind = kind;
     return true;
@@ -101,6 +99,7 @@ Region RegionMaker::make(const RegionOrder& order) {
   region.kind = order.kind;
   region.node = static_cast<int16_t>(order.node);
   region.use = order.use;
+  region.by_touch = placement_.is_by_touch(order.use);
   region.exposed = order.use == RegionUse::kExposed;
   if (open_best(&region, order.page_kind) &&
       (order.kind != RegionKind::kPinned || pin(&region, order.may_overflow))) {

@@ -97,7 +97,7 @@ TEST_CASE_METHOD(Fixture, "an empty environment leaves the defaults") {
   CHECK_FALSE(options.on(OptionId::strict));
   CHECK(options.on(OptionId::warn));
   CHECK(options.choice(OptionId::huge) == kHugeAuto);
-  CHECK(options.choice(OptionId::numa) == kNumaLocal);
+  CHECK(options.choice(OptionId::numa) == kNumaFirstTouch);
   CHECK(std::string(options.path(OptionId::report)).empty());
 }
 
@@ -115,7 +115,7 @@ TEST_CASE_METHOD(Fixture, "each variable sets its option") {
   CHECK(options.on(OptionId::strict));
   CHECK(bytes(OptionId::sparse_from) == uint64_t{2} << 20);
   CHECK(options.choice(OptionId::huge) == kHugeHugetlb);
-  CHECK(options.choice(OptionId::numa) != kNumaLocal);
+  CHECK(options.choice(OptionId::numa) == kNumaOff);
   CHECK(options.on(OptionId::seal));
   CHECK(std::string(options.path(OptionId::report)) == "/tmp/report.%p");
   CHECK(options.on(OptionId::stats));
