@@ -13,7 +13,8 @@
 namespace rdmalloc {
 
 inline constexpr char kFileNameLetters[] = "prjh%";
-inline constexpr char kFileNameHelp[] = "%p, %r, %j, %h and %% may be in a file name";
+inline constexpr char kFileNameHelp[] =
+    "%p, %r, %j, %h and %% may be in a file name; no other letter after a percent sign";
 
 // Each percent sign is followed by one of these letters.
 bool is_file_name(os::Text pattern);

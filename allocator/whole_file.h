@@ -16,6 +16,7 @@ class [[nodiscard]] WholeFile {
  public:
   static constexpr size_t kLongestPath = 4096;
 
+  // The path is looked at again by keep().
   WholeFile(const char* path, uint64_t process);
   // Without keep(): nothing happened, where that can be helped.
   ~WholeFile();
