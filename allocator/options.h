@@ -19,7 +19,8 @@ enum class OptionType : uint8_t {
   kMonitor,
   kPath,
   kPopulate,
-  kGather
+  kGather,
+  kSeconds
 };
 
 enum class OptionId : uint8_t {
@@ -68,7 +69,7 @@ class Options {
   Amount amount(OptionId id) const { return amounts_[static_cast<size_t>(id)]; }
   bool on(OptionId id) const { return amounts_[static_cast<size_t>(id)].value != 0; }
   // For kHuge, kNuma, kMonitor, kPopulate and kGather: the position of the value among the choices,
-  // as written in the table. For kNumber: itself.
+  // as written in the table. For kNumber and kSeconds: itself.
   uint64_t choice(OptionId id) const { return amounts_[static_cast<size_t>(id)].value; }
   const char* path(OptionId id) const { return paths_[path_index(id)]; }
   const char* warning() const { return warning_; }
@@ -100,6 +101,9 @@ inline constexpr uint64_t kGatherAlways = 2;
 
 // True when the text is a valid value of that type. For the command, which must say so early.
 bool is_valid(OptionType type, os::Text value);
+
+// What is wrong with a file name that is not valid.
+const char* objection_to_path(os::Text value);
 
 // Parses bytes ("64K", "4G") or a share ("50%", "25%memlock").
 bool parse_amount(os::Text from, Amount* amount);

@@ -83,6 +83,13 @@ class Heap {
   void begin_phase(const char* name);
   void note_registrations(uint64_t domains, uint64_t registered, uint64_t registered_pinned);
   const CounterPage& counter_page() const { return books_.page(); }
+  // For who watches this process by its own wish: its counters, however small it is. The descriptor
+  // of them, or -1.
+  int share_counters() {
+    books_.counters().share();
+    return books_.counters().descriptor();
+  }
+  void note_report(ReportState state) { books_.counters().note_report(state); }
 
   const Options& options() const { return options_; }
   const Window& window() const { return window_; }

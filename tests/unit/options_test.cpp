@@ -154,6 +154,26 @@ TEST_CASE_METHOD(Fixture, "what is malformed keeps the default and is named") {
   CHECK(bytes(OptionId::cap) == 80);
 }
 
+TEST_CASE_METHOD(Fixture, "seconds may be none, and are a number") {
+  CHECK(options.set(OptionId::report_every, text("0")));
+  CHECK(options.set(OptionId::report_every, text("600")));
+  CHECK(options.choice(OptionId::report_every) == 600);
+  for (const char* bad : {"", "-1", "1s", "65536", "soon"}) {
+    CHECK_FALSE(options.set(OptionId::report_every, text(bad)));
+  }
+  CHECK_FALSE(options.set(OptionId::foreign_count, text("0")));
+  CHECK_FALSE(options.set(OptionId::foreign_count, text("")));
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "a file name with an unknown letter is named, with those that are known") {
+  const std::string warning = load({"RDMALLOC_REPORT=/tmp/%d", "RDMALLOC_LEDGER=/tmp/%h-%j"});
+  CHECK(warning.find("RDMALLOC_REPORT=/tmp/%d (%p, %r, %j, %h and %% may be in a file name; ") !=
+        std::string::npos);
+  CHECK(warning.find("LEDGER") == std::string::npos);
+  CHECK(std::string(options.path(OptionId::report)).empty());
+}
+
 TEST_CASE_METHOD(Fixture, "what is unknown is named, whatever its shape") {
   const std::string warning =
       load({"RDMALLOC_CAPS=1", "RDMALLOC_=2", "RDMALLOC_cap=3", "RDMALLOC_CAP=1M"});
