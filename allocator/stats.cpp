@@ -11,6 +11,7 @@
 #include "allocator/engine/jemalloc.h"
 #include "allocator/message.h"
 #include "allocator/os/clock.h"
+#include "allocator/os/confinement.h"
 #include "allocator/os/file.h"
 #include "allocator/os/limits.h"
 #include "allocator/os/standard_error.h"
@@ -336,8 +337,10 @@ rdm_stats gather_stats() {
     if (region.page_kind == os::PageKind::kHugetlb) hugetlb += region.length;
   }
   // The program may have called munlockall. The kernel does not count hugetlb pages as locked.
-  const uint64_t locked = os::locked_memory() + hugetlb;
-  if (stats.pinned_bytes > locked) stats.pinned_bytes = locked;
+  const uint64_t locked = os::locked_memory();
+  if (locked != os::kNoLimit && stats.pinned_bytes > locked + hugetlb) {
+    stats.pinned_bytes = locked + hugetlb;
+  }
   return stats;
 }
 
@@ -390,6 +393,7 @@ void report_at_exit() {
   // A forked child writes no report over its parent's.
   const bool is_own = !heap.forked() || strstr(path, "%p") != nullptr;
   if (!is_own) path = "";
+  if (os::is_confined()) return;
   if (!heap.booted() || (path[0] == '\0' && !options.on(OptionId::stats))) return;
   const rdm_stats stats = gather_stats();
   if (options.on(OptionId::stats)) write_text(stats);

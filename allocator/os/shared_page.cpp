@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "allocator/os/confinement.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/memory_calls.h"
 #include "allocator/os/system_call.h"
@@ -58,6 +59,7 @@ bool map_and_seal(int fd, void** at) {
 }
 
 Status make(const char* name, int number, SharedPage* page) {
+  if (is_confined()) return Status::kRefused;
   int fd = make_memfd(name);
   if (fd >= 0) fd = move_up(fd, number);
   if (fd < 0) return Status::kRefused;
@@ -82,6 +84,7 @@ Status share_page(const char* name, int number, SharedPage* out) {
 
 // The program may have closed the descriptor, and opened something else there.
 Status replace_page(const char* name, int number, SharedPage* page) {
+  if (is_confined()) return Status::kRefused;
   if (page->file != 0 && file_of(page->descriptor) == page->file)
     close_descriptor(page->descriptor);
   page->descriptor = -1;
