@@ -1,14 +1,18 @@
 // A program that allows itself a handful of system calls, as sandboxes do, and is killed at any
 // other: it mallocs, resizes and frees blocks of all sizes from then on.
 //
-//   confined prctl | syscall | unheard | late [pinned]
-//   confined tell
+//   confined prctl | syscall | unheard | late | child | threads [pinned]
+//   confined tell | not
 //
 // prctl, syscall: by which function of libc's the filter is installed. unheard: by none. late: when
-// the program has a heap of 100 MiB already. pinned: what it gets is pinned as before. tell: a call
-// that is not on the list is named on standard error before it is answered with ENOSYS.
+// the program has a heap of 100 MiB already. child, threads: and starts those, whose calls are on
+// the list then. pinned: what it gets is pinned as before. tell: a call that is not on the list is
+// named on standard error before it is answered with ENOSYS. not: without a filter, for who has one
+// around the whole program.
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <ucontext.h>
 
 #include "tests/integration/probe.h"
@@ -19,6 +23,10 @@ namespace {
 constexpr unsigned kAllowed[] = {SYS_read,     SYS_write,      SYS_mmap,        SYS_munmap,
                                  SYS_mprotect, SYS_madvise,    SYS_mremap,      SYS_brk,
                                  SYS_exit,     SYS_exit_group, SYS_rt_sigreturn};
+
+// What libc makes to start a thread or a child, to wait for it, and where locks are contended.
+constexpr unsigned kOfThreads[] = {SYS_clone, SYS_clone3,         SYS_wait4, SYS_set_robust_list,
+                                   SYS_rseq,  SYS_rt_sigprocmask, SYS_futex, SYS_gettid};
 
 constexpr size_t kBlocks = 4096;
 constexpr size_t kLargest = size_t{32} << 20;
@@ -50,6 +58,7 @@ void on_call(int, siginfo_t* what, void* context) {
 }
 
 bool confine(const char* way) {
+  if (strcmp(way, "not") == 0) return true;
   const bool is_told = strcmp(way, "tell") == 0;
   if (is_told) {
     struct sigaction action {};
@@ -59,6 +68,10 @@ bool confine(const char* way) {
   }
   filter::Program program(is_told ? SECCOMP_RET_TRAP : SECCOMP_RET_KILL_PROCESS);
   for (const unsigned number : kAllowed) program.answer({number}, SECCOMP_RET_ALLOW);
+  const bool starts = strcmp(way, "child") == 0 || strcmp(way, "threads") == 0;
+  for (const unsigned number : kOfThreads) {
+    if (starts) program.answer({number}, SECCOMP_RET_ALLOW);
+  }
 #if defined(__x86_64__)
   if (strcmp(way, "unheard") == 0 || is_told) return program.install_unheard();
 #endif
@@ -131,6 +144,50 @@ void grow_one() {
   drop(&block);
 }
 
+void run_child() {
+  const pid_t child = fork();
+  if (child == 0) {
+    const uint64_t inherited = probe::stats().pinned_bytes;
+    churn(3000);
+    drop_all();
+    grow_one();
+    // What it has is not locked, nor is what it gets.
+    if (inherited != 0 || probe::stats().pinned_bytes != 0) verdict.broken("the child claims pins");
+    _exit(verdict.status());
+  }
+  int status = 0;
+  if (waitpid(child, &status, 0) != child || status != 0) {
+    verdict.broken("the child ended with %#x", status);
+  }
+}
+
+void* run_thread(void* raw) {
+  probe::Random numbers(reinterpret_cast<uintptr_t>(raw));
+  constexpr size_t kOwn = 64;
+  unsigned char* own[kOwn] = {};
+  for (int i = 0; i < 5000; ++i) {
+    unsigned char*& one = own[numbers.below(kOwn)];
+    if (one != nullptr && *one != 7) {
+      verdict.broken("a thread's block lost its contents");
+    }
+    free(one);
+    one = static_cast<unsigned char*>(malloc(numbers.size_between(1, size_t{1} << 20)));
+    if (one == nullptr) verdict.broken("no memory for a thread");
+    if (one != nullptr) *one = 7;
+  }
+  for (unsigned char* one : own) free(one);
+  return nullptr;
+}
+
+void run_threads() {
+  constexpr size_t kThreads = 8;
+  pthread_t threads[kThreads];
+  for (size_t i = 0; i < kThreads; ++i) {
+    pthread_create(&threads[i], nullptr, run_thread, reinterpret_cast<void*>(i + 1));
+  }
+  for (const pthread_t thread : threads) pthread_join(thread, nullptr);
+}
+
 // By a descriptor that was opened before.
 uint64_t read_locked(int status_file) {
   static char text[8192];
@@ -175,6 +232,8 @@ int main(int argc, char** argv) {
   if (!confine(argv[1])) probe::skip("the kernel installs no filter");
   churn(20000);
   grow_one();
+  if (strcmp(argv[1], "child") == 0) run_child();
+  if (strcmp(argv[1], "threads") == 0) run_threads();
   drop_all();
   if (pinned) check_pins(before, locked_before, status_file);
   return verdict.status();

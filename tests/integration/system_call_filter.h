@@ -65,7 +65,7 @@ class Program {
 #endif
 
  private:
-  static constexpr unsigned kMost = 128;
+  static constexpr unsigned kMost = 256;
 
 #if defined(__x86_64__)
   template <typename Last>
