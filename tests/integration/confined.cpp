@@ -25,8 +25,9 @@ constexpr unsigned kAllowed[] = {SYS_read,     SYS_write,      SYS_mmap,        
                                  SYS_exit,     SYS_exit_group, SYS_rt_sigreturn};
 
 // What libc makes to start a thread or a child, to wait for it, and where locks are contended.
-constexpr unsigned kOfThreads[] = {SYS_clone, SYS_clone3,         SYS_wait4, SYS_set_robust_list,
-                                   SYS_rseq,  SYS_rt_sigprocmask, SYS_futex, SYS_gettid};
+constexpr unsigned kOfThreads[] = {SYS_clone,           SYS_clone3, SYS_wait4,
+                                   SYS_set_robust_list, SYS_rseq,   SYS_rt_sigprocmask,
+                                   SYS_rt_sigaction,    SYS_futex,  SYS_gettid};
 
 constexpr size_t kBlocks = 4096;
 constexpr size_t kLargest = size_t{32} << 20;
