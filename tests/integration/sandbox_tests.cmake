@@ -98,3 +98,16 @@ foreach(way not prctl)
     COMMAND env RDM_PRELOAD=$<TARGET_FILE:rdmalloc> ${contained} empty-root
             $<TARGET_FILE:integration_confined> ${way})
 endforeach()
+
+# What info says of a kernel is what it does, whatever its version is called.
+function(rdm_lacks sentence refused what)
+  rdm_test("${sentence}" TIMEOUT 60
+    COMMAND sh -c "$<TARGET_FILE:integration_refusing> ${refused} -- \\
+$<TARGET_FILE:rdmalloc_cli> info | grep -E '^  lacks .*${what}'")
+endfunction()
+rdm_lacks("info names what a kernel of 5.10 lacks" 5.10 "populate .Linux 5.14.*mseal .Linux 6.10")
+rdm_lacks("info names what a kernel of 4.18 lacks" 4.18 "populate.*mseal.*io_uring .Linux 5.1:")
+rdm_lacks("info names what container engines forbid" container "placement.*io_uring.*userfaultfd")
+rdm_test("doctor notes that pages come one by one on a kernel of 5.10" TIMEOUT 60
+  COMMAND sh -c "$<TARGET_FILE:integration_refusing> 5.10 -- \\
+$<TARGET_FILE:rdmalloc_cli> doctor | grep -E '^note +populate'")
