@@ -239,6 +239,8 @@ void* map_metadata(size_t bytes) {
   void* got = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) return nullptr;
+  // Where huge pages come unasked, the first entry of a table would bring 2 MiB.
+  if (bytes >= kHugePageSize) madvise(got, bytes, MADV_NOHUGEPAGE);
   // What has an entry for each page of the window is next to empty: debuggers would write all of
   // it.
   if (bytes >= kLargeMetadata) madvise(got, bytes, MADV_DONTDUMP);
