@@ -58,11 +58,14 @@ bool parse_value(OptionType type, Text value, Amount* amount) {
   static constexpr const char* kMonitor[] = {"auto", "userfaultfd", "interposed", "none"};
   static constexpr const char* kPopulate[] = {"auto", "touch", "now"};
   static constexpr const char* kGather[] = {"auto", "off", "always"};
+  static constexpr const char* kSandbox[] = {"auto", "on", "off"};
   switch (type) {
     case OptionType::kPopulate:
       return parse_choice(value, kPopulate, 3, &amount->value);
     case OptionType::kGather:
       return parse_choice(value, kGather, 3, &amount->value);
+    case OptionType::kSandbox:
+      return parse_choice(value, kSandbox, 3, &amount->value);
     case OptionType::kAmount:
       return parse_amount(value, amount);
     case OptionType::kSwitch:

@@ -20,7 +20,8 @@ enum class OptionType : uint8_t {
   kPath,
   kPopulate,
   kGather,
-  kSeconds
+  kSeconds,
+  kSandbox
 };
 
 enum class OptionId : uint8_t {
@@ -68,8 +69,8 @@ class Options {
 
   Amount amount(OptionId id) const { return amounts_[static_cast<size_t>(id)]; }
   bool on(OptionId id) const { return amounts_[static_cast<size_t>(id)].value != 0; }
-  // For kHuge, kNuma, kMonitor, kPopulate and kGather: the position of the value among the choices,
-  // as written in the table. For kNumber and kSeconds: itself.
+  // For kHuge, kNuma, kMonitor, kPopulate, kGather and kSandbox: the position of the value among
+  // the choices, as written in the table. For kNumber and kSeconds: itself.
   uint64_t choice(OptionId id) const { return amounts_[static_cast<size_t>(id)].value; }
   const char* path(OptionId id) const { return paths_[path_index(id)]; }
   const char* warning() const { return warning_; }
@@ -98,6 +99,9 @@ inline constexpr uint64_t kPopulateNow = 2;
 inline constexpr uint64_t kGatherAuto = 0;
 inline constexpr uint64_t kGatherOff = 1;
 inline constexpr uint64_t kGatherAlways = 2;
+inline constexpr uint64_t kSandboxAuto = 0;
+inline constexpr uint64_t kSandboxOn = 1;
+inline constexpr uint64_t kSandboxOff = 2;
 
 // True when the text is a valid value of that type. For the command, which must say so early.
 bool is_valid(OptionType type, os::Text value);

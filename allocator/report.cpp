@@ -6,6 +6,7 @@
 #include "allocator/file_name.h"
 #include "allocator/message.h"
 #include "allocator/os/announcement.h"
+#include "allocator/os/confinement.h"
 #include "allocator/os/environment.h"
 #include "allocator/pages/heap.h"
 #include "allocator/stats.h"
@@ -77,6 +78,7 @@ void meet_watcher() {
 }
 
 void report_at_exit() {
+  if (os::is_confined()) return;
   const Options& options = heap.options();
   const bool wants_file = is_wanted();
   if (!heap.booted() || (!wants_file && !options.on(OptionId::stats))) return;

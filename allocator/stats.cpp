@@ -7,6 +7,7 @@
 
 #include "allocator/engine/jemalloc.h"
 #include "allocator/os/clock.h"
+#include "allocator/os/confinement.h"
 #include "allocator/os/file.h"
 #include "allocator/os/limits.h"
 #include "allocator/os/standard_error.h"
@@ -294,8 +295,10 @@ rdm_stats gather_stats() {
     if (region.page_kind == os::PageKind::kHugetlb) hugetlb += region.length;
   }
   // The program may have called munlockall. The kernel does not count hugetlb pages as locked.
-  const uint64_t locked = os::locked_memory() + hugetlb;
-  if (stats.pinned_bytes > locked) stats.pinned_bytes = locked;
+  const uint64_t locked = os::locked_memory();
+  if (locked != os::kNoLimit && stats.pinned_bytes > locked + hugetlb) {
+    stats.pinned_bytes = locked + hugetlb;
+  }
   return stats;
 }
 

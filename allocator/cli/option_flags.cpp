@@ -40,6 +40,8 @@ const char* placeholder(OptionType type) {
       return "auto|touch|now";
     case OptionType::kGather:
       return "auto|off|always";
+    case OptionType::kSandbox:
+      return "auto|on|off";
   }
   return "VALUE";
 }
@@ -68,6 +70,8 @@ const char* well_formed(OptionType type) {
       return "give auto, touch or now";
     case OptionType::kGather:
       return "give auto, off or always";
+    case OptionType::kSandbox:
+      return "give auto, on or off";
   }
   return "";
 }

@@ -7,6 +7,7 @@
 #include <sys/time.h>
 #include <sys/un.h>
 
+#include "allocator/os/confinement.h"
 #include "allocator/os/descriptor.h"
 #include "allocator/os/system_call.h"
 
@@ -35,6 +36,7 @@ class Address {
 };
 
 int make_socket() {
+  if (is_confined()) return -1;
   return static_cast<int>(system_call(SYS_socket, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
 }
 

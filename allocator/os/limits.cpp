@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "allocator/os/confinement.h"
 #include "allocator/os/file.h"
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/memory.h"
@@ -134,6 +135,7 @@ uint64_t meminfo(const char* field) {
 
 LockLimit lock_limit() {
   const KeepErrno keep;
+  if (is_confined()) return remembered_limits().lock;
   LockLimit limit;
   rlimit raw{};
   if (getrlimit(RLIMIT_MEMLOCK, &raw) == 0) {
@@ -157,6 +159,7 @@ uint64_t resident_memory() {
 
 uint64_t address_space_left() {
   const KeepErrno keep;
+  if (is_confined()) return kNoLimit;
   rlimit raw{};
   if (getrlimit(RLIMIT_AS, &raw) != 0 || raw.rlim_cur == RLIM_INFINITY) return kNoLimit;
   char buffer[64];
@@ -170,6 +173,7 @@ uint64_t address_space_left() {
 
 uint64_t locked_memory() {
   const KeepErrno keep;
+  if (is_confined()) return kNoLimit;
   uint64_t kib = 0;
   for_each_line("/proc/self/status", [&](Text line) { return !parse_field(line, "VmLck:", &kib); });
   return kib << 10;
@@ -183,6 +187,7 @@ uint64_t total_memory() {
 
 size_t most_mappings() {
   const KeepErrno keep;
+  if (is_confined()) return remembered_limits().most_mappings;
   constexpr size_t kUsual = 65530;
   char buffer[32];
   const ssize_t got = read_file("/proc/sys/vm/max_map_count", buffer, sizeof buffer);
@@ -207,6 +212,7 @@ uint64_t cgroup_limit() {
 
 uint64_t cgroup_room() {
   KeepErrno keep;
+  if (is_confined()) return still(remembered_limits().group_room);
   uint64_t least = kNoLimit;
   CgroupPath path;
   if (!path.found()) return least;
@@ -220,6 +226,7 @@ uint64_t cgroup_room() {
 
 uint64_t available_memory() {
   KeepErrno keep;
+  if (is_confined()) return still(remembered_limits().available);
   const uint64_t free = meminfo("MemAvailable:");
   const uint64_t room = cgroup_room();
   return free != 0 && free < room ? free : room;

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "allocator/os/clock.h"
+#include "allocator/os/confinement.h"
 #include "allocator/os/descriptor.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/memory_calls.h"
@@ -50,6 +51,7 @@ bool map_and_seal(int fd, void** at) {
 }
 
 Status make(const char* name, int number, SharedPage* page) {
+  if (is_confined()) return Status::kRefused;
   int fd = make_memfd(name);
   if (fd >= 0) fd = move_descriptor(fd, number);
   if (fd < 0) return Status::kRefused;
@@ -91,6 +93,7 @@ bool lock_page(const SharedPage& page, uint64_t patience_ns) {
 void unlock_page(const SharedPage& page) { (void)system_call(SYS_flock, page.descriptor, LOCK_UN); }
 
 Status replace_page(const char* name, int number, SharedPage* page) {
+  if (is_confined()) return Status::kRefused;
   const int fd = page_descriptor(*page);
   if (fd >= 0) close_descriptor(fd);
   page->descriptor = -1;

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "allocator/os/confinement.h"
 #include "allocator/os/file.h"
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/memory.h"
@@ -50,6 +51,7 @@ bool has_several_nodes() {
 }
 
 bool has_memory_policy() {
+  if (is_confined()) return false;
   const KeepErrno keep;
   int policy = MPOL_DEFAULT;
   if (syscall(SYS_get_mempolicy, &policy, nullptr, 0UL, nullptr, 0UL) != 0) return false;
@@ -57,6 +59,7 @@ bool has_memory_policy() {
 }
 
 int node_of_pages(const void* address, size_t bytes) {
+  if (is_confined()) return kNoNode;
   const KeepErrno keep;
   constexpr size_t kSamples = 9;
   const size_t pages = bytes / kPageSize;

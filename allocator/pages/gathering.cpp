@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "allocator/os/confinement.h"
+
 namespace rdmalloc {
 namespace {
 
@@ -30,6 +32,8 @@ size_t Gathering::least_piece() const {
 }
 
 bool Gathering::has_room_for(size_t pieces) const {
+  // Where locked pages must be unlocked to be moved.
+  if (!os::moves_locks() && os::is_confined()) return false;
   return !is_off_ && count_ + pieces <= kMostPieces &&
          mover_.mappings() + kMappingsOfPiece * (count_ + pieces) < mover_.most_mappings();
 }

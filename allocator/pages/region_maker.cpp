@@ -42,7 +42,7 @@ bool RegionMaker::pin(Region* region, bool may_overflow) {
       if (!open(region, os::PageKind::kBase)) return false;
     }
   }
-  const Status done = os::lock_on_fault(address, region->length);
+  const Status done = os::lock_opened(address, region->length, region->page_kind);
   region->locked = ok(done);
   if (region->locked) return true;
   if (!may_overflow) {
@@ -60,9 +60,10 @@ bool RegionMaker::extend(Region* region, size_t offset, os::PageKind kind) {
   void* const address = reinterpret_cast<void*>(region->base + offset);
   const size_t bytes = region->length - offset;
   const bool thp = kind == os::PageKind::kTransparentHuge && bytes >= os::kHugePageSize;
-  if (!ok(os::open(address, bytes, thp ? kind : os::PageKind::kBase))) return false;
+  const os::PageKind opened = thp ? kind : os::PageKind::kBase;
+  if (!ok(os::open(address, bytes, opened))) return false;
   placement_.place(*region, address, bytes);
-  if (!region->locked || ok(os::lock_on_fault(address, bytes))) {
+  if (!region->locked || ok(os::lock_opened(address, bytes, opened))) {
     if (thp) region->page_kind = kind;
     return true;
   }

@@ -539,6 +539,10 @@ Status lock_on_fault(void* address, size_t bytes) {
   return Status::kOk;
 }
 
+Status lock_opened(void* address, size_t bytes, PageKind) { return lock_on_fault(address, bytes); }
+
+void note_fork_child() {}
+
 void unlock(void* address, size_t bytes) {
   const Guard guard(state().mutex);
   (void)fake::for_open(address, bytes, [](Range& range) { range.locked = false; });
