@@ -20,8 +20,8 @@ using Handler = void (*)();
 
 extern "C" {
 
-// std::set_new_handler, std::__throw_bad_alloc and _Unwind_Resume, under the names that prepare_engine.sh gave
-// jemalloc's references.
+// std::set_new_handler, std::__throw_bad_alloc and _Unwind_Resume, under the names that
+// prepare_engine.sh gave jemalloc's references.
 Handler rdmalloc_set_new_handler(Handler handler) {
   using Set = Handler (*)(Handler);
   const auto set = reinterpret_cast<Set>(find("_ZSt15set_new_handlerPFvvE"));

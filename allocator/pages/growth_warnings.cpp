@@ -3,6 +3,7 @@
 #include "allocator/launcher.h"
 #include "allocator/message.h"
 #include "allocator/os/announcement.h"
+#include "allocator/os/confinement.h"
 #include "allocator/os/limits.h"
 #include "allocator/os/process.h"
 
@@ -40,7 +41,8 @@ void add_who(const Place& place, Message* out) {
 bool GrowthWarnings::may_warn(Warning of) {
   const bool is_new = (warned_ & of) == 0;
   warned_ |= of;
-  return is_new && options_.on(OptionId::warn);
+  // In a sandbox nothing could be printed, nor the machine's name asked for.
+  return is_new && options_.on(OptionId::warn) && !os::is_confined();
 }
 
 void GrowthWarnings::warn_of_ledger() {

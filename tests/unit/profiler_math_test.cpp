@@ -36,8 +36,8 @@ TEST_CASE("the profiler's logarithm is libm's to 1e-14") {
 }
 
 TEST_CASE("the profiler's exponential is libm's to 1e-14 of itself") {
-  for (const double x : {0.0, 1.0, -1.0, 0.3465, 0.3466, 709.7, 800.0, -800.0, -HUGE_VAL, HUGE_VAL,
-                         std::nan("")}) {
+  for (const double x :
+       {0.0, 1.0, -1.0, 0.3465, 0.3466, 709.7, 800.0, -800.0, -HUGE_VAL, HUGE_VAL, std::nan("")}) {
     INFO(x);
     CHECK(agrees(natural_exponential(x), std::exp(x)));
   }
