@@ -5,10 +5,9 @@
 namespace rdmalloc {
 namespace {
 
-// Populated by one call, in which the others wait.
-constexpr size_t kStep = size_t{16} << 20;
-// Huge pages may take ten times as long from one moment to the next.
-constexpr size_t kStepOfHuge = size_t{4} << 20;
+// Populated by one call, in which whoever maps or unmaps memory waits: on a busy host a MiB may
+// take some ms.
+constexpr size_t kStep = os::kHugePageSize;
 
 void populate(const Region& region, uintptr_t from, uintptr_t to, HugePageWatch& watch) {
   void* const address = reinterpret_cast<void*>(from);
@@ -20,12 +19,11 @@ void populate(const Region& region, uintptr_t from, uintptr_t to, HugePageWatch&
   }
 }
 
-// Calls use(from, to) for what still has its pages, in parts of step() bytes at most.
-template <typename Step, typename Use>
-void for_each_part(const Region& region, const PageMarks& marks, Step step, Use use) {
+// Calls use(from, to) for what still has its pages, in parts of `unit` bytes at most.
+template <typename Use>
+void for_each_part(const Region& region, const PageMarks& marks, size_t unit, Use use) {
   for (uintptr_t from = region.base; from < region.end();) {
     from = marks.first_kept(from, region.end());
-    const size_t unit = step();
     const uintptr_t most = region.end() - from < unit ? region.end() : from + unit;
     const uintptr_t to = marks.first_retired(from, most);
     if (to > from) use(from, to);
@@ -37,8 +35,8 @@ void for_each_part(const Region& region, const PageMarks& marks, Step step, Use 
 void go_back(const Region& region, const PageMarks& marks) {
   if (region.page_kind != os::PageKind::kTransparentHuge) return;
   // All of each mapping, so that none is split.
-  const auto whole = [&] { return size_t{1} << 63; };
-  for_each_part(region, marks, whole, [](uintptr_t from, uintptr_t to) {
+  constexpr size_t kWhole = size_t{1} << 63;
+  for_each_part(region, marks, kWhole, [](uintptr_t from, uintptr_t to) {
     os::ask_for_base_pages(reinterpret_cast<void*>(from), to - from);
   });
 }
@@ -49,12 +47,7 @@ void populate_in_steps(const Region& region, const PageMarks& marks, HugePageWat
   if (__atomic_exchange_n(&region.populated, true, __ATOMIC_RELAXED)) return;
   bool is_back = watch.has_gone_back();
   if (is_back) go_back(region, marks);
-  const bool is_huge = region.page_kind == os::PageKind::kTransparentHuge;
-  const auto step = [&] {
-    if (!is_huge) return kStep;
-    return watch.is_on_trial() ? os::kHugePageSize : kStepOfHuge;
-  };
-  for_each_part(region, marks, step, [&](uintptr_t from, uintptr_t to) {
+  for_each_part(region, marks, kStep, [&](uintptr_t from, uintptr_t to) {
     populate(region, from, to, watch);
     if (is_back || !watch.has_gone_back()) return;
     is_back = true;
