@@ -237,6 +237,7 @@ Growth::Acquired Growth::assemble(const Request& request, const Plan& plan,
       assembly_.build(request, plan.bytes - request.size, plan.kind, block, left);
   Acquired acquired;
   if (made.region.length != 0) {
+    if (block == nullptr) policy_.note_gathered(made.region.length - made.fresh);
     acquired = publish(made.region, made.charged, request);
     mover_.note_region(made.region, made.fresh);
     acquire_ns_ += os::now_ns() - started;

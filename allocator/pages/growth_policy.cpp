@@ -36,6 +36,10 @@ constexpr size_t kTolerated = size_t{16} << 20;
 constexpr size_t kToleratedShare = 12;
 constexpr size_t kToleratedShareForLarge = 32;
 constexpr size_t kSmallHeap = size_t{64} << 20;
+// A heap whose pages were moved as often as this, each, will go on like that: its blocks come and
+// go in an order that leaves such holes. From then on twice as much may lie idle, and again.
+constexpr size_t kMovesOfHeap = 2;
+constexpr unsigned kMostPatience = 3;
 // On a machine with several nodes, of the most that was ever live.
 constexpr size_t kShareOfOtherNodes = 8;
 
@@ -69,10 +73,18 @@ bool GrowthPolicy::is_tight(size_t size, size_t cached) const {
   if (is_forced_) return false;
   const size_t held = budget_.held();
   const size_t idle = held - depots_.live() + cached;
-  if (size < kLarge) return idle < std::max(kTolerated, held / kToleratedShare);
+  const unsigned patience = patience_.load(std::memory_order_relaxed);
+  if (size < kLarge) return idle < std::max(kTolerated, held / kToleratedShare) << patience;
   const size_t of_small = kTolerated / os::kPageSize * kSmallHeap / (held / os::kPageSize + 1);
   const size_t tolerated = std::max(held / kToleratedShareForLarge, std::min(kTolerated, of_small));
   return size <= tolerated && idle < tolerated;
+}
+
+void GrowthPolicy::note_gathered(size_t bytes) {
+  gathered_ += bytes;
+  if (gathered_ / kMovesOfHeap < budget_.held() || patience_ == kMostPatience) return;
+  gathered_ = 0;
+  ++patience_;
 }
 
 bool GrowthPolicy::is_ample(size_t size) const {

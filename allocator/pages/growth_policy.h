@@ -39,6 +39,8 @@ class GrowthPolicy {
   bool is_ample(size_t size) const;
   // The heap grew.
   void note_live() REQUIRES(growth_lock);
+  // So many bytes of free pages were moved for a request.
+  void note_gathered(size_t bytes) REQUIRES(growth_lock);
 
   // Pages may be moved for this request, of which `target` bytes would be gathered, in a heap of so
   // many regions.
@@ -58,6 +60,9 @@ class GrowthPolicy {
   const Budget& budget_;
   const Depots& depots_;
   bool is_forced_ = false;
+  // More may lie idle than at first, so many times doubled.
+  std::atomic<unsigned> patience_{0};
+  size_t gathered_ GUARDED_BY(growth_lock) = 0;            // bytes, since patience_ was raised last
   std::atomic<size_t> peak_live_{0};                       // bytes; taken when the heap grows
   size_t held_[kRegionUses] GUARDED_BY(growth_lock) = {};  // bytes in regions, by use
 };
