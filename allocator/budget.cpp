@@ -1,5 +1,6 @@
 #include "allocator/budget.h"
 
+#include "allocator/file_name.h"
 #include "allocator/launcher.h"
 #include "allocator/os/limits.h"
 #include "allocator/os/memory.h"
@@ -81,7 +82,11 @@ void Budget::boot_node(const Options& options) {
     cap_ = share;
     cap_by_ = LimitedBy::kNode;
   }
-  ledger_.boot(options.path(OptionId::ledger), node);
+  char ledger[NodeLedger::kLongestPath];
+  const bool fits =
+      expand_file_name(options.path(OptionId::ledger), find_place(), ledger, sizeof ledger);
+  // The ledger says itself what is wrong with a name.
+  ledger_.boot(fits ? ledger : "too-long", node);
 }
 
 // Nobody set a limit for all of a control group's processes but whoever made the group.

@@ -4,6 +4,7 @@
 
 #include "allocator/engine/blocks.h"
 #include "allocator/pages/heap.h"
+#include "allocator/report.h"
 #include "allocator/stats.h"
 #include "include/rdmalloc/rdmalloc.h"
 

@@ -40,7 +40,17 @@ inline constexpr int kCounterPageDescriptor = 200;
   X(domains)           /* a count of those open */                              \
   X(registered)        /* once for each domain */                               \
   X(registered_pinned) /* what that pinned: VmPin, but for the program's own */ \
-  X(forked)            /* 1 in a child of fork */
+  X(forked)            /* 1 in a child of fork */                               \
+  X(peak_held)                                                                  \
+  X(report) /* ReportState */
+
+// Who is about to write the process's report, so that a watcher does not write over it.
+enum class ReportState : uint64_t {
+  kAbsent,   // nobody yet
+  kBegun,    // the process
+  kWritten,  // the process has
+  kFailed    // it could not
+};
 
 // A phase of the program, by rdm_phase(). The peaks are those while it was in force.
 struct PhaseRecord {
@@ -59,7 +69,7 @@ struct PhaseRecord {
 struct CounterPage {
   using Word = std::atomic<uint64_t>;
   static constexpr uint64_t kMagic = 0x73746e756f636472;  // "rdcounts"
-  static constexpr uint64_t kVersion = 1;
+  static constexpr uint64_t kVersion = 2;
   static constexpr size_t kMostPhases = 40;
   static constexpr uint64_t kNoPhase = UINT64_MAX;
 

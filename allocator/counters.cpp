@@ -8,6 +8,9 @@
 namespace rdmalloc {
 namespace {
 
+// A watcher needs a moment to write a file; one that was stopped is not waited for.
+constexpr uint64_t kPatienceNs = 500'000'000;
+
 constexpr char kOtherPhases[] = "(others)";
 
 bool has_name(const PhaseRecord& phase, const char* name) {
@@ -46,6 +49,7 @@ void Counters::note_budget(const Budget& budget, size_t regions) {
   set(&now()->held, budget.held());
   set(&now()->pinned, budget.pinned());
   raise(&now()->peak_pinned, budget.pinned());
+  raise(&now()->peak_held, budget.held());
   set(&now()->overflow, budget.overflow());
   set(&now()->sparse, budget.sparse());
   set(&now()->regions, regions);
@@ -61,6 +65,23 @@ void Counters::raise_phase() {
   raise(&phase()->peak_held, get(now()->held));
   raise(&phase()->peak_pinned, get(now()->pinned));
   raise(&phase()->peak_overflow, get(now()->overflow));
+}
+
+void Counters::note_report(ReportState state) {
+  os::SharedPage shared;
+  {
+    Locked hold(mutex());
+    shared = shared_;
+  }
+  // Whoever watches looks at the state while it has the lock.
+  const bool is_locked = os::lock_page(shared, kPatienceNs);
+  set(&now()->report, static_cast<uint64_t>(state));
+  if (is_locked) os::unlock_page(shared);
+}
+
+int Counters::descriptor() {
+  Locked hold(mutex());
+  return os::page_descriptor(shared_);
 }
 
 void Counters::note_registrations(uint64_t domains, uint64_t registered,
@@ -114,6 +135,7 @@ void Counters::note_fork_child() {
   set(&now()->registered_pinned, 0);
   set(&now()->pinned, 0);
   set(&now()->peak_pinned, 0);
+  set(&now()->report, 0);
   set(&now()->forked, 1);
   if (shared_.address == nullptr) return;
   if (ok(os::replace_page(kCounterPageName, kCounterPageDescriptor, &shared_))) publish();

@@ -41,6 +41,12 @@ class Counters {
   // the last.
   void begin_phase(const char* name) EXCLUDES(counters_lock);
 
+  // Outside malloc: waits for a watcher that is writing, for half a second at most.
+  void note_report(ReportState state) EXCLUDES(counters_lock);
+
+  // By which others can be given the page; -1: it is not shared, or the program closed it.
+  int descriptor() EXCLUDES(counters_lock);
+
   // Around fork.
   Mutex& mutex() RETURN_CAPABILITY(counters_lock) { return mutex_; }
   // The child is a process of its own, with its parent's figures and no phases.

@@ -3,6 +3,7 @@
 #include <initializer_list>
 
 #include "allocator/os/environment.h"
+#include "allocator/os/process.h"
 
 namespace rdmalloc {
 namespace {
@@ -63,6 +64,45 @@ uint64_t from_slurm() {
   return of_step != 0 ? of_step : ask("SLURM_TASKS_PER_NODE=", parse_slurm, node);
 }
 
+// A variable whose value is wanted in `out`.
+struct Wanted {
+  Text prefix;
+  bool is_number;
+  char* out;
+  size_t size;
+};
+
+// What a file may be called, and a sentence may say.
+char printable(char c) { return c <= ' ' || c > '~' || c == '/' || c == '%' ? '_' : c; }
+
+void keep(Text value, const Wanted& wanted) {
+  if (wanted.is_number) {
+    uint64_t number = 0;
+    Text rest;
+    if (!parse_decimal(value, &number, &rest) || rest.size != 0) return;
+  }
+  if (wanted.is_number && value.size >= wanted.size) return;
+  size_t length = 0;
+  for (; length < value.size && length + 1 < wanted.size; ++length) {
+    wanted.out[length] = printable(value.data[length]);
+  }
+  wanted.out[length] = '\0';
+}
+
+void find(std::initializer_list<const char*> names, bool is_number, char* out, size_t size) {
+  for (const char* name : names) {
+    Wanted wanted{text(name), is_number, out, size};
+    os::for_each_environment(
+        name,
+        [](void* of, Text entry) {
+          const auto* asked = static_cast<const Wanted*>(of);
+          keep(entry.drop(asked->prefix.size), *asked);
+        },
+        &wanted);
+    if (out[0] != '\0') return;
+  }
+}
+
 }  // namespace
 
 // The launcher's own before Slurm's: mpirun inside a Slurm job starts what it was told to.
@@ -74,6 +114,20 @@ uint64_t ranks_on_node() {
   }
   const uint64_t ranks = from_slurm();
   return ranks != 0 ? ranks : 1;
+}
+
+// The batch system's number before a launcher's: it is what people know their job by.
+Place find_place() {
+  Place place;
+  find({"OMPI_COMM_WORLD_RANK=", "PMIX_RANK=", "PMI_RANK=", "MV2_COMM_WORLD_RANK=", "PALS_RANKID=",
+        "SLURM_PROCID="},
+       true, place.rank, sizeof place.rank);
+  find({"SLURM_JOB_ID=", "SLURM_JOBID=", "PBS_JOBID=", "LSB_JOBID=", "PALS_APID=", "PMI_JOBID=",
+        "PMIX_NAMESPACE=", "OMPI_MCA_ess_base_jobid="},
+       false, place.job, sizeof place.job);
+  os::machine_name(place.machine, sizeof place.machine);
+  for (char* c = place.machine; *c != '\0'; ++c) *c = printable(*c);
+  return place;
 }
 
 }  // namespace rdmalloc

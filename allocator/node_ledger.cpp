@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "allocator/os/confinement.h"
 #include "allocator/os/locked_file.h"
 
 namespace rdmalloc {
@@ -175,6 +176,8 @@ NodeLedger::Record NodeLedger::record(const Books& own, uint64_t granted) const 
 }
 
 uint64_t NodeLedger::ask(const Books& own, uint64_t need, uint64_t want) {
+  // The file cannot be had then, and the others rely on the sum.
+  if (os::is_confined()) return 0;
   if (self_.start == 0) self_ = os::this_process();
   Open ledger(path_, was_busy_ ? 0 : kPatienceNs);
   was_busy_ = ledger.is_busy();
@@ -245,7 +248,7 @@ void NodeLedger::complain(const char* why, int error, const char* consequence) {
 
 // Where the file cannot be had just now the record stays too large until the next time.
 void NodeLedger::settle(const Books& own) {
-  if (!is_kept() || granted_ == own.pinned || self_.start == 0) return;
+  if (!is_kept() || granted_ == own.pinned || self_.start == 0 || os::is_confined()) return;
   Open ledger(path_, was_busy_ ? 0 : kPatienceNs);
   Survey survey;
   if (!ledger.is_good() || !ledger.survey(self_, group_, &survey) || survey.own == kNowhere) return;

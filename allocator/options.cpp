@@ -1,5 +1,6 @@
 #include "allocator/options.h"
 
+#include "allocator/file_name.h"
 #include "allocator/os/environment.h"
 
 namespace rdmalloc {
@@ -27,14 +28,15 @@ bool parse_switch(Text value, uint64_t* on) {
   return true;
 }
 
-bool parse_number(Text value, uint64_t* number) {
+bool parse_number(Text value, uint64_t least, uint64_t* number) {
   constexpr uint64_t kMost = 65535;
   uint64_t sum = 0;
+  if (value.size == 0) return false;
   for (size_t i = 0; i < value.size && sum <= kMost; ++i) {
     if (value.data[i] < '0' || value.data[i] > '9') return false;
     sum = sum * 10 + static_cast<uint64_t>(value.data[i] - '0');
   }
-  if (sum == 0 || sum > kMost) return false;
+  if (sum < least || sum > kMost) return false;
   *number = sum;
   return true;
 }
@@ -52,11 +54,12 @@ bool is_variable(Text name, const char* option) {
 
 bool parse_value(OptionType type, Text value, Amount* amount) {
   static constexpr const char* kHuge[] = {"auto", "off", "thp", "hugetlb"};
-  static constexpr const char* kNuma[] = {"local", "off"};
+  static constexpr const char* kNuma[] = {"first-touch", "local", "off"};
   static constexpr const char* kMonitor[] = {"auto", "userfaultfd", "interposed", "none"};
   static constexpr const char* kPopulate[] = {"auto", "touch", "now"};
   static constexpr const char* kGather[] = {"auto", "off", "always"};
   static constexpr const char* kSparse[] = {"calloc", "malloc"};
+  static constexpr const char* kSandbox[] = {"auto", "on", "off"};
   switch (type) {
     case OptionType::kPopulate:
       return parse_choice(value, kPopulate, 3, &amount->value);
@@ -64,6 +67,8 @@ bool parse_value(OptionType type, Text value, Amount* amount) {
       return parse_choice(value, kGather, 3, &amount->value);
     case OptionType::kSparse:
       return parse_choice(value, kSparse, 2, &amount->value);
+    case OptionType::kSandbox:
+      return parse_choice(value, kSandbox, 3, &amount->value);
     case OptionType::kAmount:
       return parse_amount(value, amount);
     case OptionType::kSwitch:
@@ -71,13 +76,15 @@ bool parse_value(OptionType type, Text value, Amount* amount) {
     case OptionType::kHuge:
       return parse_choice(value, kHuge, 4, &amount->value);
     case OptionType::kNuma:
-      return parse_choice(value, kNuma, 2, &amount->value);
+      return parse_choice(value, kNuma, 3, &amount->value);
     case OptionType::kNumber:
-      return parse_number(value, &amount->value);
+      return parse_number(value, 1, &amount->value);
+    case OptionType::kSeconds:
+      return parse_number(value, 0, &amount->value);
     case OptionType::kMonitor:
       return parse_choice(value, kMonitor, 4, &amount->value);
     case OptionType::kPath:
-      return value.size < Options::kLongestPath;
+      return value.size < Options::kLongestPath && is_file_name(value);
   }
   return false;
 }
@@ -127,6 +134,10 @@ bool is_valid(OptionType type, Text value) {
   return parse_value(type, value, &ignored);
 }
 
+const char* objection_to_path(Text value) {
+  return is_file_name(value) ? "a shorter path is needed" : kFileNameHelp;
+}
+
 bool Options::set(OptionId id, Text value) {
   const auto index = static_cast<size_t>(id);
   Amount amount;
@@ -162,8 +173,11 @@ void Options::load_entry(Text entry) {
   const Text name{entry.data + kSkip, name_size - kSkip};
   for (size_t i = 0; i < kOptionCount; ++i) {
     if (!is_variable(name, kOptions[i].name)) continue;
-    is_given_[i] = set(static_cast<OptionId>(i), entry.drop(name_size + 1));
-    if (!is_given_[i]) complain(entry, "malformed, default kept");
+    const Text value = entry.drop(name_size + 1);
+    is_given_[i] = set(static_cast<OptionId>(i), value);
+    if (is_given_[i]) return;
+    const bool is_path = kOptions[i].type == OptionType::kPath;
+    complain(entry, is_path ? objection_to_path(value) : "malformed, default kept");
     return;
   }
   complain(entry, "unknown option");

@@ -20,6 +20,8 @@ enum class OptionType : uint8_t {
   kPath,
   kPopulate,
   kGather,
+  kSeconds,
+  kSandbox,
   kSparse
 };
 
@@ -68,8 +70,8 @@ class Options {
 
   Amount amount(OptionId id) const { return amounts_[static_cast<size_t>(id)]; }
   bool on(OptionId id) const { return amounts_[static_cast<size_t>(id)].value != 0; }
-  // For kHuge, kNuma, kMonitor, kPopulate, kGather and kSparse: the position of the value among the
-  // choices, as written in the table. For kNumber: itself.
+  // For kHuge, kNuma, kMonitor, kPopulate, kGather, kSandbox and kSparse: the position of the value
+  // among the choices, as written in the table. For kNumber and kSeconds: itself.
   uint64_t choice(OptionId id) const { return amounts_[static_cast<size_t>(id)].value; }
   // The environment has a value for it: that it is not the default is the user's wish.
   bool is_given(OptionId id) const { return is_given_[static_cast<size_t>(id)]; }
@@ -92,7 +94,9 @@ inline constexpr uint64_t kHugeAuto = 0;
 inline constexpr uint64_t kHugeOff = 1;
 inline constexpr uint64_t kHugeThp = 2;
 inline constexpr uint64_t kHugeHugetlb = 3;
-inline constexpr uint64_t kNumaLocal = 0;
+inline constexpr uint64_t kNumaFirstTouch = 0;
+inline constexpr uint64_t kNumaLocal = 1;
+inline constexpr uint64_t kNumaOff = 2;
 inline constexpr uint64_t kPopulateAuto = 0;
 inline constexpr uint64_t kPopulateTouch = 1;
 inline constexpr uint64_t kPopulateNow = 2;
@@ -101,9 +105,15 @@ inline constexpr uint64_t kGatherOff = 1;
 inline constexpr uint64_t kGatherAlways = 2;
 inline constexpr uint64_t kSparseCalloc = 0;
 inline constexpr uint64_t kSparseMalloc = 1;
+inline constexpr uint64_t kSandboxAuto = 0;
+inline constexpr uint64_t kSandboxOn = 1;
+inline constexpr uint64_t kSandboxOff = 2;
 
 // True when the text is a valid value of that type. For the command, which must say so early.
 bool is_valid(OptionType type, os::Text value);
+
+// What is wrong with a file name that is not valid.
+const char* objection_to_path(os::Text value);
 
 // Parses bytes ("64K", "4G") or a share ("50%", "25%memlock").
 bool parse_amount(os::Text from, Amount* amount);

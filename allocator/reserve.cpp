@@ -1,11 +1,12 @@
-// RDMALLOC_RESERVE: what must be pinned before main, or the program ends here with a sentence,
-// rather than in the middle of its work.
+// What is done before main. RDMALLOC_RESERVE: what must be pinned before main, or the program ends
+// here with a sentence, rather than in the middle of its work.
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "allocator/holders.h"
 #include "allocator/message.h"
 #include "allocator/pages/heap.h"
+#include "allocator/report.h"
 #include "allocator/stats.h"
 
 namespace rdmalloc {
@@ -25,8 +26,9 @@ constexpr int kExitRefused = 2;
 }
 
 // Before those of the program and of the libraries that stand on this one.
-[[gnu::constructor(101)]] void reserve() {
+[[gnu::constructor(101)]] void before_main() {
   if (!heap.booted()) free(malloc(1));
+  meet_watcher();
   const uint64_t bytes = heap.budget().resolve(heap.options().amount(OptionId::reserve));
   if (bytes != 0 && !heap.reserve(bytes)) end_program(bytes);
 }

@@ -1,16 +1,13 @@
 #include "allocator/stats.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <atomic>
 
 #include "allocator/engine/jemalloc.h"
-#include "allocator/message.h"
 #include "allocator/os/clock.h"
+#include "allocator/os/confinement.h"
 #include "allocator/os/file.h"
 #include "allocator/os/limits.h"
 #include "allocator/os/standard_error.h"
@@ -242,44 +239,6 @@ void put_phases(Writer& out) {
   }
 }
 
-bool is_number(const char* text) {
-  uint64_t number = 0;
-  os::Text rest;
-  return text != nullptr && os::parse_decimal(os::text(text), &number, &rest) && rest.size == 0;
-}
-
-// The rank in MPI_COMM_WORLD, as the launcher tells it: Open MPI's, PMIx's, MPICH's and Slurm's.
-// Null where none does; asking MPI would need it to be there, and not finalized yet.
-const char* launched_rank() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-    const char* rank = getenv(name);
-    if (is_number(rank)) return rank;
-  }
-  return nullptr;
-}
-
-int open_report(const char* pattern) {
-  char path[Options::kLongestPath + 32];
-  size_t length = 0;
-  const auto put = [&](const char* text) {
-    while (*text != '\0' && length < sizeof path - 1) path[length++] = *text++;
-  };
-  const os::Decimal pid(static_cast<uint64_t>(getpid()));
-  const char* rank = launched_rank();
-  for (const char* c = pattern; *c != '\0'; ++c) {
-    const char letter = c[0] == '%' ? c[1] : '\0';
-    if (letter == 'p' || letter == 'r') {
-      put(letter == 'r' && rank != nullptr ? rank : pid.c_string());
-      ++c;
-    } else {
-      const char one[] = {*c, '\0'};
-      put(one);
-    }
-  }
-  path[length] = '\0';
-  return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-}
-
 }  // namespace
 
 size_t page_size_of(const Region& region) {
@@ -336,8 +295,10 @@ rdm_stats gather_stats() {
     if (region.page_kind == os::PageKind::kHugetlb) hugetlb += region.length;
   }
   // The program may have called munlockall. The kernel does not count hugetlb pages as locked.
-  const uint64_t locked = os::locked_memory() + hugetlb;
-  if (stats.pinned_bytes > locked) stats.pinned_bytes = locked;
+  const uint64_t locked = os::locked_memory();
+  if (locked != os::kNoLimit && stats.pinned_bytes > locked + hugetlb) {
+    stats.pinned_bytes = locked + hugetlb;
+  }
   return stats;
 }
 
@@ -382,24 +343,6 @@ void write_text(const rdm_stats& stats) {
   out.put(heap.huge_pages().text());
   out.put("\n");
   (void)out.finish();
-}
-
-void report_at_exit() {
-  const Options& options = heap.options();
-  const char* path = options.path(OptionId::report);
-  // A forked child writes no report over its parent's.
-  const bool is_own = !heap.forked() || strstr(path, "%p") != nullptr;
-  if (!is_own) path = "";
-  if (!heap.booted() || (path[0] == '\0' && !options.on(OptionId::stats))) return;
-  const rdm_stats stats = gather_stats();
-  if (options.on(OptionId::stats)) write_text(stats);
-  if (path[0] == '\0') return;
-  const int fd = open_report(path);
-  const bool written = fd >= 0 && write_json(stats, fd);
-  if (!written) {
-    Message().add("rdmalloc: the report could not be written to ").add(path).send();
-  }
-  if (fd >= 0) close(fd);
 }
 
 }  // namespace rdmalloc

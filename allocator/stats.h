@@ -20,7 +20,4 @@ bool write_json(const rdm_stats& stats, int fd);
 // A short table for a person, to standard error.
 void write_text(const rdm_stats& stats);
 
-// Writes the report and the text that the options ask for. At exit.
-void report_at_exit();
-
 }  // namespace rdmalloc

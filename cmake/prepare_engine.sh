@@ -50,9 +50,15 @@ objcopy --redefine-sym je_je_sdallocx_noflags=rdmalloc_sized_free \
   --redefine-sym je_malloc_default=rdmalloc_malloc_default \
   --redefine-sym _ZSt15set_new_handlerPFvvE=rdmalloc_set_new_handler \
   --redefine-sym _ZSt17__throw_bad_allocv=rdmalloc_throw_bad_alloc \
+  --redefine-sym _Unwind_Resume=rdmalloc_unwind_resume \
   --weaken-symbol _ZSt20__throw_system_errori --weaken-symbol _ZTISt9bad_alloc \
   --weaken-symbol __cxa_begin_catch --weaken-symbol __cxa_end_catch \
-  --weaken-symbol __gxx_personality_v0 --weaken-symbol _Unwind_Resume "$work"/jemalloc_cpp.*o
+  --weaken-symbol __gxx_personality_v0 "$work"/jemalloc_cpp.*o
+# The heap profiler alone has to do with numbers that are not whole: see profiler_math.cpp.
+for object in "$work"/prof*.o; do
+  objcopy --redefine-sym log=rdmalloc_log --redefine-sym exp=rdmalloc_exp \
+    --redefine-sym round=rdmalloc_round "$object"
+done
 rm -f "$output"
 ar rcs "$output" "$work"/*.o
 rm -rf "$work"

@@ -74,6 +74,8 @@ void Domain::register_missed() {
 
 int Domain::register_entered(const Region& region, Caller caller) {
   if (!takes(region)) return RDM_OK;
+  // Its pages would lie where the registering thread runs: not before the program wants its key.
+  if (region.by_touch && caller != Caller::kLookup) return RDM_OK;
   if (caller == Caller::kMalloc && !may_run_in_malloc()) return RDM_BACKEND_LATER;
   KeyEntry& entry = entry_of(region);
   uint64_t waited_ns = 0;

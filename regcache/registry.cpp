@@ -131,8 +131,9 @@ int Registry::replay(Domain* domain, bool partial) {
   for (size_t i = 0; i < source_->regions().size(); ++i) {
     // Opened in part, what would have to be waited for is left to the registrar.
     const auto caller = partial ? Domain::Caller::kRegistrar : Domain::Caller::kLookup;
-    if (source_->regions()[i].is_empty()) continue;
-    const int status = domain->register_region(source_->regions()[i], caller);
+    const Region& region = source_->regions()[i];
+    if (region.is_empty() || region.by_touch) continue;
+    const int status = domain->register_region(region, caller);
     if (status == RDM_OK || partial) continue;
     // Of a backend that runs in malloc: not this thread's to register, ever.
     if (status == RDM_BACKEND_LATER && domain->may_run_in_malloc()) continue;
@@ -179,6 +180,7 @@ void Registry::note_registrations() noexcept {
 }
 
 bool Registry::wants_pages(const Region& region) const noexcept {
+  if (region.by_touch) return false;
   for (const Domain& domain : domains_) {
     if (domain.is_open() && domain.wants_pages(region)) return true;
   }

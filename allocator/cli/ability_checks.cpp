@@ -1,70 +1,14 @@
-// What the kernel can do, found out by asking it to, each in a child process that may come to harm.
-#include <fcntl.h>
-#include <linux/io_uring.h>
-#include <linux/mempolicy.h>
-#include <linux/userfaultfd.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
+// What the kernel can do, as doctor reports it.
 #include <cerrno>
 #include <cstring>
 
 #include "allocator/cli/check.h"
+#include "allocator/cli/kernel_abilities.h"
 #include "allocator/cli/system_facts.h"
 #include "allocator/options.h"
-#include "allocator/os/memory.h"
 
 namespace rdmalloc::cli {
 namespace {
-
-constexpr int kMadvPopulateWrite = 23;
-constexpr long kSysMseal = 462;
-
-// 0, or the errno of the attempt. The child must not allocate: the parent may have threads.
-template <typename Attempt>
-int attempt_in_child(Attempt attempt) {
-  const pid_t child = fork();
-  if (child < 0) return errno;
-  if (child == 0) {
-    errno = 0;
-    _exit(attempt() ? 0 : errno != 0 ? errno : EINVAL);
-  }
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : EFAULT;
-}
-
-void* map_page() {
-  return mmap(nullptr, os::kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-}
-
-bool try_populate() { return madvise(map_page(), os::kPageSize, kMadvPopulateWrite) == 0; }
-bool try_lock() { return mlock(map_page(), os::kPageSize) == 0; }
-
-// Sealed means that munmap is refused: ask for that, not for the call's own word.
-bool try_seal() {
-  void* page = map_page();
-  if (syscall(kSysMseal, page, os::kPageSize, 0) != 0) return false;
-  return munmap(page, os::kPageSize) != 0 && errno == EPERM;
-}
-
-bool try_prefer_node() {
-  const unsigned long nodes = 1;
-  return syscall(SYS_mbind, map_page(), os::kPageSize, MPOL_PREFERRED, &nodes, 8 * sizeof nodes,
-                 0) == 0;
-}
-
-bool try_io_uring() {
-  io_uring_params parameters{};
-  return syscall(SYS_io_uring_setup, 2, &parameters) >= 0;
-}
-
-bool try_userfaultfd() {
-  return syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY) >= 0;
-}
 
 std::string outcome(int error) {
   return error == 0 ? "works" : std::string("refused: ") + strerror(error);
@@ -76,7 +20,7 @@ std::string with_sysctl(int error, const char* path, const char* name) {
 }
 
 Check populate() {
-  const int error = attempt_in_child(try_populate);
+  const int error = populates().error;
   return {
       "populate",
       error == 0 ? Verdict::kOk : Verdict::kNote,
@@ -86,7 +30,7 @@ Check populate() {
 }
 
 Check lock() {
-  const int error = attempt_in_child(try_lock);
+  const int error = locks_on_fault().error;
   return {"mlock",
           error == 0 ? Verdict::kOk : Verdict::kProblem,
           "mlock of a page " + outcome(error),
@@ -95,7 +39,7 @@ Check lock() {
 }
 
 Check seal() {
-  const int error = attempt_in_child(try_seal);
+  const int error = seals().error;
   Options options;
   options.load();
   const bool missed = error != 0 && options.on(OptionId::seal);
@@ -107,7 +51,7 @@ Check seal() {
 }
 
 Check placement() {
-  const int error = attempt_in_child(try_prefer_node);
+  const int error = places().error;
   // A kernel without NUMA has nothing to place.
   const bool forbidden = error == EPERM;
   return {"placement",
@@ -118,8 +62,33 @@ Check placement() {
           {"docker run --cap-add SYS_NICE ...   (its seccomp profile then allows mbind)"}};
 }
 
+Check copy_on_fork() {
+  const Ability ability = copies_pins_at_fork();
+  Check check;
+  check.name = "copy-on-fork";
+  // Found out by a registration of io_uring's.
+  const bool is_unknown = !ability.works() && ability.error != ENOTSUP;
+  check.verdict = ability.works() || is_unknown ? Verdict::kOk : Verdict::kNote;
+  check.found = ability.works() ? "what is registered stays so in a process that forks"
+                : is_unknown    ? "unknown: io_uring is " + outcome(ability.error)
+                                : "missing: fork takes what is registered from its process";
+  check.meaning = "without it " + ability.without;
+  check.cures = {"a kernel of 5.12 or newer   (uname -r tells yours: " + kernel_version() + ")",
+                 "posix_spawn or vfork, which copy nothing, instead of fork"};
+  return check;
+}
+
+Check moving() {
+  const Ability ability = moves_locked_pages();
+  return {"moving",
+          ability.works() ? Verdict::kOk : Verdict::kNote,
+          "mremap of a locked page " + outcome(ability.error),
+          "without it " + ability.without,
+          {"a newer kernel   (uname -r tells yours: " + kernel_version() + ")"}};
+}
+
 Check io_uring() {
-  const int error = attempt_in_child(try_io_uring);
+  const int error = has_io_uring().error;
   return {
       "io_uring",
       error == 0 ? Verdict::kOk : Verdict::kNote,
@@ -130,7 +99,7 @@ Check io_uring() {
 }
 
 Check userfaultfd() {
-  const int error = attempt_in_child(try_userfaultfd);
+  const int error = has_userfaultfd().error;
   return {
       "userfaultfd",
       error == 0 ? Verdict::kOk : Verdict::kNote,
@@ -143,7 +112,8 @@ Check userfaultfd() {
 }  // namespace
 
 std::vector<Check> ability_checks() {
-  return {lock(), populate(), seal(), placement(), io_uring(), userfaultfd()};
+  return {lock(), populate(),  copy_on_fork(), moving(),
+          seal(), placement(), io_uring(),     userfaultfd()};
 }
 
 }  // namespace rdmalloc::cli

@@ -91,9 +91,9 @@ std::shared_ptr<const CounterPage> map_page(int fd) {
 
 uint64_t get(const CounterPage::Word& word) { return word.load(std::memory_order_relaxed); }
 
-bool is_complete(const CounterPage& page, pid_t process) {
+bool is_complete(const CounterPage& page) {
   return page.magic.load(std::memory_order_acquire) == CounterPage::kMagic &&
-         get(page.version) == CounterPage::kVersion && get(page.process) == own_number(process);
+         get(page.version) == CounterPage::kVersion;
 }
 
 PhaseCounters read_phase(const CounterPage& page, size_t index) {
@@ -126,10 +126,17 @@ std::optional<CounterReader> CounterReader::open(pid_t process, NoCounters* why)
   const std::string name = find_descriptor(folder.get());
   if (name.empty()) return none(NoCounters::kNone);
   const Descriptor file(openat(folder.get(), name.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0 || !is_sealed_page(file.get())) return none(NoCounters::kNone);
-  std::shared_ptr<const CounterPage> page = map_page(file.get());
-  if (page == nullptr || !is_complete(*page, process)) return none(NoCounters::kNone);
-  return CounterReader(std::move(page));
+  if (file.get() < 0) return none(NoCounters::kNone);
+  auto reader = of_descriptor(file.get());
+  if (!reader || get(reader->page_->process) != own_number(process)) return none(NoCounters::kNone);
+  return reader;
+}
+
+std::optional<CounterReader> CounterReader::of_descriptor(int page) {
+  if (!is_sealed_page(page)) return std::nullopt;
+  std::shared_ptr<const CounterPage> mapped = map_page(page);
+  if (mapped == nullptr || !is_complete(*mapped)) return std::nullopt;
+  return CounterReader(std::move(mapped));
 }
 
 ProcessCounters CounterReader::read() const {
@@ -137,6 +144,7 @@ ProcessCounters CounterReader::read() const {
 #define RDMALLOC_READ(name) counters.name = get(page_->name);
   RDMALLOC_PAGE_COUNTERS(RDMALLOC_READ)
 #undef RDMALLOC_READ
+  counters.process = get(page_->process);
   const uint64_t last = static_cast<uint64_t>(LimitedBy::kNode);
   counters.limit_name = name(static_cast<LimitedBy>(std::min(counters.limited_by, last)));
   const uint64_t phases = page_->phase_count.load(std::memory_order_acquire);

@@ -32,6 +32,7 @@ struct ProcessCounters {
 #define RDMALLOC_PAGE_COUNTER(name) uint64_t name = 0;
   RDMALLOC_PAGE_COUNTERS(RDMALLOC_PAGE_COUNTER)
 #undef RDMALLOC_PAGE_COUNTER
+  uint64_t process = 0;    // its number, as it sees it itself
   std::string limit_name;  // of limited_by
   std::vector<PhaseCounters> phases;
 };
@@ -49,6 +50,9 @@ class CounterReader {
  public:
   // Nothing, and *why unless null.
   static std::optional<CounterReader> open(pid_t process, NoCounters* why = nullptr);
+
+  // By a descriptor of the page, which stays the caller's.
+  static std::optional<CounterReader> of_descriptor(int page);
 
   ProcessCounters read() const;
 

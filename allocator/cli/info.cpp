@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "allocator/budget.h"
+#include "allocator/cli/kernel_abilities.h"
 #include "allocator/cli/library.h"
 #include "allocator/cli/option_flags.h"
 #include "allocator/cli/probe.h"
@@ -35,6 +37,7 @@ struct Findings {
   std::string warning;  // what the library would complain of
   std::vector<NumaNode> nodes;
   std::string huge_pages;
+  std::vector<Ability> abilities;
 };
 
 std::vector<OptionInForce> options_in_force(const Options& loaded) {
@@ -84,6 +87,7 @@ Findings gather() {
   findings.options = options_in_force(options);
   findings.nodes = numa_nodes();
   findings.huge_pages = huge_pages(options);
+  findings.abilities = kernel_abilities();
   try {
     findings.library = find_library();
     findings.probe = run_probe(findings.library);
@@ -128,6 +132,14 @@ ordered_json to_json(const Findings& findings) {
     const auto found = probe.stats.find(key);
     if (found != probe.stats.end()) out[key] = found->second;
   }
+  out["kernel_abilities"] = ordered_json::array();
+  for (const Ability& ability : findings.abilities) {
+    out["kernel_abilities"].push_back({{"name", ability.name},
+                                       {"since", ability.since},
+                                       {"works", ability.works()},
+                                       {"error", ability.error},
+                                       {"without", ability.without}});
+  }
   out["options"] = options_json(findings);
   out["numa_nodes"] = ordered_json::array();
   for (const NumaNode& node : findings.nodes) {
@@ -157,6 +169,19 @@ void print_probe(const ProbeResult& probe) {
   line("memory cap", size_of(probe, "memory_cap_bytes"));
 }
 
+// With the version that has what is missing.
+std::string names_of(const std::vector<Ability>& abilities, bool works) {
+  std::string names;
+  for (const Ability& ability : abilities) {
+    if (ability.works() != works) continue;
+    if (!names.empty()) names += ", ";
+    names += works
+                 ? ability.name
+                 : ability.name + " (Linux " + ability.since + ": " + strerror(ability.error) + ")";
+  }
+  return names.empty() ? "nothing of these" : names;
+}
+
 void print_options(const std::vector<OptionInForce>& options) {
   printf("options\n");
   for (const OptionInForce& entry : options) {
@@ -175,6 +200,8 @@ void print_text(const Findings& findings) {
   line("page size", size_text(os::kPageSize));
   line("huge pages", findings.huge_pages);
   line("kernel", kernel_version());
+  line("  has", names_of(findings.abilities, true));
+  line("  lacks", names_of(findings.abilities, false));
   for (const NumaNode& node : findings.nodes) {
     line(("node " + std::to_string(node.index)).c_str(),
          size_text(node.memory) + ", " + std::to_string(node.processors) +

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "allocator/cli/refusal.h"
+#include "allocator/file_name.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -26,9 +27,11 @@ const char* placeholder(OptionType type) {
     case OptionType::kHuge:
       return "auto|off|thp|hugetlb";
     case OptionType::kNuma:
-      return "local|off";
+      return "first-touch|local|off";
     case OptionType::kNumber:
       return "NUMBER";
+    case OptionType::kSeconds:
+      return "SECONDS";
     case OptionType::kMonitor:
       return "auto|userfaultfd|interposed|none";
     case OptionType::kPath:
@@ -39,6 +42,8 @@ const char* placeholder(OptionType type) {
       return "auto|off|always";
     case OptionType::kSparse:
       return "calloc|malloc";
+    case OptionType::kSandbox:
+      return "auto|on|off";
   }
   return "VALUE";
 }
@@ -54,19 +59,23 @@ const char* well_formed(OptionType type) {
     case OptionType::kHuge:
       return "give auto, off, thp or hugetlb";
     case OptionType::kNuma:
-      return "give local or off";
+      return "give first-touch, local or off";
     case OptionType::kNumber:
       return "give a number from 1 to 65535";
+    case OptionType::kSeconds:
+      return "give a number from 0 to 65535";
     case OptionType::kMonitor:
       return "give auto, userfaultfd, interposed or none";
     case OptionType::kPath:
-      return "give a shorter path";
+      return "give a file name";
     case OptionType::kPopulate:
       return "give auto, touch or now";
     case OptionType::kGather:
       return "give auto, off or always";
     case OptionType::kSparse:
       return "give calloc or malloc";
+    case OptionType::kSandbox:
+      return "give auto, on or off";
   }
   return "";
 }
@@ -75,23 +84,47 @@ const char* well_formed(OptionType type) {
 std::string objection(const OptionInfo& option, const std::string& value) {
   const bool no_file = option.type == OptionType::kPath && value.empty();
   if (!no_file && is_valid(option.type, as_text(value))) return {};
-  return "'" + value +
-         "' is malformed: " + (no_file ? "give a file name" : well_formed(option.type));
+  const std::string wrong = "'" + value + "' is malformed: ";
+  if (no_file) return wrong + "give a file name";
+  return wrong + (option.type == OptionType::kPath ? objection_to_path(as_text(value))
+                                                   : well_formed(option.type));
+}
+
+// A file's name as a pattern that stands for nothing else.
+std::string as_pattern(const std::string& name) {
+  std::string pattern;
+  for (const char c : name) pattern += c == '%' ? std::string("%%") : std::string(1, c);
+  return pattern;
+}
+
+std::string absolute_pattern(const std::string& value) {
+  const fs::path folder = as_pattern(fs::current_path());
+  return (value.front() == '/' ? fs::path(value) : folder / value).lexically_normal();
+}
+
+// What the pattern stands for in this process, unless it lies in a folder of each process or rank.
+std::string expected_file(const std::string& pattern) {
+  const std::string folder = fs::path(pattern).parent_path();
+  if (folder.find("%p") != std::string::npos || folder.find("%r") != std::string::npos) return "";
+  std::string path(2 * Options::kLongestPath, '\0');
+  if (!expand_file_name(pattern.c_str(), find_place(), path.data(), path.size())) return "";
+  return path.c_str();
 }
 
 std::string writable_file(const OptionInfo& option, const std::string& value) {
   const std::string what = std::string("cannot write the ") + option.name;
-  const fs::path path = fs::absolute(value).lexically_normal();
-  // The report itself may have a %p in its name.
+  const std::string pattern = absolute_pattern(value);
+  if (!is_valid(OptionType::kPath, as_text(pattern))) {
+    throw Refusal(what + ": " + pattern + " is too long a path");
+  }
+  const fs::path path = expected_file(pattern);
+  if (path.empty()) return pattern;
   const std::string target = fs::exists(path) ? path : path.parent_path();
-  if (fs::is_directory(path)) throw Refusal(what + ": " + value + " is a folder");
+  if (fs::is_directory(path)) throw Refusal(what + ": " + path.string() + " is a folder");
   if (access(target.c_str(), W_OK) != 0) {
     throw Refusal(what + " to " + value + ": " + target + ": " + strerror(errno));
   }
-  if (!is_valid(OptionType::kPath, as_text(path))) {
-    throw Refusal(what + ": " + path.string() + " is too long a path");
-  }
-  return path;
+  return pattern;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include "allocator/cli/library.h"
 #include "allocator/cli/program.h"
 #include "allocator/cli/refusal.h"
+#include "allocator/cli/watcher_start.h"
 #include "allocator/options.h"
 
 namespace rdmalloc::cli {
@@ -33,6 +35,19 @@ std::vector<std::string> libraries_for(const RunRequest& request) {
   return libraries;
 }
 
+// The last thing that may be refused: from then on there is a process more.
+void watch_if_wanted() {
+  Options options;
+  options.load();
+  const uint64_t seconds = options.choice(OptionId::report_every);
+  if (seconds == 0) return;
+  const std::string report = options.path(OptionId::report);
+  if (report.empty()) throw Refusal("--report-every needs to know where: give --report FILE, too");
+  // The program may go elsewhere.
+  apply({{OptionId::report, report}});
+  start_watcher(std::chrono::seconds(seconds));
+}
+
 }  // namespace
 
 void run(const RunRequest& request) {
@@ -48,6 +63,7 @@ void run(const RunRequest& request) {
                     "dlsym or dlvsym pass the shim by");
   }
   apply(request.settings);
+  watch_if_wanted();
   if (request.share_remote) setenv("RDMALLOC_VERBS_SHARE_REMOTE", "on", 1);
   preload(libraries);
   if (warnings_wanted()) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "allocator/cli/counter_json.h"
 #include "allocator/cli/counter_reader.h"
 #include "allocator/cli/refusal.h"
 #include "allocator/cli/top/json.h"
@@ -17,36 +18,6 @@ namespace rdmalloc::cli {
 namespace {
 
 using nlohmann::ordered_json;
-
-// Those of the statistics (rdm_stats) that the page has, by their names there.
-ordered_json counters_json(const ProcessCounters& counters) {
-  return {{"live_bytes", counters.live},
-          {"peak_live_bytes", counters.peak_live},
-          {"held_bytes", counters.held},
-          {"pinned_bytes", counters.pinned},
-          {"peak_pinned_bytes", counters.peak_pinned},
-          {"overflow_bytes", counters.overflow},
-          {"sparse_bytes", counters.sparse},
-          {"regions", counters.regions},
-          {"domains", counters.domains},
-          {"registered_bytes", counters.registered},
-          {"registered_pinned_bytes", counters.registered_pinned},
-          {"budget_bytes", counters.budget},
-          {"memory_cap_bytes", counters.memory_cap},
-          {"budget_limited_by", counters.limit_name},
-          {"forked", counters.forked}};
-}
-
-ordered_json phase_json(const PhaseCounters& phase) {
-  return {{"name", phase.name},
-          {"in_force", phase.is_in_force},
-          {"entered", phase.entered},
-          {"ns", phase.ns},
-          {"peak_live_bytes", phase.peak_live},
-          {"peak_held_bytes", phase.peak_held},
-          {"peak_pinned_bytes", phase.peak_pinned},
-          {"peak_overflow_bytes", phase.peak_overflow}};
-}
 
 bool has_library(pid_t process, bool* is_readable) {
   std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
@@ -129,8 +100,7 @@ ordered_json to_json(const NodeProcess& process, const ProcessCounters& counters
   ordered_json json = counters_json(counters);
   json["pid"] = process.number;
   json["name"] = process.status.name;
-  json["phases"] = ordered_json::array();
-  for (const PhaseCounters& phase : counters.phases) json["phases"].push_back(phase_json(phase));
+  json["phases"] = phases_json(counters);
   return json;
 }
 

@@ -20,8 +20,8 @@ using Handler = void (*)();
 
 extern "C" {
 
-// std::set_new_handler and std::__throw_bad_alloc, under the names that prepare_engine.sh gave
-// jemalloc's references.
+// std::set_new_handler, std::__throw_bad_alloc and _Unwind_Resume, under the names that
+// prepare_engine.sh gave jemalloc's references.
 Handler rdmalloc_set_new_handler(Handler handler) {
   using Set = Handler (*)(Handler);
   const auto set = reinterpret_cast<Set>(find("_ZSt15set_new_handlerPFvvE"));
@@ -35,6 +35,14 @@ Handler rdmalloc_set_new_handler(Handler handler) {
   rdmalloc::Message()
       .add("rdmalloc: operator new: out of memory, and no libstdc++ to throw")
       .send();
+  abort();
+}
+
+// Of the program's unwinder: ours, linked for the heap profiler, knows nothing of its exceptions.
+[[noreturn]] void rdmalloc_unwind_resume(void* exception) {
+  using Resume = void (*)(void*);
+  const auto resume = reinterpret_cast<Resume>(find("_Unwind_Resume"));
+  if (resume != nullptr) resume(exception);
   abort();
 }
 

@@ -157,8 +157,8 @@ void* __wrap_je_extent_alloc_mmap(void* new_addr, size_t size, size_t alignment,
   void* got = __real_je_extent_alloc_mmap(new_addr, size, alignment, zero, commit);
   if (got == nullptr) return nullptr;
   metadata += size;
-  // Little of it is used in most processes, where huge pages come unasked.
-  if (size >= os::kHugePageSize) os::ask_for_base_pages(got, size);
+  // Where the kernel gives huge pages to whoever has room for one, a few bytes would bring 2 MiB.
+  if (size >= rdmalloc::os::kHugePageSize) rdmalloc::os::ask_for_base_pages(got, size);
   return got;
 }
 

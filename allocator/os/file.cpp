@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "allocator/os/confinement.h"
 #include "allocator/os/memory_calls.h"
 
 namespace rdmalloc::os {
@@ -56,6 +57,7 @@ ReadBuffer::~ReadBuffer() {
 }
 
 int open_file(const char* path) {
+  if (is_confined()) return -1;
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0));
 }
 

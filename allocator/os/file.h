@@ -30,7 +30,7 @@ struct Text {
 
 inline Text text(const char* c_string) { return {c_string, strlen(c_string)}; }
 
-// Opens for reading; -1 when that fails.
+// Opens for reading; -1 when that fails, and always while the process is confined (confinement.h).
 int open_file(const char* path);
 ssize_t read_some(int fd, void* buffer, size_t capacity);
 void close_file(int fd);

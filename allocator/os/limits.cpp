@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "allocator/os/confinement.h"
 #include "allocator/os/file.h"
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/memory.h"
@@ -192,6 +193,7 @@ class CgroupPath {
 
 LockLimit lock_limit() {
   const KeepErrno keep;
+  if (is_confined()) return remembered_limits().lock;
   LockLimit limit;
   rlimit raw{};
   if (getrlimit(RLIMIT_MEMLOCK, &raw) == 0) {
@@ -215,6 +217,7 @@ uint64_t resident_memory() {
 
 uint64_t address_space_left() {
   const KeepErrno keep;
+  if (is_confined()) return kNoLimit;
   rlimit raw{};
   if (getrlimit(RLIMIT_AS, &raw) != 0 || raw.rlim_cur == RLIM_INFINITY) return kNoLimit;
   char buffer[64];
@@ -228,6 +231,7 @@ uint64_t address_space_left() {
 
 uint64_t locked_memory() {
   const KeepErrno keep;
+  if (is_confined()) return kNoLimit;
   uint64_t kib = 0;
   for_each_line("/proc/self/status", [&](Text line) { return !parse_field(line, "VmLck:", &kib); });
   return kib << 10;
@@ -241,6 +245,7 @@ uint64_t total_memory() {
 
 size_t most_mappings() {
   const KeepErrno keep;
+  if (is_confined()) return remembered_limits().most_mappings;
   constexpr size_t kUsual = 65530;
   char buffer[32];
   const ssize_t got = read_file("/proc/sys/vm/max_map_count", buffer, sizeof buffer);
@@ -268,6 +273,7 @@ uint64_t cgroup_limit() {
 
 Cgroup cgroup() {
   const KeepErrno keep;
+  if (is_confined()) return remembered_limits().group;
   CgroupPath path;
   Cgroup found;
   if (!path.found()) return found;
@@ -279,6 +285,10 @@ Cgroup cgroup() {
 
 MemoryLeft memory_left() {
   const KeepErrno keep;
+  if (is_confined()) {
+    const MemoryLeft& before = remembered_limits().left;
+    return {still(before.to_touch), still(before.to_populate)};
+  }
   const MachineLeft machine = machine_left();
   MemoryLeft left{machine.memory, machine.memory};
   if (machine.memory != kNoLimit) left.to_touch += machine.swap;

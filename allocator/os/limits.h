@@ -1,6 +1,7 @@
 // What the kernel lets this process have: locked memory, address space, memory of the machine and
 // of its control group. Read without malloc, inside malloc, at start and before a region is
-// acquired. All sizes in bytes; kNoLimit where there is none.
+// acquired. All sizes in bytes; kNoLimit where there is none. While the process is confined
+// (confinement.h) they are what they were before, less what the heap took since.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ struct LockLimit {
 
 LockLimit lock_limit();
 
-// What this process has locked now (VmLck), by whomever.
+// What this process has locked now (VmLck), by whomever; kNoLimit where that cannot be known.
 uint64_t locked_memory();
 
 // The process's resident memory; 0 where it cannot be read.

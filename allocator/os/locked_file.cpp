@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "allocator/os/clock.h"
+#include "allocator/os/confinement.h"
 #include "allocator/os/process.h"
 #include "allocator/os/system_call.h"
 
@@ -32,6 +33,11 @@ bool is_own(const struct stat& file) {
 }  // namespace
 
 LockedFile::LockedFile(const char* path, uint64_t patience_ns) {
+  if (is_confined()) {
+    error_ = EPERM;
+    state_ = State::kFailed;
+    return;
+  }
   constexpr int kHow = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   const long fd = system_call(SYS_openat, AT_FDCWD, word(path), kHow, 0600);
   if (fd < 0) {

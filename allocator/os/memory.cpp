@@ -8,6 +8,7 @@
 
 #include <atomic>
 
+#include "allocator/os/confinement.h"
 #include "allocator/os/file.h"
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/memory_calls.h"
@@ -36,6 +37,31 @@ Status from_errno(int error) {
 }
 
 constexpr size_t kLargeMetadata = size_t{16} << 20;
+
+// What map_metadata() gave, as far as there is room to remember it.
+struct Metadata {
+  std::atomic<uintptr_t> base{0};
+  std::atomic<size_t> bytes{0};
+};
+constexpr size_t kMostMetadata = 256;
+constinit Metadata known_metadata[kMostMetadata];
+
+void note_metadata(uintptr_t base, size_t bytes) {
+  for (Metadata& one : known_metadata) {
+    uintptr_t nothing = 0;
+    if (!one.base.compare_exchange_strong(nothing, base, std::memory_order_relaxed)) continue;
+    one.bytes.store(bytes, std::memory_order_relaxed);
+    return;
+  }
+}
+
+void forget_metadata(uintptr_t base) {
+  for (Metadata& one : known_metadata) {
+    if (one.base.load(std::memory_order_relaxed) != base) continue;
+    one.bytes.store(0, std::memory_order_relaxed);
+    one.base.store(0, std::memory_order_relaxed);
+  }
+}
 
 // See reserve(): until somebody took such a hole after all.
 std::atomic<bool> may_leave_holes{false};
@@ -91,6 +117,7 @@ Status open(void* address, size_t bytes, PageKind kind) {
   }
   const Status opened = result(mprotect(address, bytes, PROT_READ | PROT_WRITE));
   if (!ok(opened)) return opened;
+  if (is_confined()) note_opened(bytes);
   madvise(address, bytes, MADV_DODUMP);
   if (kind == PageKind::kTransparentHuge) madvise(address, bytes, MADV_HUGEPAGE);
   return Status::kOk;
@@ -98,6 +125,7 @@ Status open(void* address, size_t bytes, PageKind kind) {
 
 void close(void* address, size_t bytes) {
   const KeepErrno keep;
+  if (is_confined()) note_closed(bytes);
   (void)reserve_over(address, bytes, MAP_FIXED);
 }
 
@@ -147,6 +175,7 @@ void ask_for_base_pages(void* address, size_t bytes) {
 
 uint64_t page_faults() {
   const KeepErrno keep;
+  if (is_confined()) return 0;
   rusage used{};
   if (getrusage(RUSAGE_THREAD, &used) != 0) return 0;
   return static_cast<uint64_t>(used.ru_minflt) + static_cast<uint64_t>(used.ru_majflt);
@@ -154,23 +183,39 @@ uint64_t page_faults() {
 
 Status lock_on_fault(void* address, size_t bytes) {
   const KeepErrno keep;
+  if (is_confined()) return Status::kRefused;
   if (mlock2(address, bytes, kMlockOnFault) == 0) return Status::kOk;
   return errno == ENOMEM || errno == EPERM || errno == EAGAIN ? Status::kOutOfBudget
                                                               : from_errno(errno);
 }
 
+Status lock_opened(void* address, size_t bytes, PageKind kind) {
+  if (!is_confined()) return lock_on_fault(address, bytes);
+  // These the kernel neither swaps nor counts as locked.
+  if (kind == PageKind::kHugetlb) return Status::kOk;
+  const KeepErrno keep;
+  const bool is_locked = lock_by_moving(address, bytes);
+  if (kind == PageKind::kTransparentHuge) madvise(address, bytes, MADV_HUGEPAGE);
+  return is_locked ? Status::kOk : Status::kOutOfBudget;
+}
+
+void note_fork_child() { forget_locked_page(); }
+
 void unlock(void* address, size_t bytes) {
   const KeepErrno keep;
+  if (is_confined()) return;
   munlock(address, bytes);
 }
 
 Status seal(void* address, size_t bytes) {
   const KeepErrno keep;
+  if (is_confined()) return Status::kUnsupported;
   return result(syscall(kSysMseal, address, bytes, 0UL));
 }
 
 Status prefer_node(void* address, size_t bytes, int node) {
   const KeepErrno keep;
+  if (is_confined()) return Status::kUnsupported;
   constexpr unsigned long kBits = 8 * sizeof(unsigned long);
   if (node < 0 || static_cast<unsigned long>(node) >= kBits) return Status::kInvalid;
   const unsigned long mask = 1UL << node;
@@ -194,20 +239,36 @@ void* map_metadata(size_t bytes) {
   void* got = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) return nullptr;
-  // What has an entry for each page of the window is next to empty: debuggers would write all of
-  // it, and where huge pages come unasked each word that is written would bring one.
-  if (bytes >= kLargeMetadata) madvise(got, bytes, MADV_DONTDUMP);
+  // Where huge pages come unasked, the first entry of a table would bring 2 MiB.
   if (bytes >= kHugePageSize) madvise(got, bytes, MADV_NOHUGEPAGE);
+  // What has an entry for each page of the window is next to empty: debuggers would write all of
+  // it.
+  if (bytes >= kLargeMetadata) madvise(got, bytes, MADV_DONTDUMP);
+  note_metadata(reinterpret_cast<uintptr_t>(got), bytes);
   return got;
 }
 
 void unmap_metadata(void* address, size_t bytes) {
   const KeepErrno keep;
+  forget_metadata(reinterpret_cast<uintptr_t>(address));
   munmap(address, bytes);
+}
+
+bool find_metadata(uintptr_t at, uintptr_t* from, uintptr_t* to) {
+  *from = UINTPTR_MAX;
+  for (const Metadata& one : known_metadata) {
+    const uintptr_t base = one.base.load(std::memory_order_relaxed);
+    const uintptr_t end = base + page_ceil(one.bytes.load(std::memory_order_relaxed));
+    if (base == 0 || end <= at || base >= *from) continue;
+    *from = base > at ? base : at;
+    *to = end;
+  }
+  return *from != UINTPTR_MAX;
 }
 
 size_t resident_bytes(const void* address, size_t bytes) {
   const KeepErrno keep;
+  if (is_confined()) return 0;
   constexpr size_t kAtOnce = 1024;  // pages
   unsigned char is_there[kAtOnce];
   size_t pages = 0;

@@ -63,8 +63,14 @@ uint64_t page_faults();
 
 // Locks the pages there are, and each of the others as it comes. kOutOfBudget: above
 // RLIMIT_MEMLOCK, which counts them all at once.
+// While the process is confined (confinement.h) it is refused, and nothing is unlocked.
 Status lock_on_fault(void* address, size_t bytes);
+// The same for what open() opened a moment ago, of that kind, and nobody touched: also while the
+// process is confined.
+Status lock_opened(void* address, size_t bytes, PageKind kind);
 void unlock(void* address, size_t bytes);
+// In a child of fork, which inherits no locks.
+void note_fork_child();
 
 // Forbids for ever that the range is unmapped, remapped or re-protected (mseal, Linux 6.10).
 Status seal(void* address, size_t bytes);
@@ -83,8 +89,11 @@ Status inherit_on_fork(void* address, size_t bytes);
 // Memory for bookkeeping: private, zeroed, faulted in as it is touched. Null on failure.
 void* map_metadata(size_t bytes);
 void unmap_metadata(void* address, size_t bytes);
+// The first such memory at `at` or above: most of it has an entry for each page of the window, and
+// is next to empty. False: there is none.
+bool find_metadata(uintptr_t at, uintptr_t* from, uintptr_t* to);
 
-// Bytes of the range that have pages now. Linear: for statistics.
+// Bytes of the range that have pages now; 0 while the process is confined. Linear: for statistics.
 size_t resident_bytes(const void* address, size_t bytes);
 
 // Calls visit(context, start, huge) for each mapping that starts in the range and has so many bytes

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 
 #include "allocator/os/system_call.h"
 
@@ -95,5 +96,17 @@ uint64_t process_namespace() {
 }
 
 uint64_t effective_user() { return static_cast<uint64_t>(system_call(SYS_geteuid)); }
+
+uint64_t parent_number() { return static_cast<uint64_t>(system_call(SYS_getppid)); }
+
+void machine_name(char* out, size_t size) {
+  utsname names{};
+  if (system_call(SYS_uname, word(&names)) != 0) names.nodename[0] = '\0';
+  size_t length = 0;
+  for (; length + 1 < size && names.nodename[length] != '\0'; ++length) {
+    out[length] = names.nodename[length];
+  }
+  out[length] = '\0';
+}
 
 }  // namespace rdmalloc::os

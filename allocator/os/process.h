@@ -37,4 +37,10 @@ uint64_t process_namespace();
 
 uint64_t effective_user();
 
+// The number of the process that started this one, or of who took it over.
+uint64_t parent_number();
+
+// As `uname -n` prints it, cut to `size` bytes; empty where the kernel does not tell.
+void machine_name(char* out, size_t size);
+
 }  // namespace rdmalloc::os

@@ -3,10 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/memfd.h>
-#include <sys/resource.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 
+#include "allocator/os/clock.h"
+#include "allocator/os/confinement.h"
+#include "allocator/os/descriptor.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/memory_calls.h"
 #include "allocator/os/system_call.h"
@@ -29,17 +33,6 @@ int make_memfd(const char* name) {
   return static_cast<int>(fd);
 }
 
-// A descriptor of the same file from `number` on, or the last that the limit allows.
-int move_up(int fd, int number) {
-  rlimit64 limit{};
-  (void)system_call(SYS_prlimit64, 0, RLIMIT_NOFILE, 0, word(&limit));
-  const auto beyond = static_cast<rlim64_t>(number) + 1;
-  const long least = limit.rlim_cur >= beyond ? number : static_cast<long>(limit.rlim_cur) - 1;
-  const long moved = system_call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, least);
-  close_descriptor(fd);
-  return static_cast<int>(moved);
-}
-
 uint64_t file_of(int fd) {
   struct stat found {};
   return system_call(SYS_fstat, fd, word(&found)) == 0 ? found.st_ino : 0;
@@ -58,8 +51,9 @@ bool map_and_seal(int fd, void** at) {
 }
 
 Status make(const char* name, int number, SharedPage* page) {
+  if (is_confined()) return Status::kRefused;
   int fd = make_memfd(name);
-  if (fd >= 0) fd = move_up(fd, number);
+  if (fd >= 0) fd = move_descriptor(fd, number);
   if (fd < 0) return Status::kRefused;
   void* address = page->address;
   if (!map_and_seal(fd, &address)) {
@@ -80,10 +74,28 @@ Status share_page(const char* name, int number, SharedPage* out) {
   return status;
 }
 
-// The program may have closed the descriptor, and opened something else there.
+int page_descriptor(const SharedPage& page) {
+  return page.file != 0 && file_of(page.descriptor) == page.file ? page.descriptor : -1;
+}
+
+bool lock_page(const SharedPage& page, uint64_t patience_ns) {
+  constexpr timespec kPause = {0, 100'000};
+  const int fd = page_descriptor(page);
+  if (fd < 0) return false;
+  const uint64_t until = now_ns() + patience_ns;
+  while (system_call(SYS_flock, fd, LOCK_EX | LOCK_NB) != 0) {
+    if (now_ns() > until) return false;
+    (void)system_call(SYS_nanosleep, word(&kPause));
+  }
+  return true;
+}
+
+void unlock_page(const SharedPage& page) { (void)system_call(SYS_flock, page.descriptor, LOCK_UN); }
+
 Status replace_page(const char* name, int number, SharedPage* page) {
-  if (page->file != 0 && file_of(page->descriptor) == page->file)
-    close_descriptor(page->descriptor);
+  if (is_confined()) return Status::kRefused;
+  const int fd = page_descriptor(*page);
+  if (fd >= 0) close_descriptor(fd);
   page->descriptor = -1;
   page->file = 0;
   return make(name, number, page);

@@ -24,4 +24,11 @@ Status share_page(const char* name, int number, SharedPage* out);
 // is closed. kRefused: the parent's page may still be there, and must not be written to.
 Status replace_page(const char* name, int number, SharedPage* page);
 
+// The page's descriptor, or -1: the program may have closed it, and opened something else there.
+int page_descriptor(const SharedPage& page);
+
+// Against whoever else has opened the same page. False: not to be had within that time.
+bool lock_page(const SharedPage& page, uint64_t patience_ns);
+void unlock_page(const SharedPage& page);
+
 }  // namespace rdmalloc::os

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "allocator/os/confinement.h"
 #include "allocator/os/file.h"
 #include "allocator/os/keep_errno.h"
 
@@ -32,6 +33,7 @@ void remember_standard_error() {
 }
 
 void write_standard_error(const char* data, size_t size) {
+  if (is_confined()) return;
   const KeepErrno keep;
   const Identity now = identify();
   if (!now.known || now.device != at_start.device || now.inode != at_start.inode) return;

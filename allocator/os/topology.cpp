@@ -1,17 +1,45 @@
 #include "allocator/os/topology.h"
 
+#include <linux/mempolicy.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "allocator/os/confinement.h"
 #include "allocator/os/file.h"
 #include "allocator/os/keep_errno.h"
+#include "allocator/os/memory.h"
+#include "allocator/os/processor.h"
 
 namespace rdmalloc::os {
+namespace {
+
+// Of each processor, and 1; 0: not known yet.
+constexpr size_t kMostProcessors = 1024;
+constinit std::atomic<uint8_t> node_of_processor[kMostProcessors] = {};
+
+// Not an error in its place, such as that of a page that has not come.
+bool is_node(int found) { return found >= 0 && found < kMaxNodes; }
+
+}  // namespace
 
 int current_node() {
+  const unsigned here = current_processor();
+  if (here < kMostProcessors) {
+    const unsigned known = node_of_processor[here].load(std::memory_order_relaxed);
+    if (known != 0) return static_cast<int>(known - 1);
+  }
   const KeepErrno keep;
-  unsigned cpu = 0;
+  unsigned processor = 0;
   unsigned node = 0;
-  if (getcpu(&cpu, &node) != 0 || node >= kMaxNodes) return 0;
+  if (getcpu(&processor, &node) != 0 || node >= kMaxNodes) return 0;
+  if (processor < kMostProcessors) {
+    node_of_processor[processor].store(static_cast<uint8_t>(node + 1), std::memory_order_relaxed);
+  }
   return static_cast<int>(node);
 }
 
@@ -20,6 +48,37 @@ bool has_several_nodes() {
   char online[64];
   const ssize_t got = read_file("/sys/devices/system/node/online", online, sizeof online);
   return got > 0 && !(Text{online, static_cast<size_t>(got)} == text("0\n"));
+}
+
+bool has_memory_policy() {
+  if (is_confined()) return false;
+  const KeepErrno keep;
+  int policy = MPOL_DEFAULT;
+  if (syscall(SYS_get_mempolicy, &policy, nullptr, 0UL, nullptr, 0UL) != 0) return false;
+  return policy != MPOL_DEFAULT && policy != MPOL_LOCAL;
+}
+
+int node_of_pages(const void* address, size_t bytes) {
+  if (is_confined()) return kNoNode;
+  const KeepErrno keep;
+  constexpr size_t kSamples = 9;
+  const size_t pages = bytes / kPageSize;
+  const size_t count = std::min(pages, kSamples);
+  const void* sample[kSamples];
+  int found[kSamples];
+  for (size_t i = 0; i < count; ++i) {
+    sample[i] = static_cast<const char*>(address) + pages * i / count * kPageSize;
+  }
+  // Without nodes to move them to it only tells.
+  if (count == 0 || syscall(SYS_move_pages, 0, count, sample, nullptr, found, 0) != 0) {
+    return kNoNode;
+  }
+  const auto there = static_cast<size_t>(std::count_if(found, found + count, is_node));
+  if (there == 0) return kNoNode;
+  std::sort(found, found + count);
+  const int middle = found[count - 1 - there / 2];
+  const auto on_it = static_cast<size_t>(std::count(found, found + count, middle));
+  return on_it * 2 > there ? middle : kSeveralNodes;
 }
 
 }  // namespace rdmalloc::os

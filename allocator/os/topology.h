@@ -2,6 +2,8 @@
 // and reads sysfs for milliseconds, so it belongs to the command and the tests, not here.
 #pragma once
 
+#include <cstddef>
+
 namespace rdmalloc::os {
 
 inline constexpr int kMaxNodes = 64;
@@ -11,5 +13,14 @@ int current_node();
 
 // True when the kernel has more than one NUMA node online; read once by the caller.
 bool has_several_nodes();
+
+// True when the program, or who started it (numactl), has said where the calling thread's pages are
+// to lie: set_mempolicy(2), other than local.
+bool has_memory_policy();
+
+// The node that more than half of the range's pages lie on, of a sample of those that have come.
+inline constexpr int kNoNode = -1;        // none has come, or the kernel does not tell
+inline constexpr int kSeveralNodes = -2;  // no node has that many
+int node_of_pages(const void* address, size_t bytes);
 
 }  // namespace rdmalloc::os

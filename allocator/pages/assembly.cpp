@@ -16,6 +16,8 @@ Region Assembly::prepare(const Request& request, size_t spare, os::PageKind kind
                          const Block* block) {
   Region region = gathering_.model();
   region.use = request.use;
+  region.node = static_cast<int16_t>(request.node);
+  region.by_touch = maker_.is_by_touch(request.use);
   region.exposed = request.use == RegionUse::kExposed;
   const size_t fresh = ask_fresh(region, request, spare);
   if (fresh == kRefused) return {};

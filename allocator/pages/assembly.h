@@ -9,6 +9,7 @@
 
 #include "allocator/budget.h"
 #include "allocator/pages/block_table.h"
+#include "allocator/pages/depots.h"
 #include "allocator/pages/gathering.h"
 #include "allocator/pages/region_maker.h"
 

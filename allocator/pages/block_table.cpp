@@ -14,6 +14,7 @@ Status BlockTable::boot() {
   const size_t bytes = os::align_up(window_.size() / os::kPageSize * sizeof(Word), kStep);
   void* reserved = os::reserve(bytes, kStep);
   if (reserved == nullptr) return Status::kNoMemory;
+  os::ask_for_base_pages(reserved, bytes);
   words_ = static_cast<std::atomic<Word>*>(reserved);
   covered_from_ = reinterpret_cast<uintptr_t>(reserved) + bytes;
   return Status::kOk;

@@ -39,6 +39,17 @@ class BlockTable {
     return Word{pages} | Word{pages - asked} << kSpareShift | flags;
   }
 
+  // What is known of the node that a block of several pages lies on, in the word of its second
+  // page, where no block can start. kNoNode: not known.
+  static constexpr int kNoNode = -1;
+  int node_of(uintptr_t address) const {
+    return static_cast<int>(get(address + os::kPageSize) >> kSpareShift) - 1;
+  }
+  void set_node(uintptr_t address, int node) {
+    set(address + os::kPageSize,
+        node == kNoNode ? 0 : kCached | static_cast<Word>(node + 1) << kSpareShift);
+  }
+
   explicit constexpr BlockTable(const Window& window) : window_(window) {}
   BlockTable(const BlockTable&) = delete;
   BlockTable& operator=(const BlockTable&) = delete;

@@ -1,5 +1,6 @@
 #include "allocator/pages/cpu_caches.h"
 
+#include "allocator/os/confinement.h"
 #include "allocator/os/futex.h"
 
 namespace rdmalloc {
@@ -52,7 +53,7 @@ bool CpuCaches::lock(Processor& processor, bool patient) {
   for (int i = 0; !processor.try_lock(); ++i) {
     if (!patient) return false;
     // Who holds it may be a thread that this one's priority keeps from running.
-    if (i < kYields) {
+    if (i < kYields && !os::is_confined()) {
       sched_yield();
     } else {
       const std::atomic<uint32_t> nothing{0};

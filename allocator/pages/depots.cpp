@@ -17,10 +17,10 @@ void Depots::boot(bool several_nodes) {
   sparse_.set_order(FreePages::Order::kHighestFirst);
 }
 
-Depot& Depots::of(const Region& region) {
+Depot& Depots::of(const Region& region, int node) {
   switch (region.kind) {
     case RegionKind::kPinned:
-      return pinned_[index(region.use)][region.node];
+      return pinned_[index(region.use)][node];
     case RegionKind::kSparse:
       return sparse_;
     case RegionKind::kOverflow:
@@ -39,7 +39,7 @@ Taken Depots::take(const Request& request, Where where) {
   for (int other = 0; nodes_ > 1 && other < nodes_; ++other) {
     if (const Taken taken = take_of(pinned[other])) return taken;
   }
-  return request.use == RegionUse::kExposed || request.pinned
+  return where == Where::kAnyNode || request.use == RegionUse::kExposed || request.pinned
              ? Taken{}
              : take_of(overflow_[index(request.use)]);
 }
@@ -62,11 +62,18 @@ Taken Depots::take_sparse(size_t size, size_t alignment) {
 Taken Depots::take_at(void* address, size_t size) {
   Region* const region = regions_.find(address);
   if (region == nullptr) return {};
-  return of(*region).take_at(region, address, size, &live_[index(region->use)]);
+  Depot::Sum* const live = &live_[index(region->use)];
+  const Taken taken = of(*region).take_at(region, address, size, live);
+  if (taken || !region->by_touch || region->kind != RegionKind::kPinned) return taken;
+  for (int node = 0; node < nodes_; ++node) {
+    Depot& other = of(*region, node);
+    if (const Taken found = other.take_at(region, address, size, live)) return found;
+  }
+  return {};
 }
 
-Status Depots::give(const Region& region, void* address, size_t size) {
-  const Status given = of(region).give(address, size, &live_[index(region.use)]);
+Status Depots::give(const Region& region, int node, void* address, size_t size) {
+  const Status given = of(region, node).give(address, size, &live_[index(region.use)]);
   if (ok(given)) given_.fetch_add(size, std::memory_order_relaxed);
   return given;
 }

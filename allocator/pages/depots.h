@@ -32,9 +32,10 @@ class Depots {
 
   void boot(bool several_nodes);
 
-  // kBest: from the node's own pinned pages. kAnywhere: from any node's, and where the request may
-  // be served by what is not pinned, from that, too. While nothing more can be pinned that is best.
-  enum class Where : uint8_t { kBest, kAnywhere };
+  // kBest: from the node's own pinned pages. kAnyNode: from any node's. kAnywhere: also, where the
+  // request may be served by what is not pinned, from that: while nothing more can be pinned that is
+  // best.
+  enum class Where : uint8_t { kBest, kAnyNode, kAnywhere };
   Taken take(const Request& request, Where where) EXCLUDES(depot_lock);
   bool has(const Request& request, Where where) EXCLUDES(depot_lock);
   Taken take_sparse(size_t size, size_t alignment) EXCLUDES(depot_lock);
@@ -46,14 +47,18 @@ class Depots {
   // Exactly this range, when it is free.
   Taken take_at(void* address, size_t size) EXCLUDES(depot_lock);
 
-  // Back to the depot of its region. Any part of what was taken. kNoMemory: nothing changed.
-  Status give(const Region& region, void* address, size_t size) EXCLUDES(depot_lock);
+  // Back to the depot of its region's kind and of the node it lies on. Any part of what was taken.
+  // kNoMemory: nothing changed.
+  Status give(const Region& region, int node, void* address, size_t size) EXCLUDES(depot_lock);
 
   // Adds a new region, of which the first `taken` bytes are its creator's. After prepare().
   bool prepare(const Region& region) EXCLUDES(depot_lock) { return of(region).prepare(); }
   void add(Region* region, size_t taken) EXCLUDES(depot_lock);
 
-  Depot& of(const Region& region);
+  // Where its new pages go.
+  Depot& of(const Region& region) { return of(region, region.node); }
+  // Where those of its pages go that lie on that node.
+  Depot& of(const Region& region, int node);
   Depot& of(RegionUse use, int node, bool is_pinned) {
     return is_pinned ? pinned_[index(use)][node] : overflow_[index(use)];
   }
@@ -67,6 +72,7 @@ class Depots {
   // Pages that are free, but for nobody.
   size_t abandoned() const { return abandoned_.load(std::memory_order_relaxed); }
   void abandon(const Region& region, size_t size);
+  int nodes() const { return nodes_; }
   // What was taken is not there any more: its pages lie elsewhere, and were counted again there, or
   // it is not held any more.
   void note_gone(RegionUse use, size_t size) { count_out(use, size); }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "allocator/os/confinement.h"
+
 namespace rdmalloc {
 namespace {
 
@@ -30,6 +32,8 @@ size_t Gathering::least_piece() const {
 }
 
 bool Gathering::has_room_for(size_t pieces) const {
+  // Where locked pages must be unlocked to be moved.
+  if (!os::moves_locks() && os::is_confined()) return false;
   return !is_off_ && count_ + pieces <= kMostPieces &&
          mover_.mappings() + kMappingsOfPiece * (count_ + pieces) < mover_.most_mappings();
 }
@@ -46,7 +50,6 @@ Region Gathering::model() const {
   region.page_kind = first.page_kind;
   region.use = first.use;
   region.exposed = first.exposed;
-  region.node = first.node;
   region.locked = first.locked;
   region.gathered = true;
   return region;
@@ -71,7 +74,7 @@ size_t Gathering::collect_from(Depot& depot, size_t wanted, size_t most, size_t 
       (void)depot.give_back(address, size);  // where it just was: it needs no record
       break;
     }
-    add_run(reinterpret_cast<uintptr_t>(address), size, region);
+    add_run(depot, reinterpret_cast<uintptr_t>(address), size, region);
     got += size;
   }
   collected_ += got;
@@ -80,7 +83,7 @@ size_t Gathering::collect_from(Depot& depot, size_t wanted, size_t most, size_t 
 
 // What of a run was never handed out is a piece of its own, if it is worth one: it need not be
 // zeroed for who wants zeroes.
-void Gathering::add_run(uintptr_t address, size_t size, const Region& region) {
+void Gathering::add_run(Depot& depot, uintptr_t address, size_t size, const Region& region) {
   const bool is_huge = region.page_kind == os::PageKind::kTransparentHuge;
   const uintptr_t end = address + size;
   const Region::Range fresh = region.fresh();
@@ -88,29 +91,29 @@ void Gathering::add_run(uintptr_t address, size_t size, const Region& region) {
   const uintptr_t to = std::min(std::max(fresh.to, from), end);
   const bool is_worth = to - from >= kLeastPiece && has_room_for(2 + kMostPiecesOfRun);
   if (from == address && to == end) {
-    pieces_[count_++] = {address, size, false, true};
+    pieces_[count_++] = {address, size, &depot, true};
   } else if (is_worth) {
-    if (from != address) add_used(address, from, is_huge);
-    if (end != to) add_used(to, end, is_huge);
-    pieces_[count_++] = {from, to - from, false, true};
+    if (from != address) add_used(depot, address, from, is_huge);
+    if (end != to) add_used(depot, to, end, is_huge);
+    pieces_[count_++] = {from, to - from, &depot, true};
   } else {
-    add_used(address, end, is_huge);
+    add_used(depot, address, end, is_huge);
   }
 }
 
 // What there is of whole huge pages goes in front, where nothing of another size moves them out of
 // step, and the rest of it behind.
-void Gathering::add_used(uintptr_t address, uintptr_t end, bool is_huge) {
+void Gathering::add_used(Depot& depot, uintptr_t address, uintptr_t end, bool is_huge) {
   const uintptr_t from = os::align_up(address, os::kHugePageSize);
   const uintptr_t to = os::align_down(end, os::kHugePageSize);
   if (!is_huge || from >= to || !has_room_for(kMostPiecesOfRun)) {
-    pieces_[count_++] = {address, end - address, false, false};
+    pieces_[count_++] = {address, end - address, &depot, false};
     return;
   }
-  pieces_[count_] = {from, to - from, false, false};
+  pieces_[count_] = {from, to - from, &depot, false};
   std::swap(pieces_[count_++], pieces_[first_small_++]);
-  if (address != from) pieces_[count_++] = {address, from - address, false, false};
-  if (end != to) pieces_[count_++] = {to, end - to, false, false};
+  if (address != from) pieces_[count_++] = {address, from - address, &depot, false};
+  if (end != to) pieces_[count_++] = {to, end - to, &depot, false};
 }
 
 bool Gathering::may_move(uintptr_t address, size_t size) const {
@@ -119,7 +122,7 @@ bool Gathering::may_move(uintptr_t address, size_t size) const {
 }
 
 void Gathering::collect_block(uintptr_t address, size_t size) {
-  pieces_[count_++] = {address, size, true, false};
+  pieces_[count_++] = {address, size, nullptr, false};
   first_small_ = count_;
   collected_ += size;
 }
@@ -137,9 +140,9 @@ void Gathering::put_clean_last() {
 void Gathering::put_back() {
   for (size_t i = 0; i < count_; ++i) {
     const Piece& piece = pieces_[i];
-    if (piece.is_live) continue;
-    Depot& depot = depots_.of(*regions_.find(pointer(piece.address)));
-    (void)depot.give_back(pointer(piece.address), piece.size);
+    if (piece.depot != nullptr) {
+      (void)piece.depot->give_back(pointer(piece.address), piece.size);
+    }
   }
   count_ = 0;
   first_small_ = 0;

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "allocator/pages/depots.h"
+#include "allocator/pages/depot.h"
 #include "allocator/pages/page_mover.h"
 #include "allocator/pages/region_table.h"
 
@@ -19,8 +19,8 @@ namespace rdmalloc {
 
 class Gathering {
  public:
-  constexpr Gathering(Depots& depots, const RegionTable& regions, PageMover& mover)
-      : depots_(depots), regions_(regions), mover_(mover) {}
+  constexpr Gathering(const RegionTable& regions, PageMover& mover)
+      : regions_(regions), mover_(mover) {}
   Gathering(const Gathering&) = delete;
   Gathering& operator=(const Gathering&) = delete;
 
@@ -37,7 +37,7 @@ class Gathering {
   void collect_block(uintptr_t address, size_t size) REQUIRES(growth_lock);
   // False: sealed, or of a kind that is not moved.
   bool may_move(uintptr_t address, size_t size) const REQUIRES(growth_lock);
-  // What the pieces have in common: kind, node, locked or not.
+  // What the pieces have in common: kind, use, locked or not.
   Region model() const REQUIRES(growth_lock);
   size_t collected() const REQUIRES(growth_lock) { return collected_; }
 
@@ -74,21 +74,21 @@ class Gathering {
   struct Piece {
     uintptr_t address;
     size_t size;
-    bool is_live;
+    Depot* depot;   // it was taken of; null: a program's block
     bool is_clean;  // never handed out
   };
   static constexpr size_t kMostPieces = 2048;
 
   size_t least_piece() const REQUIRES(growth_lock);
   size_t collect_from(Depot& depot, size_t wanted, size_t most, size_t least) REQUIRES(growth_lock);
-  void add_run(uintptr_t address, size_t size, const Region& region) REQUIRES(growth_lock);
-  void add_used(uintptr_t address, uintptr_t end, bool is_huge) REQUIRES(growth_lock);
+  void add_run(Depot& depot, uintptr_t address, size_t size, const Region& region)
+      REQUIRES(growth_lock);
+  void add_used(Depot& depot, uintptr_t address, uintptr_t end, bool is_huge) REQUIRES(growth_lock);
   void put_clean_last() REQUIRES(growth_lock);
   bool has_room_for(size_t pieces) const REQUIRES(growth_lock);
   static bool is_movable(const Region& region);
   void forget(size_t count) REQUIRES(growth_lock);
 
-  Depots& depots_;
   const RegionTable& regions_;
   PageMover& mover_;
   bool is_off_ = false;

@@ -30,8 +30,7 @@ RegionUse other_than(RegionUse use) {
 
 }  // namespace
 
-void Growth::boot(bool several_nodes) {
-  maker_.boot(several_nodes);
+void Growth::boot() {
   huge_.boot(store_.options.choice(OptionId::huge));
   const uint64_t choice = store_.options.choice(OptionId::gather);
   const bool is_off = choice == kGatherOff || store_.options.on(OptionId::seal);
@@ -47,6 +46,7 @@ Growth::Plan Growth::plan(const Request& request, RegionKind of) const {
   Region region;
   region.kind = of;
   region.use = request.use;
+  region.by_touch = store_.placement.is_by_touch(request.use);
   const os::PageKind kind = huge_.kind_for(bytes, store_.budget.held(), is_to_come_at_once(region),
                                            store_.regions, store_.marks);
   if (kind == os::PageKind::kBase) return {bytes, kind};
@@ -60,8 +60,11 @@ Taken Growth::grow(const Request& request) {
   {
     Locked hold(mutex());
     // Somebody else may have grown the heap while this thread waited.
-    if (const Taken taken = store_.depots.take(request, Depots::Where::kBest)) return taken;
+    const auto where =
+        policy_.is_ample(request.size) ? Depots::Where::kAnyNode : Depots::Where::kBest;
+    if (const Taken taken = store_.depots.take(request, where)) return taken;
     acquired = grow_locked(request);
+    policy_.note_live();
   }
   make_ready(acquired, request.size);
   return acquired.taken;
@@ -150,24 +153,40 @@ bool Growth::reserve(size_t bytes, int node) {
   if (!acquired.taken) return false;
   (void)populate(*acquired.region, PagesFor::kNow);
   make_ready(acquired, request.size);
-  return ok(store_.depots.give(*acquired.region, acquired.taken.address, request.size));
+  return ok(store_.depots.give(*acquired.region, acquired.region->node, acquired.taken.address,
+                               request.size));
 }
 
-// Takes pieces for it out of the depots that may serve it: its own use's first; those of exposed
-// regions for each other alone.
+// Takes pieces for it out of a node's depots that may serve it: its own use's first; those of
+// exposed regions for each other alone. Whole runs of its own, so that no scraps stay behind; of
+// another use's, no more than is missing.
+size_t Growth::collect_of(const Request& request, int node, size_t missing, bool pinned) {
+  size_t got = gathering_.collect(store_.depots.of(request.use, node, pinned), missing, SIZE_MAX);
+  if (request.use != RegionUse::kExposed && got < missing) {
+    Depot& other = store_.depots.of(other_than(request.use), node, pinned);
+    got += gathering_.collect(other, missing - got, missing - got);
+  }
+  return got;
+}
+
+// Other nodes' only where more than enough is held: what lies there stays there.
 bool Growth::collect(const Request& request, size_t target, bool pinned) {
-  const bool is_exposed = request.use == RegionUse::kExposed;
-  Depot& own = store_.depots.of(request.use, request.node, pinned);
-  Depot& other = store_.depots.of(other_than(request.use), request.node, pinned);
   const size_t before = gathering_.collected();
   const size_t missing = target > before ? target - before : 0;
-  const size_t free = own.free_bytes() + (is_exposed ? 0 : other.free_bytes());
+  const auto free_of = [&](int node) {
+    const size_t own = store_.depots.of(request.use, node, pinned).free_bytes();
+    return request.use == RegionUse::kExposed
+               ? own
+               : own + store_.depots.of(other_than(request.use), node, pinned).free_bytes();
+  };
+  const bool is_anywhere = pinned && policy_.is_ample(request.size);
+  const int others = is_anywhere ? store_.depots.nodes() : 0;
+  size_t free = free_of(request.node);
+  for (int node = 0; node < others; ++node) free += node == request.node ? 0 : free_of(node);
   if (!policy_.is_worth_gathering(missing, free)) return false;
-  // Whole runs of its own, so that no scraps stay behind; of another use's, no more than is
-  // missing.
-  size_t got = gathering_.collect(own, missing, SIZE_MAX);
-  if (!is_exposed && got < missing) {
-    got += gathering_.collect(other, missing - got, missing - got);
+  size_t got = collect_of(request, request.node, missing, pinned);
+  for (int node = 0; node < others && got < missing; ++node) {
+    if (node != request.node) got += collect_of(request, node, missing - got, pinned);
   }
   return policy_.is_enough(got);
 }
@@ -190,10 +209,14 @@ Growth::Acquired Growth::gather_last(const Request& request) {
   for (const bool pinned : {true, false}) {
     if (!pinned && (is_exposed || request.pinned)) continue;
     for (const RegionUse use : {request.use, RegionUse::kBlocks, RegionUse::kExtents}) {
-      const size_t got = gathering_.collected();
-      if (got >= request.size || (is_exposed && use != request.use)) continue;
-      Depot& depot = store_.depots.of(use, request.node, pinned);
-      (void)gathering_.collect_all(depot, request.size - got);
+      if (is_exposed && use != request.use) continue;
+      for (int i = 0; i < store_.depots.nodes(); ++i) {
+        const size_t got = gathering_.collected();
+        if (got >= request.size) break;
+        // The request's own node first.
+        Depot& depot = store_.depots.of(use, (request.node + i) % store_.depots.nodes(), pinned);
+        (void)gathering_.collect_all(depot, request.size - got);
+      }
     }
     if (gathering_.collected() >= request.size) {
       const Plan exact{request.size, os::PageKind::kBase};
@@ -221,6 +244,7 @@ Growth::Acquired Growth::assemble(const Request& request, const Plan& plan,
       assembly_.build(request, plan.bytes - request.size, plan.kind, block, left);
   Acquired acquired;
   if (made.region.length != 0) {
+    if (block == nullptr) policy_.note_gathered(made.region.length - made.fresh);
     acquired = publish(made.region, made.charged, request);
     mover_.note_region(made.region, made.fresh);
     acquire_ns_ += os::now_ns() - started;

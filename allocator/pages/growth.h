@@ -25,6 +25,7 @@
 #include "allocator/pages/growth_warnings.h"
 #include "allocator/pages/huge_pages.h"
 #include "allocator/pages/observers.h"
+#include "allocator/pages/placement.h"
 #include "allocator/pages/region_maker.h"
 #include "allocator/pages/region_table.h"
 #include "allocator/pages/window.h"
@@ -43,6 +44,7 @@ struct PageStore {
   CpuCaches& caches;
   Books& books;
   Observers& observers;
+  const Placement& placement;
 };
 
 class Growth {
@@ -52,15 +54,15 @@ class Growth {
         policy_(store.window, store.budget, store.depots),
         warnings_(store.options, store.budget, store.window),
         slots_(store.regions, store.observers),
-        maker_(store.window, store.budget, store.options),
+        maker_(store.window, store.budget, store.options, store.placement),
         mover_(store.regions, store.marks),
-        gathering_(store.depots, store.regions, mover_),
+        gathering_(store.regions, mover_),
         assembly_(gathering_, mover_, maker_, store.window, store.blocks, store.depots,
                   store.regions, store.budget) {}
   Growth(const Growth&) = delete;
   Growth& operator=(const Growth&) = delete;
 
-  void boot(bool several_nodes);
+  void boot();
 
   // Pages for a request that no depot has, unless another thread has grown meanwhile.
   Taken grow(const Request& request) EXCLUDES(growth_lock);
@@ -104,6 +106,8 @@ class Growth {
   Plan plan(const Request& request, RegionKind of) const REQUIRES(growth_lock);
   Acquired grow_locked(const Request& request) REQUIRES(growth_lock);
   void note_refusal() REQUIRES(growth_lock);
+  size_t collect_of(const Request& request, int node, size_t missing, bool pinned)
+      REQUIRES(growth_lock);
   bool collect(const Request& request, size_t target, bool pinned) REQUIRES(growth_lock);
   Acquired gather(const Request& request, const Plan& plan, bool pinned) REQUIRES(growth_lock);
   Acquired gather_last(const Request& request) REQUIRES(growth_lock);

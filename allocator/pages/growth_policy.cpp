@@ -36,6 +36,12 @@ constexpr size_t kTolerated = size_t{16} << 20;
 constexpr size_t kToleratedShare = 12;
 constexpr size_t kToleratedShareForLarge = 32;
 constexpr size_t kSmallHeap = size_t{64} << 20;
+// A heap whose pages were moved as often as this, each, will go on like that: its blocks come and
+// go in an order that leaves such holes. From then on twice as much may lie idle, and again.
+constexpr size_t kMovesOfHeap = 2;
+constexpr unsigned kMostPatience = 3;
+// On a machine with several nodes, of the most that was ever live.
+constexpr size_t kShareOfOtherNodes = 8;
 
 // What moves has a region of its own, and each region is a registration in every domain: with so
 // many blocks are copied again, and with more nothing is gathered.
@@ -67,10 +73,30 @@ bool GrowthPolicy::is_tight(size_t size, size_t cached) const {
   if (is_forced_) return false;
   const size_t held = budget_.held();
   const size_t idle = held - depots_.live() + cached;
-  if (size < kLarge) return idle < std::max(kTolerated, held / kToleratedShare);
+  const unsigned patience = patience_.load(std::memory_order_relaxed);
+  if (size < kLarge) return idle < std::max(kTolerated, held / kToleratedShare) << patience;
   const size_t of_small = kTolerated / os::kPageSize * kSmallHeap / (held / os::kPageSize + 1);
   const size_t tolerated = std::max(held / kToleratedShareForLarge, std::min(kTolerated, of_small));
   return size <= tolerated && idle < tolerated;
+}
+
+void GrowthPolicy::note_gathered(size_t bytes) {
+  gathered_ += bytes;
+  if (gathered_ / kMovesOfHeap < budget_.held() || patience_ == kMostPatience) return;
+  gathered_ = 0;
+  ++patience_;
+}
+
+bool GrowthPolicy::is_ample(size_t size) const {
+  if (depots_.nodes() == 1) return false;
+  const size_t live = depots_.live();
+  const size_t peak = std::max(peak_live_.load(std::memory_order_relaxed), live + size);
+  const size_t would_be_held = budget_.held() + size;
+  return would_be_held > peak + std::max(kTolerated, peak / kShareOfOtherNodes);
+}
+
+void GrowthPolicy::note_live() {
+  if (depots_.live() > peak_live_) peak_live_ = depots_.live();
 }
 
 bool GrowthPolicy::may_gather(const Request& request, size_t target, size_t regions) const {

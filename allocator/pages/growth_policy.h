@@ -3,6 +3,7 @@
 // Runs inside malloc: some arithmetic, and reads of sums that others may be changing.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 
 #include "allocator/budget.h"
@@ -33,6 +34,14 @@ class GrowthPolicy {
   // better than moving pages and emptying caches.
   bool is_tight(size_t size, size_t cached) const;
 
+  // More is idle than pages that are kept apart by node may cost: those of other nodes are better
+  // for a request of this size than more of its own.
+  bool is_ample(size_t size) const;
+  // The heap grew.
+  void note_live() REQUIRES(growth_lock);
+  // So many bytes of free pages were moved for a request.
+  void note_gathered(size_t bytes) REQUIRES(growth_lock);
+
   // Pages may be moved for this request, of which `target` bytes would be gathered, in a heap of so
   // many regions.
   bool may_gather(const Request& request, size_t target, size_t regions) const;
@@ -51,6 +60,10 @@ class GrowthPolicy {
   const Budget& budget_;
   const Depots& depots_;
   bool is_forced_ = false;
+  // More may lie idle than at first, so many times doubled.
+  std::atomic<unsigned> patience_{0};
+  size_t gathered_ GUARDED_BY(growth_lock) = 0;            // bytes, since patience_ was raised last
+  std::atomic<size_t> peak_live_{0};                       // bytes; taken when the heap grows
   size_t held_[kRegionUses] GUARDED_BY(growth_lock) = {};  // bytes in regions, by use
 };
 

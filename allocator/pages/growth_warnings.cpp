@@ -1,14 +1,48 @@
 #include "allocator/pages/growth_warnings.h"
 
+#include "allocator/launcher.h"
 #include "allocator/message.h"
+#include "allocator/os/announcement.h"
+#include "allocator/os/confinement.h"
 #include "allocator/os/limits.h"
+#include "allocator/os/process.h"
 
 namespace rdmalloc {
+namespace {
+
+// MPICH gives its jobs no name, but each machine's ranks have one parent.
+bool is_of_job(const Place& place) { return place.has_job() || place.has_rank(); }
+
+// One process of the user's in a job on this machine, while it lives: a limit that is too small for
+// one rank is too small for its hundred neighbours.
+bool is_first_in_job(const Place& place) {
+  if (!is_of_job(place)) return true;
+  Message name;
+  name.add("rdmalloc-said-").add_number(os::effective_user()).add("-");
+  if (place.has_job()) {
+    name.add(place.job);
+  } else {
+    name.add("by-").add_number(os::parent_number());
+  }
+  char text[os::kLongestSocketName];
+  name.copy_to(text, sizeof text);
+  return os::claim_name(os::text(text));
+}
+
+void add_who(const Place& place, Message* out) {
+  out->add("rdmalloc: process ").add_number(os::process_number());
+  if (place.has_rank()) out->add(", rank ").add(place.rank);
+  if (place.machine[0] != '\0') out->add(" on ").add(place.machine);
+  out->add(": ");
+}
+
+}  // namespace
 
 bool GrowthWarnings::may_warn(Warning of) {
   const bool is_new = (warned_ & of) == 0;
   warned_ |= of;
-  return is_new && options_.on(OptionId::warn);
+  // In a sandbox nothing could be printed, nor the machine's name asked for.
+  return is_new && options_.on(OptionId::warn) && !os::is_confined();
 }
 
 void GrowthWarnings::warn_of_ledger() {
@@ -27,8 +61,11 @@ void GrowthWarnings::warn_of_overflow() {
   // A cap of nothing is a decision, not an accident.
   if (budget_.pin_limit() == 0 && budget_.limited_by() == LimitedBy::kCap) return;
   if (!may_warn(kOfOverflow)) return;
+  const Place place = find_place();
+  if (!is_first_in_job(place)) return;
   Message message;
-  message.add("rdmalloc: from here on memory is not pinned: ");
+  add_who(place, &message);
+  message.add("from here on memory is not pinned: ");
   switch (budget_.limited_by()) {
     case LimitedBy::kMemlock: {
       const os::LockLimit limit = os::lock_limit();
@@ -50,6 +87,7 @@ void GrowthWarnings::warn_of_overflow() {
       budget_.ledger().say_who_holds(&message);
       break;
   }
+  if (is_of_job(place)) message.add("; said once for each machine of the job");
   message.add(" (RDMALLOC_WARN=off silences this)").send();
 }
 

@@ -42,11 +42,11 @@ void Heap::boot() {
     message.add("rdmalloc: no address space for a window (RLIMIT_AS leaves ");
     message.add_size(os::address_space_left()).add("): memory is neither in it nor pinned").send();
   }
-  several_nodes_ = options_.choice(OptionId::numa) == kNumaLocal && os::has_several_nodes();
-  depots_.boot(several_nodes_);
+  placement_.boot(options_.choice(OptionId::numa));
+  depots_.boot(placement_.is_on());
   books_.boot(budget_.resolve(options_.amount(OptionId::counters_from)));
-  growth_.boot(several_nodes_);
-  blocks_.boot(several_nodes_);
+  growth_.boot();
+  blocks_.boot();
   booted_.store(true, std::memory_order_release);
 }
 
@@ -62,7 +62,7 @@ Taken Heap::take(const Request& request) {
 void* Heap::allocate(void* new_addr, size_t size, size_t alignment, bool* zero) {
   const Taken taken = new_addr != nullptr
                           ? depots_.take_at(new_addr, size)
-                          : take({size, alignment, RegionUse::kExtents, node_here()});
+                          : take({size, alignment, RegionUse::kExtents, placement_.node_here()});
   if (!taken) return nullptr;
   books_.note_live();
   // jemalloc wants *zero obeyed here; it zeroes what it reuses itself, not what we hand out.
@@ -72,7 +72,7 @@ void* Heap::allocate(void* new_addr, size_t size, size_t alignment, bool* zero) 
 }
 
 bool Heap::must_grow(size_t size, size_t alignment) {
-  return !depots_.has({size, alignment, RegionUse::kExtents, node_here()},
+  return !depots_.has({size, alignment, RegionUse::kExtents, placement_.node_here()},
                       Depots::Where::kAnywhere);
 }
 
@@ -80,7 +80,7 @@ bool Heap::release(void* address, size_t size) {
   const Region* region = regions_.find(address);
   if (region == nullptr || region->use != RegionUse::kExtents) return false;
   if (region->end() - reinterpret_cast<uintptr_t>(address) < size) return false;
-  if (!ok(depots_.give(*region, address, size))) return false;
+  if (!ok(depots_.give(*region, region->node, address, size))) return false;
   books_.note_live();
   return true;
 }
@@ -159,6 +159,7 @@ void Heap::after_fork_in_parent() {
 
 void Heap::after_fork_in_child() {
   forked_ = true;
+  os::note_fork_child();
   for (size_t i = 0; i < regions_.size(); ++i) regions_[i].locked = false;
   budget_.note_fork_child();
   books_.counters().note_fork_child();
@@ -166,6 +167,14 @@ void Heap::after_fork_in_child() {
                           REQUIRES(growth_lock) { observer.on_fork_child(); });
   after_fork_in_parent();
   depots_.abandon_exposed();
+}
+
+bool Heap::is_place_of(const Region& region, const Depot& depot) {
+  if (&depots_.of(region) == &depot) return true;
+  for (int node = 0; region.by_touch && node < depots_.nodes(); ++node) {
+    if (&depots_.of(region, node) == &depot) return true;
+  }
+  return false;
 }
 
 bool Heap::validate() {
@@ -187,7 +196,7 @@ bool Heap::validate() {
     free += depot.free().free_bytes();
     depot.free().for_each([&](void* address, size_t size) {
       const Region* region = regions_.find(address);
-      good = good && region != nullptr && &depots_.of(*region) == &depot &&
+      good = good && region != nullptr && is_place_of(*region, depot) &&
              reinterpret_cast<uintptr_t>(address) + size <= region->end() &&
              !is_retired(address, size);
     });

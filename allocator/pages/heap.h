@@ -57,7 +57,7 @@ class Heap {
 
   // Acquires so much more pinned memory at once, in one region, for allocations to come. False:
   // that cannot be had, and nothing happened.
-  bool reserve(size_t bytes) { return growth_.reserve(bytes, node_here()); }
+  bool reserve(size_t bytes) { return growth_.reserve(bytes, placement_.node_here()); }
 
   LargeBlocks& blocks() { return blocks_; }
 
@@ -84,6 +84,13 @@ class Heap {
   void begin_phase(const char* name);
   void note_registrations(uint64_t domains, uint64_t registered, uint64_t registered_pinned);
   const CounterPage& counter_page() const { return books_.page(); }
+  // For who watches this process by its own wish: its counters, however small it is. The descriptor
+  // of them, or -1.
+  int share_counters() {
+    books_.counters().share();
+    return books_.counters().descriptor();
+  }
+  void note_report(ReportState state) { books_.counters().note_report(state); }
 
   const Options& options() const { return options_; }
   const Window& window() const { return window_; }
@@ -108,12 +115,12 @@ class Heap {
   bool validate() EXCLUDES(growth_lock);
 
  private:
-  int node_here() const { return several_nodes_ ? os::current_node() : 0; }
   Taken take(const Request& request);
+  // Free pages of the region may be in that depot.
+  bool is_place_of(const Region& region, const Depot& depot);
 
   std::atomic<bool> booted_{false};
   std::atomic<bool> forked_{false};
-  bool several_nodes_ = false;
   Options options_;
   Window window_;
   RegionTable regions_{window_};
@@ -124,8 +131,9 @@ class Heap {
   CpuCaches caches_;
   Books books_{budget_, depots_};
   Observers observers_;
-  const PageStore store_{options_, window_, regions_, marks_, block_table_,
-                         budget_,  depots_, caches_,  books_, observers_};
+  Placement placement_;
+  const PageStore store_{options_, window_, regions_, marks_,     block_table_, budget_,
+                         depots_,  caches_, books_,   observers_, placement_};
   Growth growth_{store_};
   LargeBlocks blocks_{store_, growth_};
 };

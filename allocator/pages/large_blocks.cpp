@@ -11,8 +11,7 @@ constexpr size_t kShareKept = 8;
 
 }  // namespace
 
-void LargeBlocks::boot(bool several_nodes) {
-  several_nodes_ = several_nodes;
+void LargeBlocks::boot() {
   sparse_from_ = store_.budget.resolve(store_.options.amount(OptionId::sparse_from));
   is_malloc_sparse_ = store_.options.choice(OptionId::sparse) == kSparseMalloc;
 }
@@ -25,6 +24,10 @@ void LargeBlocks::drain(bool patient) {
 
 Taken LargeBlocks::get(const Request& request) {
   if (const Taken taken = store_.depots.take(request, Depots::Where::kBest)) return taken;
+  // Where another node's would be taken after all: now, without the growth lock.
+  if (growth_.policy().is_ample(request.size)) {
+    if (const Taken taken = store_.depots.take(request, Depots::Where::kAnyNode)) return taken;
+  }
   // What is exposed is in no cache, and may be smaller than what is.
   CpuCaches::Block larger;
   if (request.use == RegionUse::kBlocks) {
@@ -53,9 +56,9 @@ void* LargeBlocks::allocate_slowly(size_t size, size_t alignment, bool zero) {
   Taken taken;
   if (is_sparse) {
     taken = store_.depots.take_sparse(size, alignment);
-    if (!taken) taken = growth_.grow_sparse(size, alignment, node_here());
+    if (!taken) taken = growth_.grow_sparse(size, alignment, store_.placement.node_here());
   } else {
-    taken = get({size, alignment, RegionUse::kBlocks, node_here()});
+    taken = get({size, alignment, RegionUse::kBlocks, store_.placement.node_here()});
   }
   if (!taken) return nullptr;
   const size_t pages = size / os::kPageSize;
@@ -70,7 +73,7 @@ void* LargeBlocks::allocate_exposed(size_t size, size_t alignment) {
   if (size > kLargest) return nullptr;
   const size_t bytes = os::page_ceil(size);
   if (alignment < os::kPageSize) alignment = os::kPageSize;
-  const Taken taken = get({bytes, alignment, RegionUse::kExposed, node_here()});
+  const Taken taken = get({bytes, alignment, RegionUse::kExposed, store_.placement.node_here()});
   if (!taken) return nullptr;
   const size_t pages = bytes / os::kPageSize;
   store_.blocks.set(reinterpret_cast<uintptr_t>(taken.address),
@@ -86,11 +89,25 @@ size_t LargeBlocks::size_of(const void* address) const {
   return (word & BlockTable::kCached) != 0 ? 0 : BlockTable::asked_pages_of(word) * os::kPageSize;
 }
 
+// Asked of the kernel once for a block, however often it is taken from a cache and given back.
+int LargeBlocks::node_of_block(uintptr_t start, size_t pages) {
+  const bool has_word = pages > 1;
+  int node = has_word ? store_.blocks.node_of(start) : BlockTable::kNoNode;
+  if (node != BlockTable::kNoNode) return node;
+  auto* const address = reinterpret_cast<void*>(start);
+  node = store_.placement.node_of(*store_.regions.find(address), address, pages * os::kPageSize);
+  if (has_word) store_.blocks.set_node(start, node);
+  return node;
+}
+
 // Of a block that is nobody's any more, or of the end of one.
 void LargeBlocks::give_back(uintptr_t start, size_t size) {
   auto* const address = reinterpret_cast<void*>(start);
-  store_.blocks.set(start, 0);
   const Region& region = *store_.regions.find(address);
+  const size_t pages = size / os::kPageSize;
+  const int node = region.by_touch ? node_of_block(start, pages) : region.node;
+  if (region.by_touch && pages > 1) store_.blocks.set_node(start, BlockTable::kNoNode);
+  store_.blocks.set(start, 0);
   // Locked pages are not discarded (mlockall); what is free in a sparse region must read as zero.
   const bool is_sparse = region.kind == RegionKind::kSparse;
   const uintptr_t base = region.base;
@@ -102,7 +119,7 @@ void LargeBlocks::give_back(uintptr_t start, size_t size) {
   // Exposed pages that are not pinned by this process are for nobody, and so is what there is no
   // memory to keep a record of.
   const bool is_abandoned = region.exposed && !region.locked;
-  if (is_abandoned || !ok(store_.depots.give(region, address, size))) {
+  if (is_abandoned || !ok(store_.depots.give(region, node, address, size))) {
     store_.depots.abandon(region, size);
   }
   if (is_sparse) growth_.release_sparse(base);

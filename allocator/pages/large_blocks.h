@@ -26,7 +26,7 @@ class LargeBlocks {
   LargeBlocks(const LargeBlocks&) = delete;
   LargeBlocks& operator=(const LargeBlocks&) = delete;
 
-  void boot(bool several_nodes);
+  void boot();
 
   // What else may give pages back before the heap grows, and, `urgent`, before malloc fails.
   using Reclaim = void (*)(size_t wanted, bool urgent);
@@ -60,7 +60,7 @@ class LargeBlocks {
     const BlockTable::Word word = store_.blocks.get(start);
     const size_t pages = BlockTable::pages_of(word);
     if (pages == 0 || (word & BlockTable::kCached) != 0) return false;
-    if ((word & BlockTable::kApart) == 0) {
+    if ((word & BlockTable::kApart) == 0 && lies_here(start, pages)) {
       store_.blocks.set(start, pages | BlockTable::kCached);
       if (store_.caches.give({store_.blocks.page_of(start), pages})) return true;
     }
@@ -85,12 +85,15 @@ class LargeBlocks {
   bool is_covered(uintptr_t address) const {
     return store_.blocks.is_covered(address) && address % os::kPageSize == 0;
   }
-  int node_here() const { return several_nodes_ ? os::current_node() : 0; }
+  // Of a block that is not apart: its pages are of the calling thread's node.
+  bool lies_here(uintptr_t start, size_t pages) {
+    return !store_.placement.is_on() || node_of_block(start, pages) == os::current_node();
+  }
+  int node_of_block(uintptr_t start, size_t pages);
 
   const PageStore store_;
   Growth& growth_;
   Reclaim reclaim_ = nullptr;
-  bool several_nodes_ = false;
   uint64_t sparse_from_ = 0;       // 0: nothing is
   bool is_malloc_sparse_ = false;  // and not calloc alone
 };

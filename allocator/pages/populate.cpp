@@ -5,10 +5,9 @@
 namespace rdmalloc {
 namespace {
 
-// Populated by one call, in which the others wait.
-constexpr size_t kStep = size_t{16} << 20;
-// Huge pages may take ten times as long from one moment to the next.
-constexpr size_t kStepOfHuge = size_t{4} << 20;
+// Populated by one call, in which whoever maps or unmaps memory waits: on a busy host a MiB may
+// take some ms.
+constexpr size_t kStep = os::kHugePageSize;
 
 // So many processes of a control group may read at the same moment how much is left, and each
 // populate a step of it.
@@ -16,6 +15,7 @@ constexpr size_t kSharers = 16;
 constexpr size_t kLeastStep = size_t{256} << 10;
 // To look takes as long as to populate some of it.
 constexpr size_t kUnchecked = size_t{1} << 20;
+constexpr size_t kLookEvery = size_t{16} << 20;
 
 void populate(const Region& region, uintptr_t from, uintptr_t to, HugePageWatch& watch) {
   void* const address = reinterpret_cast<void*>(from);
@@ -46,24 +46,19 @@ bool for_each_part(const Region& region, const PageMarks& marks, Step step, Use 
 void go_back(const Region& region, const PageMarks& marks) {
   if (region.page_kind != os::PageKind::kTransparentHuge) return;
   // All of each mapping, so that none is split.
-  const auto whole = [&] { return size_t{1} << 63; };
+  const auto whole = [] { return size_t{1} << 63; };
   (void)for_each_part(region, marks, whole, [](uintptr_t from, uintptr_t to) {
     os::ask_for_base_pages(reinterpret_cast<void*>(from), to - from);
     return true;
   });
 }
 
-size_t largest_step(const Region& region, const HugePageWatch& watch) {
-  if (region.page_kind != os::PageKind::kTransparentHuge) return kStep;
-  return watch.is_on_trial() ? os::kHugePageSize : kStepOfHuge;
-}
-
-// What of a step there is room for; nothing: for too little of it.
-size_t step_of(size_t largest, const Region& region, PagesFor who, const Budget& budget) {
-  if (region.length <= kUnchecked) return largest;
+// How much may be populated before one has to look again; nothing: there is too little room.
+size_t share_of_room(const Region& region, PagesFor who, const Budget& budget) {
+  if (region.length <= kUnchecked) return region.length;
   const uint64_t room = who == PagesFor::kNow ? budget.room_to_populate() : budget.room_ahead();
   const size_t share = room / kSharers;
-  if (share >= largest) return largest;
+  if (share >= kLookEvery) return kLookEvery;
   const bool is_huge = region.page_kind == os::PageKind::kTransparentHuge;
   return os::align_down(share, is_huge ? os::kHugePageSize : kLeastStep);
 }
@@ -79,15 +74,14 @@ bool populate_in_steps(const Region& region, PagesFor who, const PageMarks& mark
   if (__atomic_exchange_n(&region.populated, true, __ATOMIC_RELAXED)) return true;
   bool is_back = watch.has_gone_back();
   if (is_back) go_back(region, marks);
-  bool has_room = true;
+  size_t share = 0;
   const auto step = [&] {
-    const size_t largest = largest_step(region, watch);
-    const size_t bytes = step_of(largest, region, who, budget);
-    has_room = bytes != 0;
-    return has_room ? bytes : largest;
+    if (share == 0) share = share_of_room(region, who, budget);
+    return share == 0 || share > kStep ? kStep : share;
   };
   const bool is_done = for_each_part(region, marks, step, [&](uintptr_t from, uintptr_t to) {
-    if (!has_room) return is_there(from, to);
+    if (share == 0) return is_there(from, to);
+    share -= std::min(share, to - from);
     populate(region, from, to, watch);
     if (is_back || !watch.has_gone_back()) return true;
     is_back = true;

@@ -27,13 +27,14 @@ struct RegionFacts {
   // What lies between was never handed out, and still reads as zero. Guarded by the depot's lock.
   uintptr_t fresh_from = 0;
   uintptr_t fresh_to = 0;
-  int16_t node = 0;  // NUMA node it was placed on
+  int16_t node = 0;  // NUMA node of the thread that asked for it
   RegionKind kind = RegionKind::kOverflow;
   os::PageKind page_kind = os::PageKind::kBase;
   RegionUse use = RegionUse::kExtents;
   bool locked = false;  // by this process: false again in a forked child
   bool sealed = false;
   bool gathered = false;           // of pages that were moved here, and perhaps new ones
+  bool by_touch = false;           // pages are to lie where they are touched first
   bool exposed = false;            // holds what was asked for with RDM_EXPOSED, and nothing else
   mutable bool populated = false;  // all of its pages came, or somebody is seeing to it
 

@@ -1,7 +1,5 @@
 #include "allocator/pages/region_maker.h"
 
-#include "allocator/os/topology.h"
-
 namespace rdmalloc {
 namespace {
 
@@ -16,7 +14,7 @@ size_t granules_of(size_t length) { return os::align_up(length + os::kPageSize, 
 bool RegionMaker::open(Region* region, os::PageKind kind) {
   if (!ok(os::open(base_of(*region), region->length, kind))) return false;
   region->page_kind = kind;
-  if (several_nodes_) (void)os::prefer_node(base_of(*region), region->length, region->node);
+  placement_.place(*region, base_of(*region), region->length);
   return true;
 }
 
@@ -44,7 +42,7 @@ bool RegionMaker::pin(Region* region, bool may_overflow) {
       if (!open(region, os::PageKind::kBase)) return false;
     }
   }
-  const Status done = os::lock_on_fault(address, region->length);
+  const Status done = os::lock_opened(address, region->length, region->page_kind);
   region->locked = ok(done);
   if (region->locked) return true;
   if (!may_overflow) {
@@ -62,9 +60,10 @@ bool RegionMaker::extend(Region* region, size_t offset, os::PageKind kind) {
   void* const address = reinterpret_cast<void*>(region->base + offset);
   const size_t bytes = region->length - offset;
   const bool thp = kind == os::PageKind::kTransparentHuge && bytes >= os::kHugePageSize;
-  if (!ok(os::open(address, bytes, thp ? kind : os::PageKind::kBase))) return false;
-  if (several_nodes_) (void)os::prefer_node(address, bytes, region->node);
-  if (!region->locked || ok(os::lock_on_fault(address, bytes))) {
+  const os::PageKind opened = thp ? kind : os::PageKind::kBase;
+  if (!ok(os::open(address, bytes, opened))) return false;
+  placement_.place(*region, address, bytes);
+  if (!region->locked || ok(os::lock_opened(address, bytes, opened))) {
     if (thp) region->page_kind = kind;
     return true;
   }
@@ -101,6 +100,7 @@ Region RegionMaker::make(const RegionOrder& order) {
   region.kind = order.kind;
   region.node = static_cast<int16_t>(order.node);
   region.use = order.use;
+  region.by_touch = placement_.is_by_touch(order.use);
   region.exposed = order.use == RegionUse::kExposed;
   if (open_best(&region, order.page_kind) &&
       (order.kind != RegionKind::kPinned || pin(&region, order.may_overflow))) {

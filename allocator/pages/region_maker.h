@@ -10,6 +10,7 @@
 #include "allocator/budget.h"
 #include "allocator/options.h"
 #include "allocator/pages/free_pages.h"
+#include "allocator/pages/placement.h"
 #include "allocator/pages/region.h"
 #include "allocator/pages/window.h"
 
@@ -28,13 +29,11 @@ struct RegionOrder {
 
 class RegionMaker {
  public:
-  constexpr RegionMaker(Window& window, Budget& budget, const Options& options)
-      : window_(window), budget_(budget), options_(options) {}
+  constexpr RegionMaker(Window& window, Budget& budget, const Options& options,
+                        const Placement& placement)
+      : window_(window), budget_(budget), options_(options), placement_(placement) {}
   RegionMaker(const RegionMaker&) = delete;
   RegionMaker& operator=(const RegionMaker&) = delete;
-
-  // Without several nodes nothing is placed. Once, after the options were loaded.
-  void boot(bool several_nodes) { several_nodes_ = several_nodes; }
 
   // Zero length: refused, and nothing happened.
   Region make(const RegionOrder& order) REQUIRES(growth_lock);
@@ -54,6 +53,8 @@ class RegionMaker {
   // sparse regions only, whose pages come and go like those of memory that is unmapped and mapped.
   void reuse_addresses(const Region& region) REQUIRES(growth_lock);
 
+  bool is_by_touch(RegionUse use) const { return placement_.is_by_touch(use); }
+
   // Undoes the last make(), of a region that nobody was told of.
   void undo(const Region& region) REQUIRES(growth_lock);
 
@@ -67,7 +68,7 @@ class RegionMaker {
   Window& window_;
   Budget& budget_;
   const Options& options_;
-  bool several_nodes_ = false;
+  const Placement& placement_;
   FreePages sparse_addresses_ GUARDED_BY(growth_lock);  // in granules
 };
 

@@ -62,7 +62,7 @@ typedef struct {
   size_t length;      /* bytes */
   size_t page_size;   /* bytes; what was got, a tenth of a second ago at most: 4096 or 2 MiB */
   int kind;           /* RDM_REGION_* */
-  int node;           /* NUMA node it was placed on */
+  int node;           /* NUMA node of the thread that it was acquired for */
   int locked;         /* 1: mlocked, each page from when it comes; 0 when inherited by fork */
   int sealed;         /* 1: the kernel refuses to unmap it */
   int exposed;        /* 1: holds what was asked for with RDM_EXPOSED, and nothing else */

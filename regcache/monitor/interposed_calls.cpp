@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "allocator/os/confinement.h"
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/system_call.h"
@@ -305,6 +306,9 @@ RDM_INTERPOSED long rdm_interposed_syscall(long number, long a, long b, long c, 
 long rdm_interposed_syscall(long number, long a, long b, long c, long d, long e, long f) {
   if (changes_memory(number)) [[unlikely]] {
     return change_by_number(number, a, b, c, d, e, f);
+  }
+  if (rdmalloc::os::installs_filter(number, a, b)) [[unlikely]] {
+    return rdmalloc::os::install_filter(number, a, b, c, d, e);
   }
   return call_by_number(number, a, b, c, d, e, f);
 }

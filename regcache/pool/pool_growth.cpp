@@ -147,7 +147,13 @@ int Pool::take_memory(size_t wanted, Chunk* chunk, Message* why) {
     return RDM_OUT_OF_BUDGET;
   }
   memset(states, static_cast<int>(BufferState::kFree), state_bytes);
-  chunk->node = pools_->has_several_nodes() ? region->node : 0;
+  if (pools_->has_several_nodes()) {
+    // On the node of the calling thread, as far as they have not come.
+    (void)os::populate(memory, bytes);
+    chunk->node = region->node;
+  } else {
+    chunk->node = 0;
+  }
   return RDM_OK;
 }
 

@@ -2,7 +2,8 @@
 # the end that none is left.
 for test in $(cat "$GUEST_RESULTS/tests"); do
   echo "guest: $test"
-  GUEST_TEST=$test sh "$GUEST_SOURCE/tests/guest/tests/$test.sh" < /dev/null \
-    > "$GUEST_RESULTS/$test.log" 2>&1
+  name=${test##*/}
+  GUEST_TEST=$name sh "$GUEST_SOURCE/tests/guest/$test.sh" < /dev/null \
+    > "$GUEST_RESULTS/$name.log" 2>&1
 done
 echo "all tests were run" > "$GUEST_RESULTS/finished"

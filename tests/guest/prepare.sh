@@ -2,11 +2,15 @@
 # Makes what the guest boots from: Debian's own kernel, and an initramfs with busybox and the
 # modules it needs. Nothing is installed; what is there already, of the same version, is kept.
 #
-#   prepare.sh FOLDER    fills FOLDER with vmlinuz and initramfs
+#   prepare.sh FOLDER [VERSION]    fills FOLDER with vmlinuz and initramfs
+#
+# VERSION: of Debian's other kernels one, such as 5.10 (Debian 11's) or 6.12 (Debian 12's backports). Their
+# packages are looked up in lists of the folder's own: the host's apt learns nothing of them.
 #
 # Exit status: 0 done, 77 not possible here (the reason is printed).
 set -eu
 folder=$1
+version=${2:-}
 here=$(cd "$(dirname "$0")" && pwd)
 # The network card's driver, its interface to programs, the host's files, a cable between two ends.
 modules="virtio_pci 9p 9pnet_virtio veth crc32_generic ib_uverbs rdma_rxe rdma_ucm"
@@ -22,7 +26,36 @@ for program in qemu-system-x86_64 cpio modprobe depmod rdma apt-get dpkg-deb; do
 done
 PATH=$PATH:/usr/sbin:/sbin
 
-kernel=$(apt-cache depends linux-image-amd64 2> /dev/null |
+# Options of apt, for lists of the folder's own.
+own_lists() {
+  apt=$folder/apt
+  mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
+  # From where the host has its packages.
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2> /dev/null |
+    grep -v -e security -e '^$' | head -n 1)
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${mirror:-none:} $1 main" \
+    > "$apt/sources.list"
+  echo "-o Dir::Etc::sourcelist=$apt/sources.list -o Dir::Etc::sourceparts=/dev/null" \
+    "-o Dir::State::lists=$apt/lists -o Dir::Cache=$apt/cache"
+}
+suite=
+case $version in
+  "") ;;
+  5.10) suite=bullseye ;;
+  6.12) suite=bookworm-backports ;;
+  *) skip "Debian has no kernel $version that is known here: 5.10, 6.12" ;;
+esac
+options=
+if [ -n "$suite" ]; then
+  options=$(own_lists "$suite")
+  # shellcheck disable=SC2086  # several words
+  [ -n "$(ls "$folder"/apt/lists/*Packages* 2> /dev/null)" ] ||
+    apt-get -q $options update > "$folder/apt/update.log" 2>&1 ||
+    skip "apt-get update of $suite failed: $(tail -n 1 "$folder/apt/update.log")"
+fi
+
+# shellcheck disable=SC2086
+kernel=$(apt-cache $options depends linux-image-amd64 2> /dev/null |
   sed -n 's/^ *Depends: \(linux-image-[0-9].*\)$/\1/p' | head -n 1)
 if [ -z "$kernel" ]; then
   [ ! -e "$folder/vmlinuz" ] || exit 0
@@ -35,14 +68,17 @@ stamp="$kernel $(cksum < "$0") $(cksum < "$here/init")"
 work=$folder/work
 rm -rf "$work" "$folder/stamp"
 mkdir -p "$work/debs" "$work/root/bin"
-(cd "$work/debs" && apt-get -q download "$kernel" busybox-static) > "$work/download.log" 2>&1 ||
+# shellcheck disable=SC2086
+(cd "$work/debs" && apt-get -q $options download "$kernel" && apt-get -q download busybox-static) > "$work/download.log" 2>&1 ||
   skip "apt-get download $kernel busybox-static failed: $(tail -n 1 "$work/download.log")"
 
 dpkg-deb --fsys-tarfile "$work"/debs/linux-image-*.deb | tar -x -C "$work" --wildcards \
   './boot/vmlinuz-*' './lib/modules/*/modules.*' './lib/modules/*/kernel/fs/*' \
   './lib/modules/*/kernel/crypto/*' './lib/modules/*/kernel/lib/*' './lib/modules/*/kernel/net/*' \
   './lib/modules/*/kernel/arch/*' './lib/modules/*/kernel/drivers/infiniband/*' \
-  './lib/modules/*/kernel/drivers/virtio/*' './lib/modules/*/kernel/drivers/net/veth.ko'
+  './lib/modules/*/kernel/drivers/virtio/*' './lib/modules/*/kernel/drivers/net/veth.ko*'
+# busybox inserts what is not compressed.
+find "$work/lib/modules" -name '*.ko.xz' -exec unxz {} +
 dpkg-deb --fsys-tarfile "$work"/debs/busybox-static*.deb | tar -x -C "$work" ./bin/busybox
 release=$(basename "$work"/lib/modules/*)
 depmod -b "$work" "$release" 2> "$work/depmod.log"

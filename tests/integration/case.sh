@@ -109,7 +109,7 @@ fi
 
 status=0
 (
-  [ -z "$memlock" ] || ulimit -l "$memlock"
+  [ -z "$memlock" ] || ulimit -l "$memlock" 2>/dev/null || skip "the memlock limit cannot be $memlock KiB"
   [ -z "$group" ] || sh -c 'echo $PPID >"$1"' sh "$group/cgroup.procs"
   [ -z "$address_space" ] || ulimit -v "$address_space"
   exec "$@"

@@ -71,7 +71,7 @@ rdm_case("domains may be opened and closed while threads malloc, look up and sen
   PROGRAM domain_traffic ARGUMENTS 5 LABELS root)
 
 rdm_case("after warm-up nothing is registered"
-  PROGRAM domain_steady LABELS root
+  PROGRAM domain_steady LIMITS RDMALLOC_SANDBOX=off LABELS root
   CONTROL "with stock malloc and a cache that is told of every free registering never ends")
 
 rdm_program(domain_manners rdmalloc)

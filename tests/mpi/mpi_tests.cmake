@@ -46,6 +46,16 @@ foreach(mpi ${mpis})
   mpi_test("under ${${mpi}}, ranks share the node's limit evenly" node_cap_test ARGS ${mpi})
 endforeach()
 
+foreach(mpi ${mpis})
+  set(name ${${mpi}})
+  mpi_test("under ${name}, ranks that are killed leave reports with the names of machine, job and rank"
+    reports_test ARGS ${mpi} killed)
+  mpi_test("control: under ${name}, a rank that is killed leaves no report by itself"
+    reports_test ARGS ${mpi} control)
+  mpi_test("under ${name}, one rank of a machine says that memory is not pinned, and who it is"
+    reports_test ARGS ${mpi} once)
+endforeach()
+
 # What the library costs each process of a job, however little it does.
 set(most_openmpi 1.25)
 set(most_mpich 1.10)

@@ -63,7 +63,8 @@ def under_rdmalloc(command):
 class Run:
     """One program in a folder of its own. Not ended before wait()."""
 
-    def __init__(self, command, folder, *, rdmalloc, environment=None, stdin=None, seconds=120):
+    def __init__(self, command, folder, *, rdmalloc, environment=None, stdin=None, seconds=120,
+                 report=True):
         self.rdmalloc, self.seconds = rdmalloc, seconds
         self.folder = pathlib.Path(folder)
         self.reports = self.folder / "reports"
@@ -74,8 +75,9 @@ class Run:
                             HOME=str(self.folder), TMPDIR=str(self.folder))
         surroundings.update(environment or {})
         if rdmalloc:
-            surroundings.update(RDMALLOC_REPORT=f"{self.reports}/%p.json", RDMALLOC_WARN="off",
-                                RDMALLOC_MEMORY_CAP=MOST_HELD)
+            surroundings.update(RDMALLOC_WARN="off", RDMALLOC_MEMORY_CAP=MOST_HELD)
+            if report:
+                surroundings.update(RDMALLOC_REPORT=f"{self.reports}/%p.json")
             command = under_rdmalloc(command)  # not the interpreter that watches
         self.notes_path = self.folder / "notes"
         watch = [sys.executable, "-B", str(HERE / "watch.py"), f"--seconds={seconds}",

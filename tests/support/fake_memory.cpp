@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "allocator/os/topology.h"
 #include "tests/support/fake_state.h"
 
 namespace rdmalloc::fake {
@@ -217,6 +218,30 @@ void reset() {
 
 Machine& machine() { return state().machine; }
 std::vector<std::string>& environment() { return state().environment; }
+
+void touch(const void* address, size_t bytes, int node) {
+  const Guard guard(state().mutex);
+  for_all(Call::kPopulate, address, bytes, [&](Range& range) {
+    if (range.touched < 0) range.touched = range.node < 0 ? node : range.node;
+  });
+}
+
+int node_of_pages(const void* address, size_t bytes) {
+  const Guard guard(state().mutex);
+  std::map<int, size_t> bytes_on;
+  size_t sum = 0;
+  for (const auto& [base, range] : state().open) {
+    const uintptr_t from = std::max(base, number(address));
+    const uintptr_t to = std::min(range.end(), number(address) + bytes);
+    if (range.touched < 0 || from >= to) continue;
+    bytes_on[range.touched] += to - from;
+    sum += to - from;
+  }
+  for (const auto& [node, there] : bytes_on) {
+    if (there * 2 > sum) return node;
+  }
+  return sum == 0 ? os::kNoNode : os::kSeveralNodes;
+}
 
 void fail(Call call, size_t k, Status status) {
   const Guard guard(state().mutex);
@@ -514,6 +539,10 @@ Status lock_on_fault(void* address, size_t bytes) {
   return Status::kOk;
 }
 
+Status lock_opened(void* address, size_t bytes, PageKind) { return lock_on_fault(address, bytes); }
+
+void note_fork_child() {}
+
 void unlock(void* address, size_t bytes) {
   const Guard guard(state().mutex);
   (void)fake::for_open(address, bytes, [](Range& range) { range.locked = false; });
@@ -554,6 +583,7 @@ Status discard(void* address, size_t bytes) {
   for (Range* range : all) {
     range->discarded += range->bytes;
     range->populated = false;
+    range->touched = -1;
   }
   madvise(address, bytes, MADV_DONTNEED);
   return Status::kOk;

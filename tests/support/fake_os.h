@@ -50,6 +50,7 @@ struct Machine {
   bool makes_huge = true;                     // transparent huge pages come when asked for, ...
   uint64_t huge_takes_us = 0;                 // ... each in so many microseconds
   int nodes = 1;
+  bool has_policy = false;       // the program says where its memory is to lie
   size_t most_mappings = 65530;  // vm.max_map_count
   bool limits_mappings = false;  // and a move that would need more is refused
   bool refusals_take = false;    // a refused move has taken its target's pages away
@@ -63,7 +64,8 @@ struct Range {
   size_t bytes = 0;
   uintptr_t origin = 0;  // where its first byte was opened
   os::PageKind kind = os::PageKind::kBase;
-  int node = -1;  // prefer_node's, -1 without
+  int node = -1;     // prefer_node's, -1 without
+  int touched = -1;  // touch()'s, -1 without
   bool populated = false;
   bool locked = false;
   bool sealed = false;
@@ -80,6 +82,10 @@ std::vector<std::string>& environment();  // "NAME=value"
 
 // The node of the calling thread.
 void set_node(int node);
+
+// A thread of that node touches the range: what has not come yet lies there, or where it was
+// placed.
+void touch(const void* address, size_t bytes, int node);
 
 // The k-th call from now on fails (1: the next one), with that status where the call has one.
 void fail(Call call, size_t k, Status status = Status::kNoMemory);

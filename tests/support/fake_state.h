@@ -34,4 +34,7 @@ struct State {
 
 State& state();
 
+// As os::node_of_pages(), of what touch() was told.
+int node_of_pages(const void* address, size_t bytes);
+
 }  // namespace rdmalloc::fake

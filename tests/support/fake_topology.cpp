@@ -14,5 +14,7 @@ void set_node(int node) { node_of_thread = node; }
 namespace os {
 int current_node() { return node_of_thread; }
 bool has_several_nodes() { return fake::machine().nodes > 1; }
+bool has_memory_policy() { return fake::machine().has_policy; }
+int node_of_pages(const void* address, size_t bytes) { return fake::node_of_pages(address, bytes); }
 }  // namespace os
 }  // namespace rdmalloc

@@ -30,7 +30,8 @@ struct Fixture {
   std::unique_ptr<fake::TestHeapSource> source;
   std::unique_ptr<Registry> registry;
 
-  Fixture() {
+  explicit Fixture(int nodes = 1) {
+    fake::machine().nodes = nodes;
     heap.boot();
     source = std::make_unique<fake::TestHeapSource>(*heap);
     registry = std::make_unique<Registry>(*source);
@@ -114,6 +115,28 @@ TEST_CASE("a driver that allocates while it registers does not deadlock, and mis
   CHECK(comes([&] { return count_unregistered(f.heap, f.backend) == 0; }));
   CHECK(f.backend.violations().empty());
   CHECK(f.heap.unsound() == "");
+}
+
+TEST_CASE("what lies where it is touched first is registered when it is first looked up") {
+  for (const unsigned abilities : {0U, unsigned{RDM_BACKEND_IN_MALLOC}}) {
+    Fixture f(2);
+    f.backend.limits.abilities = abilities;
+    void* const before = f.heap.malloc(kMiB);
+    Domain* domain = f.open();
+    void* const after = f.heap.malloc(64 * kMiB);
+    REQUIRE(f.heap.region_of(after).by_touch);
+    CHECK_FALSE(f.heap.region_of(after).populated);
+    CHECK(f.backend.registered().empty());
+    for (void* const block : {before, after}) {
+      rdm_mr mr{};
+      REQUIRE(domain->lookup(block, kMiB, &mr) == RDM_OK);
+      CHECK(f.backend.covers(mr, block, kMiB));
+      CHECK(f.heap.region_of(block).populated);
+    }
+    REQUIRE(f.heap.take(kPage) != nullptr);  // placed, and registered as ever
+    CHECK(comes([&] { return count_unregistered(f.heap, f.backend) == 0; }));
+    CHECK(f.heap.unsound() == "");
+  }
 }
 
 TEST_CASE("debug builds abort when a driver would be called inside malloc") {

@@ -24,7 +24,7 @@ LAYERS = [
     # jemalloc's hooks and malloc's own names: they call the page heap, and nobody calls them ...
     ("engine", r"allocator/engine/.*", {"status", "os", "core", "region", "heap", "pages"}),
     # ... but the top layer, which asks jemalloc for its counters.
-    ("top", r"allocator/(stats|c_api|reserve)\.(h|cpp)",
+    ("top", r"allocator/(stats|report|c_api|reserve)\.(h|cpp)",
      {"status", "os", "core", "region", "heap", "engine", "public"}),
     # Allocation traces: the file, what records and what replays. The command reads and packs them.
     ("trace", r"allocator/trace/.*", {"status", "os", "public"}),

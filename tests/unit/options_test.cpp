@@ -97,7 +97,7 @@ TEST_CASE_METHOD(Fixture, "an empty environment leaves the defaults") {
   CHECK_FALSE(options.on(OptionId::strict));
   CHECK(options.on(OptionId::warn));
   CHECK(options.choice(OptionId::huge) == kHugeAuto);
-  CHECK(options.choice(OptionId::numa) == kNumaLocal);
+  CHECK(options.choice(OptionId::numa) == kNumaFirstTouch);
   CHECK(std::string(options.path(OptionId::report)).empty());
 }
 
@@ -115,7 +115,7 @@ TEST_CASE_METHOD(Fixture, "each variable sets its option") {
   CHECK(options.on(OptionId::strict));
   CHECK(bytes(OptionId::sparse_from) == uint64_t{2} << 20);
   CHECK(options.choice(OptionId::huge) == kHugeHugetlb);
-  CHECK(options.choice(OptionId::numa) != kNumaLocal);
+  CHECK(options.choice(OptionId::numa) == kNumaOff);
   CHECK(options.on(OptionId::seal));
   CHECK(std::string(options.path(OptionId::report)) == "/tmp/report.%p");
   CHECK(options.on(OptionId::stats));
@@ -152,6 +152,26 @@ TEST_CASE_METHOD(Fixture, "what is malformed keeps the default and is named") {
   CHECK(warning.find("RDMALLOC_STRICT=maybe (malformed") != std::string::npos);
   CHECK(warning.find('\n') == std::string::npos);
   CHECK(bytes(OptionId::cap) == 80);
+}
+
+TEST_CASE_METHOD(Fixture, "seconds may be none, and are a number") {
+  CHECK(options.set(OptionId::report_every, text("0")));
+  CHECK(options.set(OptionId::report_every, text("600")));
+  CHECK(options.choice(OptionId::report_every) == 600);
+  for (const char* bad : {"", "-1", "1s", "65536", "soon"}) {
+    CHECK_FALSE(options.set(OptionId::report_every, text(bad)));
+  }
+  CHECK_FALSE(options.set(OptionId::foreign_count, text("0")));
+  CHECK_FALSE(options.set(OptionId::foreign_count, text("")));
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "a file name with an unknown letter is named, with those that are known") {
+  const std::string warning = load({"RDMALLOC_REPORT=/tmp/%d", "RDMALLOC_LEDGER=/tmp/%h-%j"});
+  CHECK(warning.find("RDMALLOC_REPORT=/tmp/%d (%p, %r, %j, %h and %% may be in a file name; ") !=
+        std::string::npos);
+  CHECK(warning.find("LEDGER") == std::string::npos);
+  CHECK(std::string(options.path(OptionId::report)).empty());
 }
 
 TEST_CASE_METHOD(Fixture, "what is unknown is named, whatever its shape") {

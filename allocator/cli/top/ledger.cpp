@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "allocator/budget.h"
+#include "allocator/file_name.h"
 #include "allocator/node_ledger.h"
 #include "allocator/options.h"
 
@@ -65,9 +66,11 @@ LedgerView read_ledger() {
   Options options;
   options.load();
   LedgerView view;
-  const char* const named = options.path(OptionId::ledger);
+  char named[NodeLedger::kLongestPath];
+  const bool fits =
+      expand_file_name(options.path(OptionId::ledger), find_place(), named, sizeof named);
   NodeLedger ledger;
-  if (named[0] != '\0' && named[0] != '/') {
+  if (!fits || (named[0] != '\0' && named[0] != '/')) {
     view.path = named;
     view.trouble = "the node's ledger " + view.path + " has no absolute name";
     return view;

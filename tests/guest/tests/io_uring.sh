@@ -7,10 +7,11 @@ promise "io_uring: the peer gets the new buffer's bytes, by the key of its addre
   $with "${ring}classic" 1500 2
 control "io_uring: with glibc the peer gets the old buffer's bytes" 120 \
   env MALLOC_MMAP_THRESHOLD_=131072 "${ring}classic" 1500 2
+# With local placement every region is registered as it comes, and not when it is looked up.
 promise "io_uring: the books equal the kernel's with 0, 1 and 2 domains" 60 \
-  $with "${ring}domain_books" 16
+  $with RDMALLOC_NUMA=local "${ring}domain_books" 16
 promise "io_uring: closefrom() does not close a ring of our own" 60 \
-  $with RDMALLOC_COUNTERS_FROM=0 "${ring}domain_descriptors" own
+  $with RDMALLOC_NUMA=local RDMALLOC_COUNTERS_FROM=0 "${ring}domain_descriptors" own
 promise "io_uring: no page of a registered heap moves or goes" 60 \
   $with "${ring}domain_stability" advice
 promise "io_uring: a forked child owns no registration, and the parent's device stays right" 120 \

@@ -1,8 +1,9 @@
 # Placement on the guest's two NUMA nodes, before memory is registered and cannot move any more.
 . "$GUEST_SOURCE/tests/guest/common.sh"
 
-promise "what a thread mallocs lies on its own NUMA node, whoever touches it first" 60 \
-  $with "$programs/numa"
+promise "with local placement what a thread mallocs lies on its own NUMA node" 60 \
+  env RDMALLOC_NUMA=local $with "$programs/numa"
 control "with glibc it lies where it is touched first" 60 "$programs/numa"
+control "by default it lies where it is touched first, too" 60 $with "$programs/numa"
 control "with placement off a thread gets what another node's thread has freed" 60 \
   env RDMALLOC_NUMA=off $with "$programs/numa"

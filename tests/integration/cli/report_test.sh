@@ -49,6 +49,34 @@ each_rank() {
   [ -s "$work/rank-$(cat "$work/out")" ] || fail "without a rank %r did not become the process id"
 }
 
+named_by_all() {
+  for job in SLURM_JOB_ID=77 PBS_JOBID=12.server LSB_JOBID=5 PMIX_NAMESPACE=a/b; do
+    try env "$job" PMI_RANK=3 "$rdmalloc" run --report '%h-%j-%r-50%%.json' -- "$witness" hold 8
+    name=$(uname -n)-$(tr / _ <<<"${job#*=}")-3-50%.json
+    [ -s "$work/$name" ] || fail "no $name of $job: $(ls "$work")"
+  done
+  try "$rdmalloc" run --report 'job-%j' -- "$witness" pid
+  [ -s "$work/job-$(cat "$work/out")" ] || fail "without a job %j did not become the process id"
+  mkdir "in-$(uname -n)"
+  try "$rdmalloc" run --report 'in-%h/report' -- "$witness" hold 8
+  promise_json "in-$(uname -n)/report" 'report["regions"]'
+}
+
+unknown_letter() {
+  for name in 'report.%d' 'report.%' '%n.json'; do
+    try "$rdmalloc" run --report "$name" -- "$witness" say started
+    promise_refused "'$name' is malformed: %p, %r, %j, %h and %% may be in a file name"
+    try env RDMALLOC_REPORT="$name" "$rdmalloc" run -- "$witness" say started
+    promise_said "RDMALLOC_REPORT=$name (%p, %r, %j, %h and %% may be in a file name"
+  done
+}
+
+odd_folder() {
+  mkdir '50%p' && cd '50%p' || exit 1
+  try "$rdmalloc" run --report 'report.json' -- "$witness" hold 8
+  promise_json "$work/50%p/report.json" 'report["regions"]'
+}
+
 unwritable() {
   try "$rdmalloc" run --report no_such_folder/report -- "$witness" say started
   promise_refused "cannot write the report to no_such_folder/report"

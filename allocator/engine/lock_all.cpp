@@ -1,0 +1,31 @@
+// mlockall, for programs that lock all they have: all but what of the window
+// nobody has been given.
+#include "allocator/os/lock_all.h"
+
+#include "allocator/pages/heap.h"
+
+namespace {
+
+using rdmalloc::heap;
+using rdmalloc::Region;
+using rdmalloc::os::LeftOut;
+
+// What of a region was never handed out.
+LeftOut find_left_out(uintptr_t from, uintptr_t to) {
+  void* const at = reinterpret_cast<void*>(from);
+  const Region* const region = heap.contains(at) ? heap.find(at) : nullptr;
+  if (region == nullptr) return {};
+  const Region::Range fresh = region->fresh();
+  if (fresh.to <= fresh.from || fresh.to <= from || fresh.from >= to) return {};
+  return {fresh.from > from ? fresh.from : from, fresh.to, region->locked};
+}
+
+}  // namespace
+
+extern "C" {
+
+// Of <sys/mman.h>.
+[[gnu::visibility("default")]] int mlockall(int flags) noexcept;
+int mlockall(int flags) noexcept { return rdmalloc::os::lock_all(flags, find_left_out); }
+
+}  // extern "C"

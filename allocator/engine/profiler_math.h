@@ -1,0 +1,9 @@
+#pragma once
+
+namespace rdmalloc::engine {
+
+double natural_log(double x);
+double natural_exponential(double x);
+double nearest_whole(double x);
+
+}  // namespace rdmalloc::engine

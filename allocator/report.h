@@ -1,0 +1,14 @@
+// The report of a process (RDMALLOC_REPORT): written by itself when it exits; and so that a kill
+// leaves one, too, told to a watcher, which `rdmalloc run --report-every` puts beside the program.
+#pragma once
+
+namespace rdmalloc {
+
+// Gives the watcher that the environment names, if any, the counter page and the report's name.
+// Once, before main.
+void meet_watcher();
+
+// Writes the report and the text that the options ask for. At exit.
+void report_at_exit();
+
+}  // namespace rdmalloc

@@ -1,0 +1,26 @@
+# Placement on four NUMA nodes of a processor each.
+. "$GUEST_SOURCE/tests/guest/common.sh"
+
+promise "what threads of four nodes touch first lies on their nodes" 60 \
+  $with "$programs/placement" touch
+promise "so it does with glibc" 60 "$programs/placement" touch
+control "with local placement it lies where malloc was called" 60 \
+  env RDMALLOC_NUMA=local $with "$programs/placement" touch
+promise "what threads of four nodes touch first lies there with a domain open, and has a key" 60 \
+  $with "$programs/placement" touch domain
+control "with local placement and a domain open it lies where malloc was called" 60 \
+  env RDMALLOC_NUMA=local $with "$programs/placement" touch domain
+
+promise "under numactl --interleave memory is spread as that says" 60 \
+  $with "$programs/placement" policy interleave
+promise "under numactl --interleave memory is spread with local placement, too" 60 \
+  env RDMALLOC_NUMA=local $with "$programs/placement" policy interleave
+promise "under numactl --membind memory lies where that says" 60 \
+  $with "$programs/placement" policy bind
+promise "under numactl --preferred memory lies where that says" 60 \
+  $with "$programs/placement" policy preferred
+promise "with glibc it is spread under numactl --interleave" 60 \
+  "$programs/placement" policy interleave
+
+promise "what four nodes need in turn is held once, and at most a quarter more" 90 \
+  $with "$programs/placement" turns
