@@ -73,12 +73,14 @@ int node_of_pages(const void* address, size_t bytes) {
   if (count == 0 || syscall(SYS_move_pages, 0, count, sample, nullptr, found, 0) != 0) {
     return kNoNode;
   }
-  const auto there = static_cast<size_t>(std::count_if(found, found + count, is_node));
+  const auto there = std::count_if(found, found + count, is_node);
   if (there == 0) return kNoNode;
-  std::sort(found, found + count);
-  const int middle = found[count - 1 - there / 2];
-  const auto on_it = static_cast<size_t>(std::count(found, found + count, middle));
-  return on_it * 2 > there ? middle : kSeveralNodes;
+  for (size_t i = 0; i < count; ++i) {
+    if (is_node(found[i]) && std::count(found, found + count, found[i]) * 2 > there) {
+      return found[i];
+    }
+  }
+  return kSeveralNodes;
 }
 
 }  // namespace rdmalloc::os
