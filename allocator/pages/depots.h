@@ -33,8 +33,8 @@ class Depots {
   void boot(bool several_nodes);
 
   // kBest: from the node's own pinned pages. kAnyNode: from any node's. kAnywhere: also, where the
-  // request may be served by what is not pinned, from that: while nothing more can be pinned that is
-  // best.
+  // request may be served by what is not pinned, from that: while nothing more can be pinned that
+  // is best.
   enum class Where : uint8_t { kBest, kAnyNode, kAnywhere };
   Taken take(const Request& request, Where where) EXCLUDES(depot_lock);
   bool has(const Request& request, Where where) EXCLUDES(depot_lock);
