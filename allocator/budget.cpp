@@ -32,7 +32,7 @@ constexpr uint64_t kNeverAhead = 4;
 // Of a control group all processes together pin no more than all but this share.
 constexpr uint64_t kGroupShare = 20;
 
-uint64_t less(uint64_t from, uint64_t amount) { return from > amount ? from - amount : 0; }
+using os::less;
 
 }  // namespace
 
@@ -52,8 +52,8 @@ const char* name(LimitedBy by) {
 
 void Budget::boot(const Options& options) {
   const uint64_t total = os::total_memory();
-  const uint64_t group = os::cgroup_limit();
-  memory_ = group < total ? group : total;
+  const os::Cgroup group = os::cgroup();
+  memory_ = group.max < total ? group.max : total;
   machine_ = total;
   headroom_ = options.amount(OptionId::headroom);
   set_memlock(os::lock_limit().effective());
@@ -68,15 +68,15 @@ void Budget::boot(const Options& options) {
   strict_ = options.on(OptionId::strict);
 
   cap_ = resolve(options.amount(OptionId::cap));
-  boot_node(options);
+  boot_node(options, group);
   limit_pins(lockable_);
 }
 
 // A rank's share is its own, whoever comes first; the ledger keeps the sum below the limit when
 // there are more processes than the launcher told of.
-void Budget::boot_node(const Options& options) {
+void Budget::boot_node(const Options& options, const os::Cgroup& group) {
   const uint64_t node = resolve(options.amount(OptionId::node_cap));
-  if (node == 0) return boot_group(options);
+  if (node == 0) return boot_group(options, group);
   const uint64_t share = node / ranks_on_node();
   if (share < cap_) {
     cap_ = share;
@@ -90,8 +90,7 @@ void Budget::boot_node(const Options& options) {
 }
 
 // Nobody set a limit for all of a control group's processes but whoever made the group.
-void Budget::boot_group(const Options& options) {
-  const os::Cgroup group = os::cgroup();
+void Budget::boot_group(const Options& options, const os::Cgroup& group) {
   if (group.id == 0) return;
   const uint64_t share = group.limit / kGroupShare;
   const uint64_t kept = share > kProcessReserve ? share : kProcessReserve;

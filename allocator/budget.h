@@ -11,6 +11,7 @@
 #include "allocator/mutex.h"
 #include "allocator/node_ledger.h"
 #include "allocator/options.h"
+#include "allocator/os/limits.h"
 #include "allocator/pages/region.h"
 
 namespace rdmalloc {
@@ -99,8 +100,8 @@ class Budget {
   uint64_t reserve() const;
   void set_memlock(uint64_t memlock) REQUIRES(growth_lock);
   void limit_pins(uint64_t lockable) REQUIRES(growth_lock);
-  void boot_node(const Options& options) REQUIRES(growth_lock);
-  void boot_group(const Options& options) REQUIRES(growth_lock);
+  void boot_node(const Options& options, const os::Cgroup& group) REQUIRES(growth_lock);
+  void boot_group(const Options& options, const os::Cgroup& group) REQUIRES(growth_lock);
   uint64_t ask_node(uint64_t need, uint64_t want) REQUIRES(growth_lock);
   void look_at_locked() REQUIRES(growth_lock);
 

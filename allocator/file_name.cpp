@@ -30,8 +30,9 @@ const char* meaning(char letter, const Place& place, const char* process) {
 bool is_file_name(os::Text pattern) {
   for (size_t i = 0; i < pattern.size; ++i) {
     if (pattern.data[i] != '%') continue;
-    if (++i == pattern.size || memchr(kFileNameLetters, pattern.data[i], 5) == nullptr)
-      return false;
+    if (++i == pattern.size) return false;
+    const auto letters = sizeof kFileNameLetters - 1;
+    if (memchr(kFileNameLetters, pattern.data[i], letters) == nullptr) return false;
   }
   return true;
 }

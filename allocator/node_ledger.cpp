@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "allocator/os/confinement.h"
+#include "allocator/os/limits.h"
 #include "allocator/os/locked_file.h"
 
 namespace rdmalloc {
@@ -29,7 +30,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == sizeof(NodeLedger::Record) && sizeof(Header) == 64);
 
-uint64_t less(uint64_t from, uint64_t amount) { return from > amount ? from - amount : 0; }
+using os::less;
 
 uint64_t sum(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 

@@ -53,40 +53,23 @@ bool is_variable(Text name, const char* option) {
 }
 
 bool parse_value(OptionType type, Text value, Amount* amount) {
-  static constexpr const char* kHuge[] = {"auto", "off", "thp", "hugetlb"};
-  static constexpr const char* kNuma[] = {"first-touch", "local", "off"};
-  static constexpr const char* kMonitor[] = {"auto", "userfaultfd", "interposed", "none"};
-  static constexpr const char* kPopulate[] = {"auto", "touch", "now"};
-  static constexpr const char* kGather[] = {"auto", "off", "always"};
-  static constexpr const char* kSparse[] = {"calloc", "malloc"};
-  static constexpr const char* kSandbox[] = {"auto", "on", "off"};
+  if (const Choices choices = choices_of(type); choices.count != 0) {
+    return parse_choice(value, choices.names, choices.count, &amount->value);
+  }
   switch (type) {
-    case OptionType::kPopulate:
-      return parse_choice(value, kPopulate, 3, &amount->value);
-    case OptionType::kGather:
-      return parse_choice(value, kGather, 3, &amount->value);
-    case OptionType::kSparse:
-      return parse_choice(value, kSparse, 2, &amount->value);
-    case OptionType::kSandbox:
-      return parse_choice(value, kSandbox, 3, &amount->value);
     case OptionType::kAmount:
       return parse_amount(value, amount);
     case OptionType::kSwitch:
       return parse_switch(value, &amount->value);
-    case OptionType::kHuge:
-      return parse_choice(value, kHuge, 4, &amount->value);
-    case OptionType::kNuma:
-      return parse_choice(value, kNuma, 3, &amount->value);
     case OptionType::kNumber:
       return parse_number(value, 1, &amount->value);
     case OptionType::kSeconds:
       return parse_number(value, 0, &amount->value);
-    case OptionType::kMonitor:
-      return parse_choice(value, kMonitor, 4, &amount->value);
     case OptionType::kPath:
       return value.size < Options::kLongestPath && is_file_name(value);
+    default:
+      return false;
   }
-  return false;
 }
 
 }  // namespace
@@ -127,6 +110,37 @@ bool parse_amount(Text from, Amount* amount) {
   if (number > (UINT64_MAX >> shift)) return false;
   *amount = {number << shift, Amount::Unit::kBytes};
   return true;
+}
+
+Choices choices_of(OptionType type) {
+  static constexpr const char* kHuge[] = {"auto", "off", "thp", "hugetlb"};
+  static constexpr const char* kNuma[] = {"first-touch", "local", "off"};
+  static constexpr const char* kMonitor[] = {"auto", "userfaultfd", "interposed", "none"};
+  static constexpr const char* kPopulate[] = {"auto", "touch", "now"};
+  static constexpr const char* kGather[] = {"auto", "off", "always"};
+  static constexpr const char* kSparse[] = {"calloc", "malloc"};
+  static constexpr const char* kSandbox[] = {"auto", "on", "off"};
+  const auto all = []<size_t kCount>(const char* const(&names)[kCount]) {
+    return Choices{names, kCount};
+  };
+  switch (type) {
+    case OptionType::kHuge:
+      return all(kHuge);
+    case OptionType::kNuma:
+      return all(kNuma);
+    case OptionType::kMonitor:
+      return all(kMonitor);
+    case OptionType::kPopulate:
+      return all(kPopulate);
+    case OptionType::kGather:
+      return all(kGather);
+    case OptionType::kSparse:
+      return all(kSparse);
+    case OptionType::kSandbox:
+      return all(kSandbox);
+    default:
+      return {};
+  }
 }
 
 bool is_valid(OptionType type, Text value) {

@@ -109,6 +109,13 @@ inline constexpr uint64_t kSandboxAuto = 0;
 inline constexpr uint64_t kSandboxOn = 1;
 inline constexpr uint64_t kSandboxOff = 2;
 
+// The values that an option of that type may have, where it has some to choose from.
+struct Choices {
+  const char* const* names = nullptr;
+  size_t count = 0;  // 0: it has not
+};
+Choices choices_of(OptionType type);
+
 // True when the text is a valid value of that type. For the command, which must say so early.
 bool is_valid(OptionType type, os::Text value);
 

@@ -21,8 +21,6 @@ namespace {
 
 constexpr int kMadvPopulateWrite = 23;
 constexpr long kSysMseal = 462;
-constexpr unsigned kLockOnFault = 1;  // MLOCK_ONFAULT
-
 // 0, or the errno of the attempt. The child must not allocate: the parent may have threads.
 template <typename Attempt>
 int attempt_in_child(Attempt attempt) {
@@ -45,7 +43,7 @@ void* map_pages(size_t count) {
 
 bool try_populate() { return madvise(map_pages(1), os::kPageSize, kMadvPopulateWrite) == 0; }
 
-bool try_lock() { return syscall(SYS_mlock2, map_pages(1), os::kPageSize, kLockOnFault) == 0; }
+bool try_lock() { return syscall(SYS_mlock2, map_pages(1), os::kPageSize, MLOCK_ONFAULT) == 0; }
 
 // Sealed means that munmap is refused: ask for that, not for the call's own word.
 bool try_seal() {
@@ -72,7 +70,7 @@ bool try_userfaultfd() {
 bool try_to_move() {
   auto* const from = static_cast<volatile char*>(map_pages(1));
   void* const to = map_pages(1);
-  if (syscall(SYS_mlock2, from, os::kPageSize, kLockOnFault) != 0) return false;
+  if (syscall(SYS_mlock2, from, os::kPageSize, MLOCK_ONFAULT) != 0) return false;
   *from = 7;
   const uint64_t locked = os::locked_memory();
   void* const moved = mremap(const_cast<char*>(from), os::kPageSize, os::kPageSize,

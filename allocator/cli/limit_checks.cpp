@@ -91,7 +91,7 @@ Check capabilities() {
 }
 
 Check control_group() {
-  const uint64_t limit = os::cgroup_limit();
+  const uint64_t limit = os::cgroup().max;
   const std::string text = read_text("/proc/self/cgroup").value_or("");
   Check check;
   check.name = "control group";

@@ -18,66 +18,49 @@ namespace fs = std::filesystem;
 
 os::Text as_text(const std::string& value) { return {value.data(), value.size()}; }
 
-const char* placeholder(OptionType type) {
+// "a|b|c", or "a, b or c" with other words for what stands between two and before the last.
+std::string joined(const Choices& choices, const char* between, const char* last) {
+  std::string text;
+  for (size_t i = 0; i < choices.count; ++i) {
+    if (i > 0) text += i + 1 == choices.count ? last : between;
+    text += choices.names[i];
+  }
+  return text;
+}
+
+std::string placeholder(OptionType type) {
   switch (type) {
     case OptionType::kAmount:
       return "AMOUNT";
     case OptionType::kSwitch:
       return "on|off";
-    case OptionType::kHuge:
-      return "auto|off|thp|hugetlb";
-    case OptionType::kNuma:
-      return "first-touch|local|off";
     case OptionType::kNumber:
       return "NUMBER";
     case OptionType::kSeconds:
       return "SECONDS";
-    case OptionType::kMonitor:
-      return "auto|userfaultfd|interposed|none";
     case OptionType::kPath:
       return "FILE";
-    case OptionType::kPopulate:
-      return "auto|touch|now";
-    case OptionType::kGather:
-      return "auto|off|always";
-    case OptionType::kSparse:
-      return "calloc|malloc";
-    case OptionType::kSandbox:
-      return "auto|on|off";
+    default:
+      return joined(choices_of(type), "|", "|");
   }
-  return "VALUE";
 }
 
-const char* well_formed(OptionType type) {
+std::string well_formed(OptionType type) {
   switch (type) {
     case OptionType::kAmount:
       return "give bytes with K, M, G or T (64M), or a share of memory (50%) or of the memlock "
-             "limit "
-             "(25%memlock)";
+             "limit (25%memlock)";
     case OptionType::kSwitch:
       return "give on or off";
-    case OptionType::kHuge:
-      return "give auto, off, thp or hugetlb";
-    case OptionType::kNuma:
-      return "give first-touch, local or off";
     case OptionType::kNumber:
       return "give a number from 1 to 65535";
     case OptionType::kSeconds:
       return "give a number from 0 to 65535";
-    case OptionType::kMonitor:
-      return "give auto, userfaultfd, interposed or none";
     case OptionType::kPath:
       return "give a file name";
-    case OptionType::kPopulate:
-      return "give auto, touch or now";
-    case OptionType::kGather:
-      return "give auto, off or always";
-    case OptionType::kSparse:
-      return "give calloc or malloc";
-    case OptionType::kSandbox:
-      return "give auto, on or off";
+    default:
+      return "give " + joined(choices_of(type), ", ", " or ");
   }
-  return "";
 }
 
 // Empty when the value is good, as CLI11 wants it.

@@ -1,3 +1,4 @@
+// libm's log, exp and round, for jemalloc's heap profiler: see profiler_math.cpp.
 #pragma once
 
 namespace rdmalloc::engine {

@@ -11,8 +11,6 @@
 namespace rdmalloc::os {
 namespace {
 
-constexpr unsigned kLockOnFault = 1;  // MLOCK_ONFAULT
-
 constinit RememberedLimits remembered;
 constinit std::atomic<bool> is_ignoring{false};
 constinit std::atomic<bool> is_asked{false};
@@ -29,7 +27,7 @@ void* map_open(void* at, size_t bytes, int flags) {
 void make_seed() {
   void* const page = map_open(nullptr, kPageSize, 0);
   if (page == MAP_FAILED) return;
-  if (system_call(SYS_mlock2, word(page), kPageSize, kLockOnFault) == 0) {
+  if (system_call(SYS_mlock2, word(page), kPageSize, MLOCK_ONFAULT) == 0) {
     seed.store(page, std::memory_order_release);
   } else {
     (void)munmap(page, kPageSize);

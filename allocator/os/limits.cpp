@@ -7,6 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "allocator/os/confinement.h"
 #include "allocator/os/file.h"
 #include "allocator/os/keep_errno.h"
@@ -24,10 +26,6 @@ bool has_ipc_lock() {
   if (syscall(SYS_capget, &header, data) != 0) return false;
   return (data[CAP_IPC_LOCK / 32].effective >> (CAP_IPC_LOCK % 32) & 1) != 0;
 }
-
-uint64_t less(uint64_t from, uint64_t amount) { return from > amount ? from - amount : 0; }
-
-uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 uint64_t meminfo(const char* field) {
   uint64_t kib = 0;
@@ -58,7 +56,7 @@ struct Level {
   uint64_t max = kNoLimit;   // beyond it the kernel kills
   uint64_t high = kNoLimit;  // beyond it the kernel slows down
   uint64_t used = 0;
-  uint64_t least_limit() const { return smaller(max, high); }
+  uint64_t least_limit() const { return std::min(max, high); }
 };
 
 // One memory control group of this process: the limit and the use of each directory from the
@@ -115,11 +113,11 @@ class CgroupPath {
     if (version1_) {
       if (!number("/memory.memsw.limit_in_bytes", &limit)) return room + swap;
       number("/memory.memsw.usage_in_bytes", &used);
-      return smaller(room + swap, less(limit, less(used, reclaimable)));
+      return std::min(room + swap, less(limit, less(used, reclaimable)));
     }
     if (!number("/memory.swap.max", &limit)) return room + swap;
     number("/memory.swap.current", &used);
-    return room + smaller(swap, less(limit, used));
+    return room + std::min(swap, less(limit, used));
   }
 
   uint64_t id() const {
@@ -262,15 +260,6 @@ uint64_t total_swap() {
   return meminfo("SwapTotal:");
 }
 
-uint64_t cgroup_limit() {
-  const KeepErrno keep;
-  CgroupPath path;
-  uint64_t smallest = kNoLimit;
-  if (!path.found()) return smallest;
-  path.for_each_level([&](const Level& level) { smallest = smaller(smallest, level.max); });
-  return smallest;
-}
-
 Cgroup cgroup() {
   const KeepErrno keep;
   if (is_confined()) return remembered_limits().group;
@@ -278,7 +267,10 @@ Cgroup cgroup() {
   Cgroup found;
   if (!path.found()) return found;
   path.for_each_level([&](const Level& level) {
-    if (level.least_limit() < found.limit) found = {level.least_limit(), path.id()};
+    found.max = std::min(found.max, level.max);
+    if (level.least_limit() >= found.limit) return;
+    found.limit = level.least_limit();
+    found.id = path.id();
   });
   return found;
 }
@@ -297,10 +289,10 @@ MemoryLeft memory_left() {
   path.for_each_level([&](const Level& level) {
     const uint64_t reclaimable = path.reclaimable();
     const uint64_t kept = less(level.used, reclaimable);
-    left.to_populate = smaller(left.to_populate, less(level.least_limit(), kept));
+    left.to_populate = std::min(left.to_populate, less(level.least_limit(), kept));
     if (level.max == kNoLimit) return;
     const uint64_t room = path.with_swap(less(level.max, kept), machine.swap, reclaimable);
-    left.to_touch = smaller(left.to_touch, room);
+    left.to_touch = std::min(left.to_touch, room);
   });
   return left;
 }

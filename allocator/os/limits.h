@@ -11,6 +11,11 @@ namespace rdmalloc::os {
 
 inline constexpr uint64_t kNoLimit = UINT64_MAX;
 
+// A difference, 0 at least.
+constexpr uint64_t less(uint64_t from, uint64_t amount) {
+  return from > amount ? from - amount : 0;
+}
+
 struct LockLimit {
   uint64_t soft = 0;  // RLIMIT_MEMLOCK, what mlock and a registration are compared with
   uint64_t hard = 0;  // as far as an ordinary process may raise the soft one
@@ -34,14 +39,11 @@ uint64_t total_memory();
 // How many mappings a process may have (vm.max_map_count).
 size_t most_mappings();
 
-// The smallest limit of the control groups above this process beyond which the kernel kills, v1 or
-// v2.
-uint64_t cgroup_limit();
-
-// The control group above this process that has the least limit on its memory.
+// The control group above this process that has the least limit on its memory, v1 or v2.
 struct Cgroup {
   uint64_t limit = kNoLimit;  // version 2: memory.high, too
   uint64_t id = 0;            // the same for all processes in it; 0: there is none with a limit
+  uint64_t max = kNoLimit;    // of it or one above it: beyond that the kernel kills
 };
 
 Cgroup cgroup();

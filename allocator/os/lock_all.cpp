@@ -13,8 +13,6 @@
 namespace rdmalloc::os {
 namespace {
 
-constexpr unsigned kLockOnFault = 1;  // MLOCK_ONFAULT
-
 // The kernel's own pages: "[vdso]", "[vvar]", "[vsyscall]".
 bool is_of_kernel(Text line) { return memmem(line.data, line.size, "[v", 2) != nullptr; }
 
@@ -85,7 +83,7 @@ int lock_all(int flags, FindLeftOut find_left_out) {
   // First what the limit may refuse: a right that does not count here is found out by that.
   bool is_refused = false;
   (void)wanted.for_each([&](long low, size_t bytes) {
-    const long locked = system_call(SYS_mlock2, low, static_cast<long>(bytes), kLockOnFault);
+    const long locked = system_call(SYS_mlock2, low, static_cast<long>(bytes), MLOCK_ONFAULT);
     is_refused = is_refused || locked != 0;
   });
   if (is_refused && sum > limit.soft) {

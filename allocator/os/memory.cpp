@@ -20,7 +20,6 @@ namespace {
 constexpr int kMadvPopulateWrite = 23;  // Linux 5.14
 constexpr long kSysMseal = 462;         // Linux 6.10, the same number on every architecture
 constexpr int kMremapDontUnmap = 4;     // Linux 5.7
-constexpr unsigned kMlockOnFault = 1;   // Linux 4.4
 constexpr int kHuge2M = 21 << 26;       // MAP_HUGE_2MB: the default may be another size
 
 Status from_errno(int error) {
@@ -184,7 +183,7 @@ uint64_t page_faults() {
 Status lock_on_fault(void* address, size_t bytes) {
   const KeepErrno keep;
   if (is_confined()) return Status::kRefused;
-  if (mlock2(address, bytes, kMlockOnFault) == 0) return Status::kOk;
+  if (mlock2(address, bytes, MLOCK_ONFAULT) == 0) return Status::kOk;
   return errno == ENOMEM || errno == EPERM || errno == EAGAIN ? Status::kOutOfBudget
                                                               : from_errno(errno);
 }

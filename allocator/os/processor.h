@@ -9,6 +9,9 @@
 
 namespace rdmalloc::os {
 
+// Of as many something may be kept for each.
+inline constexpr size_t kMostProcessors = 1024;
+
 // Where in a thread's memory the kernel writes the number (glibc 2.35 registers a restartable
 // sequence for each thread): bytes from the thread pointer, 0 where nobody does.
 extern constinit ptrdiff_t processor_number_at;

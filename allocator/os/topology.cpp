@@ -19,7 +19,6 @@ namespace rdmalloc::os {
 namespace {
 
 // Of each processor, and 1; 0: not known yet.
-constexpr size_t kMostProcessors = 1024;
 constinit std::atomic<uint8_t> node_of_processor[kMostProcessors] = {};
 
 // Not an error in its place, such as that of a page that has not come.

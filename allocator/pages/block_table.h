@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "allocator/os/memory.h"
+#include "allocator/os/topology.h"
 #include "allocator/pages/region.h"
 #include "allocator/pages/window.h"
 #include "allocator/status.h"
@@ -40,14 +41,13 @@ class BlockTable {
   }
 
   // What is known of the node that a block of several pages lies on, in the word of its second
-  // page, where no block can start. kNoNode: not known.
-  static constexpr int kNoNode = -1;
+  // page, where no block can start. os::kNoNode: not known.
   int node_of(uintptr_t address) const {
-    return static_cast<int>(get(address + os::kPageSize) >> kSpareShift) - 1;
+    return static_cast<int>(get(address + os::kPageSize) >> kSpareShift) + os::kNoNode;
   }
   void set_node(uintptr_t address, int node) {
     set(address + os::kPageSize,
-        node == kNoNode ? 0 : kCached | static_cast<Word>(node + 1) << kSpareShift);
+        node == os::kNoNode ? 0 : kCached | static_cast<Word>(node + 1) << kSpareShift);
   }
 
   explicit constexpr BlockTable(const Window& window) : window_(window) {}

@@ -12,7 +12,6 @@ size_t Books::raise_peak_live(size_t live) {
 void Books::note_growth(size_t regions) {
   const size_t live = depots_.live();
   (void)raise_peak_live(live);
-  if (budget_.held() > peak_held()) peak_held_.store(budget_.held(), std::memory_order_relaxed);
   counters_.note_budget(budget_, regions);
   counters_.note_live(live);
   if (live >= shared_from_) share();

@@ -37,7 +37,7 @@ class Books {
 
   // The highest that live bytes were known to be.
   size_t raise_peak_live(size_t live);
-  size_t peak_held() const { return peak_held_.load(std::memory_order_relaxed); }
+  size_t peak_held() const { return page().peak_held.load(std::memory_order_relaxed); }
 
   Counters& counters() { return counters_; }
   const CounterPage& page() const { return counters_.page(); }
@@ -47,7 +47,6 @@ class Books {
   const Depots& depots_;
   Counters counters_;
   uint64_t shared_from_ = 0;
-  std::atomic<size_t> peak_held_{0};
   std::atomic<size_t> peak_live_{0};
 };
 

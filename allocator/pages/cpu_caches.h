@@ -117,7 +117,7 @@ class CpuCaches {
     size_t size() const { return __atomic_load_n(&count, __ATOMIC_RELAXED); }  // without the lock
   };
 
-  static constexpr size_t kMostProcessors = 1024;
+  static constexpr size_t kMostProcessors = os::kMostProcessors;
   static constexpr unsigned kPageBits = 28;
   // 8 pages, which no block is as small as, to 64 MiB; one bin more, which stays empty.
   static constexpr unsigned kLowestBit = 3;

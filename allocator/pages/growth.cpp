@@ -180,13 +180,13 @@ bool Growth::collect(const Request& request, size_t target, bool pinned) {
                : own + store_.depots.of(other_than(request.use), node, pinned).free_bytes();
   };
   const bool is_anywhere = pinned && policy_.is_ample(request.size);
-  const int others = is_anywhere ? store_.depots.nodes() : 0;
-  size_t free = free_of(request.node);
-  for (int node = 0; node < others; ++node) free += node == request.node ? 0 : free_of(node);
+  const int nodes = is_anywhere ? store_.depots.nodes() : 1;
+  size_t free = 0;
+  for (int i = 0; i < nodes; ++i) free += free_of(nth_node(request, i));
   if (!policy_.is_worth_gathering(missing, free)) return false;
-  size_t got = collect_of(request, request.node, missing, pinned);
-  for (int node = 0; node < others && got < missing; ++node) {
-    if (node != request.node) got += collect_of(request, node, missing - got, pinned);
+  size_t got = 0;
+  for (int i = 0; i < nodes && got < missing; ++i) {
+    got += collect_of(request, nth_node(request, i), missing - got, pinned);
   }
   return policy_.is_enough(got);
 }
@@ -213,8 +213,7 @@ Growth::Acquired Growth::gather_last(const Request& request) {
       for (int i = 0; i < store_.depots.nodes(); ++i) {
         const size_t got = gathering_.collected();
         if (got >= request.size) break;
-        // The request's own node first.
-        Depot& depot = store_.depots.of(use, (request.node + i) % store_.depots.nodes(), pinned);
+        Depot& depot = store_.depots.of(use, nth_node(request, i), pinned);
         (void)gathering_.collect_all(depot, request.size - got);
       }
     }

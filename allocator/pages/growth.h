@@ -106,6 +106,10 @@ class Growth {
   Plan plan(const Request& request, RegionKind of) const REQUIRES(growth_lock);
   Acquired grow_locked(const Request& request) REQUIRES(growth_lock);
   void note_refusal() REQUIRES(growth_lock);
+  // All nodes in turn, the request's own first.
+  int nth_node(const Request& request, int i) const {
+    return (request.node + i) % store_.depots.nodes();
+  }
   size_t collect_of(const Request& request, int node, size_t missing, bool pinned)
       REQUIRES(growth_lock);
   bool collect(const Request& request, size_t target, bool pinned) REQUIRES(growth_lock);

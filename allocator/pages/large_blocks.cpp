@@ -92,8 +92,8 @@ size_t LargeBlocks::size_of(const void* address) const {
 // Asked of the kernel once for a block, however often it is taken from a cache and given back.
 int LargeBlocks::node_of_block(uintptr_t start, size_t pages) {
   const bool has_word = pages > 1;
-  int node = has_word ? store_.blocks.node_of(start) : BlockTable::kNoNode;
-  if (node != BlockTable::kNoNode) return node;
+  int node = has_word ? store_.blocks.node_of(start) : os::kNoNode;
+  if (node != os::kNoNode) return node;
   auto* const address = reinterpret_cast<void*>(start);
   node = store_.placement.node_of(*store_.regions.find(address), address, pages * os::kPageSize);
   if (has_word) store_.blocks.set_node(start, node);
@@ -105,8 +105,9 @@ void LargeBlocks::give_back(uintptr_t start, size_t size) {
   auto* const address = reinterpret_cast<void*>(start);
   const Region& region = *store_.regions.find(address);
   const size_t pages = size / os::kPageSize;
-  const int node = region.by_touch ? node_of_block(start, pages) : region.node;
-  if (region.by_touch && pages > 1) store_.blocks.set_node(start, BlockTable::kNoNode);
+  const bool is_on = store_.placement.is_on();
+  const int node = is_on ? node_of_block(start, pages) : region.node;
+  if (is_on && pages > 1) store_.blocks.set_node(start, os::kNoNode);
   store_.blocks.set(start, 0);
   // Locked pages are not discarded (mlockall); what is free in a sparse region must read as zero.
   const bool is_sparse = region.kind == RegionKind::kSparse;

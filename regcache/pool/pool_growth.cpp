@@ -147,13 +147,10 @@ int Pool::take_memory(size_t wanted, Chunk* chunk, Message* why) {
     return RDM_OUT_OF_BUDGET;
   }
   memset(states, static_cast<int>(BufferState::kFree), state_bytes);
-  if (pools_->has_several_nodes()) {
-    // On the node of the calling thread, as far as they have not come.
-    (void)os::populate(memory, bytes);
-    chunk->node = region->node;
-  } else {
-    chunk->node = 0;
-  }
+  const bool has_nodes = pools_->has_several_nodes();
+  // On the node of the calling thread, as far as its pages have not come.
+  if (has_nodes) (void)os::populate(memory, bytes);
+  chunk->node = has_nodes ? region->node : 0;
   return RDM_OK;
 }
 

@@ -10,14 +10,13 @@ LockLimit lock_limit() { return machine().lock; }
 uint64_t address_space_left() { return machine().address_space_left; }
 uint64_t total_memory() { return machine().total; }
 size_t most_mappings() { return machine().most_mappings; }
-uint64_t cgroup_limit() { return machine().cgroup; }
 uint64_t locked_memory() {
   __atomic_add_fetch(&machine().looks, 1, __ATOMIC_RELAXED);
   return fake::locked() + machine().locked_by_others;
 }
 uint64_t resident_memory() { return machine().resident; }
 uint64_t total_swap() { return machine().swap; }
-Cgroup cgroup() { return machine().group; }
+Cgroup cgroup() { return {machine().group.limit, machine().group.id, machine().cgroup}; }
 MemoryLeft memory_left() {
   __atomic_add_fetch(&machine().looks, 1, __ATOMIC_RELAXED);
   return {machine().to_touch, machine().available};
