@@ -42,6 +42,8 @@ inline constexpr int kCounterPageDescriptor = 200;
   X(registered_pinned) /* what that pinned: VmPin, but for the program's own */ \
   X(forked)            /* 1 in a child of fork */                               \
   X(peak_held)                                                                  \
+  X(window) /* its first address */                                             \
+  X(window_bytes)                                                               \
   X(report) /* ReportState */
 
 // Who is about to write the process's report, so that a watcher does not write over it.
@@ -69,7 +71,7 @@ struct PhaseRecord {
 struct CounterPage {
   using Word = std::atomic<uint64_t>;
   static constexpr uint64_t kMagic = 0x73746e756f636472;  // "rdcounts"
-  static constexpr uint64_t kVersion = 2;
+  static constexpr uint64_t kVersion = 3;
   static constexpr size_t kMostPhases = 40;
   static constexpr uint64_t kNoPhase = UINT64_MAX;
 

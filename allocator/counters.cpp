@@ -44,6 +44,12 @@ void Counters::copy_from(const CounterPage& page) {
   phase_ = nullptr;
 }
 
+void Counters::note_window(uintptr_t first, size_t bytes) {
+  Locked hold(mutex());
+  set(&now()->window, first);
+  set(&now()->window_bytes, bytes);
+}
+
 void Counters::note_budget(const Budget& budget, size_t regions) {
   Locked hold(mutex());
   set(&now()->held, budget.held());

@@ -32,6 +32,7 @@ class Counters {
     set(&page.live, live);
     if (PhaseRecord* const in_force = phase()) raise(&in_force->peak_live, live);
   }
+  void note_window(uintptr_t first, size_t bytes) EXCLUDES(counters_lock);
   void note_budget(const Budget& budget, size_t regions) EXCLUDES(counters_lock);
   void note_registrations(uint64_t domains, uint64_t registered, uint64_t registered_pinned)
       EXCLUDES(counters_lock);

@@ -86,7 +86,7 @@ std::unique_ptr<CLI::App> make_command_line(Request& request) {
   add_top_flags(*top, request.top);
   top->add_flag("--json", request.json, as_json);
   CLI::App* stats = add_command(*app, "stats", request);
-  add_stats_flags(*stats, request.process);
+  add_stats_flags(*stats, request.stats);
   stats->add_flag("--json", request.json, as_json);
   add_command(*app, "man", request)->add_option("page", request.page, "the page");
   add_command(*app, "probe", request);

@@ -8,6 +8,7 @@
 
 #include "allocator/cli/run.h"
 #include "allocator/cli/shm_plan.h"
+#include "allocator/cli/stats.h"
 #include "allocator/cli/study/study.h"
 #include "allocator/cli/top/top.h"
 #include "allocator/cli/trace/trace.h"
@@ -23,7 +24,7 @@ struct Request {
   RunRequest run;
   ShmPlanRequest shm_plan;
   TopRequest top;
-  int process = 0;  // that stats asks
+  StatsRequest stats;
   study::StudyRequest study;
   TraceRequest trace;
   bool json = false;

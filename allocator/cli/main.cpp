@@ -65,7 +65,7 @@ int dispatch(const Request& request, const CLI::App& app) {
   if (request.command == "study") return study::run_study(request.study);
   if (request.command == "trace") return trace(request.trace);
   if (request.command == "top") return top(request.top, request.json);
-  if (request.command == "stats") return stats(request.process, request.json);
+  if (request.command == "stats") return stats(request.stats, request.json);
   if (request.command == "man") return print_man_page(request.page, app);
   return print(request.markdown ? options_as_markdown() : options_as_text());
 }

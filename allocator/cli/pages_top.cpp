@@ -78,7 +78,7 @@ Page stats() {
       "rdmalloc-stats",
       1,
       "show the heap statistics of a running process",
-      {"rdmalloc stats PID [--json]"},
+      {"rdmalloc stats PID [--numa] [--json]"},
       false,
       {{"DESCRIPTION",
         {"Prints what a process that runs under rdmalloc says of its heap now, and of each phase "
@@ -86,6 +86,15 @@ Page stats() {
          "process is neither stopped nor signalled; it keeps its counters in a page that others "
          "may read: root, and its own user. The JSON keys are those of the report (rdmalloc run "
          "--report), and pid, name and phases."},
+        {}},
+       {"NUMA",
+        {"With --numa the resident bytes on each node follow, those of the heap and all other "
+         "(files, stacks, mappings of the program's own), beside the node's processors and memory; "
+         "and under which memory policies (set_mempolicy, mbind, numactl) the heap's pages came, "
+         "as the kernel writes them. For that the kernel walks the process's page tables, and the "
+         "process's own mmap and munmap wait meanwhile. In the JSON: numa, with nodes (node, "
+         "processors, memory_bytes, heap_resident_bytes, other_resident_bytes; "
+         "null where hwloc does not know the node) and policies (policy, heap_resident_bytes)."},
         {}},
        {"EXIT STATUS",
         {},

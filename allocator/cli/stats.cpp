@@ -3,12 +3,14 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "allocator/cli/counter_json.h"
 #include "allocator/cli/counter_reader.h"
+#include "allocator/cli/node_pages.h"
 #include "allocator/cli/refusal.h"
 #include "allocator/cli/top/json.h"
 #include "allocator/cli/top/node_processes.h"
@@ -96,6 +98,14 @@ void print_text(const NodeProcess& process, const ProcessCounters& counters) {
   }
 }
 
+PlacedPages placed_pages(pid_t process, const ProcessCounters& counters) {
+  if (const auto placed = find_placed_pages(process, counters)) return *placed;
+  const std::string file = "/proc/" + std::to_string(process) + "/numa_maps";
+  throw Refusal(errno == ENOENT ? "stats: there is no " + file + ": this kernel knows no NUMA nodes"
+                                : "stats: " + file + " may not be read: ask as root",
+                kExitProblem);
+}
+
 ordered_json to_json(const NodeProcess& process, const ProcessCounters& counters) {
   ordered_json json = counters_json(counters);
   json["pid"] = process.number;
@@ -106,18 +116,25 @@ ordered_json to_json(const NodeProcess& process, const ProcessCounters& counters
 
 }  // namespace
 
-void add_stats_flags(CLI::App& command, int& process) {
-  command.add_option("PID", process, "the process")->required()->check(objection_to_process);
+void add_stats_flags(CLI::App& command, StatsRequest& request) {
+  command.add_option("PID", request.process, "the process")
+      ->required()
+      ->check(objection_to_process);
+  command.add_flag("--numa", request.numa, "say on which NUMA nodes its pages lie, too");
 }
 
-int stats(int process, bool json) {
-  const NodeProcess found = find_process(process);
-  const auto counters = read_counters(process);
+int stats(const StatsRequest& request, bool json) {
+  const NodeProcess found = find_process(request.process);
+  const auto counters = read_counters(request.process);
   if (!counters) refuse(found);
+  const auto placed = request.numa ? placed_pages(request.process, *counters) : PlacedPages();
   if (json) {
-    puts(as_text(to_json(found, *counters), 2).c_str());
+    ordered_json all = to_json(found, *counters);
+    if (request.numa) all["numa"] = placed_pages_json(placed);
+    puts(as_text(all, 2).c_str());
   } else {
     print_text(found, *counters);
+    if (request.numa) print_placed_pages(placed);
   }
   return fflush(stdout) == 0 ? kExitOk : kExitProblem;
 }

@@ -9,10 +9,15 @@ class App;
 
 namespace rdmalloc::cli {
 
-// `process` must outlive the App.
-void add_stats_flags(CLI::App& command, int& process);
+struct StatsRequest {
+  int process = 0;
+  bool numa = false;  // on which nodes its pages lie, too
+};
+
+// The request must outlive the App.
+void add_stats_flags(CLI::App& command, StatsRequest& request);
 
 // Throws Refusal when the process is not there, says nothing, or is not ours to ask.
-int stats(int process, bool json);
+int stats(const StatsRequest& request, bool json);
 
 }  // namespace rdmalloc::cli

@@ -45,6 +45,7 @@ void Heap::boot() {
   placement_.boot(options_.choice(OptionId::numa));
   depots_.boot(placement_.is_on());
   books_.boot(budget_.resolve(options_.amount(OptionId::counters_from)));
+  books_.counters().note_window(window_.base(), window_.size());
   growth_.boot();
   blocks_.boot();
   booted_.store(true, std::memory_order_release);

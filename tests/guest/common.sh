@@ -23,6 +23,17 @@ requires() {
   command -v "$1" > /dev/null || absent=$2
 }
 
+# Where in the kernel every thread of every program is, for a command that does not end.
+show_threads() {
+  echo "-- after $1 seconds"
+  for thread in /proc/[0-9]*/task/[0-9]*; do
+    command=$(tr '\0' ' ' < "${thread%/task/*}/cmdline")
+    [ -n "$command" ] || continue
+    echo "$command: $thread: $(grep State "$thread/status")"
+    cat "$thread/stack"
+  done 2> /dev/null
+}
+
 run_case() {
   expected=$1
   sentence=$2
@@ -35,8 +46,11 @@ run_case() {
   fi
   echo "\$ $*"
   started=$(date +%s%N)
-  timeout -k 5 "$seconds" "$@" < /dev/null > /tmp/output 2>&1
+  { sleep "$seconds"; show_threads "$seconds"; } &
+  watch=$!
+  timeout -k 5 $((seconds + 5)) "$@" < /dev/null > /tmp/output 2>&1
   status=$?
+  kill "$watch" 2> /dev/null
   cat /tmp/output
   echo "-- status $status after $((($(date +%s%N) - started) / 1000000)) ms"
   case $status in

@@ -5,6 +5,7 @@
 //                                  open, which registers the array afterwards
 //   placement policy NAME          under the memory policy interleave, bind or preferred, set as
 //                                  numactl does, memory lies where that says
+//   placement told RDMALLOC        what `rdmalloc stats --numa` tells of it is the same
 //   placement turns                threads of all nodes need the same amount of memory one after
 //                                  the other: what is resident is that, and a quarter more
 #include <linux/mempolicy.h>
@@ -93,6 +94,27 @@ void check_touch_with_domain() {
     verdict.broken("what was touched by all has no key");
   }
   check_parts(array, "registered");
+}
+
+// The table of nodes: node, processors, its memory, the heap's bytes on it, others.
+void check_told(const char* rdmalloc) {
+  if (!probe::library().loaded()) probe::skip("needs the library");
+  check_parts(touch_by_all(), "fresh memory");
+  const std::string command =
+      std::string(rdmalloc) + " stats --numa " + std::to_string(getpid()) + " 2>&1";
+  FILE* const output = popen(command.c_str(), "re");
+  if (output == nullptr) return verdict.broken("the command could not be started");
+  char line[256];
+  int nodes = 0;
+  while (fgets(line, sizeof line, output) != nullptr) {
+    fputs(line, stdout);
+    size_t heap = 0;
+    int node = 0;
+    if (sscanf(line, " %d %*u %*u %zu %*u", &node, &heap) != 2) continue;
+    ++nodes;
+    if (heap < kPart || heap > kPart + kPart / 2) verdict.broken("node %d holds otherwise", node);
+  }
+  if (pclose(output) != 0 || nodes != kAllNodes) verdict.broken("the command tells of %d", nodes);
 }
 
 // The policy, and the share that each node is to have under it.
@@ -195,6 +217,8 @@ int main(int argc, char** argv) {
   const Policy* const policy = find_policy(argc > 2 ? argv[2] : "");
   if (mode == "touch") {
     argc > 2 ? check_touch_with_domain() : check_touch();
+  } else if (mode == "told" && argc > 2) {
+    check_told(argv[2]);
   } else if (mode == "policy" && policy != nullptr) {
     return start_under(*policy, argv);
   } else if (mode == "under" && policy != nullptr) {

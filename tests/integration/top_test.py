@@ -250,6 +250,25 @@ def phases():
         check(f"held_bytes              {said['held_bytes']}" in text, text)
 
 
+def numa():
+    """On which nodes its pages lie; all of them are somewhere."""
+    if not pathlib.Path("/proc/self/numa_maps").exists():
+        skip("this kernel knows no NUMA nodes")
+    with sleepers(holder(32, flags=[])) as (one,):
+        said = json.loads(ask("stats", str(one.pid), "--numa", "--json"))
+        nodes, policies = said["numa"]["nodes"], said["numa"]["policies"]
+        heap = sum(node["heap_resident_bytes"] for node in nodes)
+        everything = heap + sum(node["other_resident_bytes"] for node in nodes)
+        check(32 * MIB <= heap <= said["held_bytes"], f"{heap} of {said['held_bytes']}")
+        resident = kernel_says(one.pid)["VmRSS"]
+        check(0.9 * resident <= everything <= 1.1 * resident, f"{everything} of {resident}")
+        check(sum(each["heap_resident_bytes"] for each in policies) == heap, f"{policies}")
+        check(all(node["processors"] >= 0 and node["memory_bytes"] > 0 for node in nodes), "hwloc")
+        text = ask("stats", str(one.pid), "--numa")
+        check(f"{heap}\n" in text if len(nodes) == 1 else "node" in text, text)
+        check("numa" not in json.loads(ask("stats", str(one.pid), "--json")), "not asked for")
+
+
 def no_stats():
     closer = [RDMALLOC, "run", "--", "/usr/bin/python3", "-c", CLOSER]
     with sleepers(holder(1), closer) as (plain, closed):
@@ -367,7 +386,7 @@ def main():
         skip("no setpriv")
     cases = {case.__name__: case for case in (
         kernel, control, without_ledger, with_ledger, bad_ledger, user, foreign_stats, phases,
-        no_stats, vanishing, names, kernel_threads, container, hidden, bad_input)}
+        numa, no_stats, vanishing, names, kernel_threads, container, hidden, bad_input)}
     began = time.monotonic()
     cases[sys.argv[2]]()
     print(f"passed after {time.monotonic() - began:.1f} s")

@@ -10,6 +10,8 @@ promise "what threads of four nodes touch first lies there with a domain open, a
   $with "$programs/placement" touch domain
 control "with local placement and a domain open it lies where malloc was called" 60 \
   env RDMALLOC_NUMA=local $with "$programs/placement" touch domain
+promise "rdmalloc stats --numa tells how much of it lies on which node" 60 \
+  $with "$programs/placement" told "$rdmalloc"
 
 promise "under numactl --interleave memory is spread as that says" 60 \
   $with "$programs/placement" policy interleave
