@@ -14,6 +14,7 @@
 #include "allocator/os/memory.h"
 #include "allocator/os/system_call.h"
 #include "regcache/monitor/interposed.h"
+#include "regcache/monitor/interposed_heap.h"
 #include "regcache/monitor/interposed_ranges.h"
 
 #define RDM_INTERPOSED extern "C" [[gnu::visibility("default")]]
@@ -142,6 +143,10 @@ long change_by_number(long number, long a, long b, long c, long d, long e, long 
   const Announced announced(of_number(number, a, b, c, d, e));
   if (number == SYS_mremap) make_one_mapping(base, static_cast<size_t>(b));
   const long result = call_by_number(number, a, b, c, d, e, f);
+  if (number == SYS_madvise && result != 0 &&
+      follow_advice(const_cast<void*>(base), static_cast<size_t>(b), static_cast<int>(c))) {
+    return 0;
+  }
   if (number == SYS_mmap || number == SYS_mremap) {
     return settled(result, static_cast<size_t>(number == SYS_mmap ? b : c));
   }
@@ -201,10 +206,13 @@ RDM_INTERPOSED int madvise(void* address, size_t length, int advice) noexcept {
   probe.note(address);
   const bool is_drop = is_dropping(advice);
   const Change change(address, is_drop ? in_pages(length) : 0);
-  if (auto* const call = next.madvise.get()) return told(call(address, length, advice), is_drop);
-  return told(static_cast<int>(libc_answer(
-                  system_call(SYS_madvise, word(address), static_cast<long>(length), advice))),
-              is_drop);
+  auto* const call = next.madvise.get();
+  const int result = call != nullptr
+                         ? call(address, length, advice)
+                         : static_cast<int>(libc_answer(system_call(
+                               SYS_madvise, word(address), static_cast<long>(length), advice)));
+  if (result != 0 && follow_advice(address, length, advice)) return 0;
+  return told(result, is_drop);
 }
 
 // The ranges lie where the caller's pointer says, if it is right: the kernel alone can look safely.

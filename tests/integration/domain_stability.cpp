@@ -45,6 +45,24 @@ char* first_page(char* buffer) {
   return reinterpret_cast<char*>(at & ~(probe::kPage - 1));
 }
 
+bool is_zero(const char* bytes, size_t length) {
+  return length == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, length - 1) == 0);
+}
+
+// By the number of the call, too; and pages that may not be written to stay as they are.
+void try_raw_advice(char* pages, size_t length) {
+  memset(pages, 1, length);
+  if (syscall(SYS_madvise, pages, length, MADV_DONTNEED) != 0 || !is_zero(pages, length)) {
+    verdict.broken("after MADV_DONTNEED by syscall(): no zeroes");
+  }
+  memset(pages, 1, length);
+  if (mprotect(pages, length, PROT_READ) != 0) return verdict.broken("mprotect fails");
+  if (madvise(pages, length, MADV_DONTNEED) == 0 && !is_zero(pages, length)) {
+    verdict.broken("MADV_DONTNEED of what may only be read succeeds, and leaves it");
+  }
+  if (mprotect(pages, length, PROT_READ | PROT_WRITE) != 0) verdict.broken("mprotect fails");
+}
+
 void try_advice(probe::KeyedDevice& keyed, char* buffer, size_t size) {
   static constexpr struct {
     int advice;
@@ -54,12 +72,16 @@ void try_advice(probe::KeyedDevice& keyed, char* buffer, size_t size) {
                  {MADV_REMOVE, "MADV_REMOVE"},     {kCollapse, "MADV_COLLAPSE"}};
   char* pages = first_page(buffer);
   const size_t length = (size - static_cast<size_t>(pages - buffer)) & ~(probe::kPage - 1);
+  try_raw_advice(pages, length);
+  check(keyed, buffer, size, "madvise by its number");
   for (const auto& tried : kAdvice) {
-    if (tried.advice == MADV_DONTNEED || tried.advice == MADV_FREE) {
-      const int result = madvise(pages, length, tried.advice);
-      if (result == 0) verdict.broken("%s of heap pages succeeds", tried.name);
-    } else {
-      (void)madvise(pages, length, tried.advice);
+    const uint64_t frame = probe::page_frame(pages);
+    const bool is_done = madvise(pages, length, tried.advice) == 0;
+    if (tried.advice == MADV_DONTNEED) {
+      if (!is_done || !is_zero(pages, length)) verdict.broken("after %s: no zeroes", tried.name);
+      if (probe::page_frame(pages) != frame) verdict.broken("%s drops a page", tried.name);
+    } else if (tried.advice == MADV_FREE && !is_done) {
+      verdict.broken("%s fails", tried.name);
     }
     check(keyed, buffer, size, tried.name);
   }

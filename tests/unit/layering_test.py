@@ -41,8 +41,8 @@ LAYERS = [
     ("pool", r"regcache/pool/.*", {"status", "os", "core", "region", "heap", "public", "regcache"}),
     # Between who changes memory and who keeps registrations of it.
     ("board", r"regcache/monitor/(changes|monitor)\.(h|cpp)", {"status", "os"}),
-    # One leaf for each monitor, as backends are.
-    ("monitor", r"regcache/monitor/.*", {"status", "os", "board"}),
+    # One leaf for each monitor, as backends are. They may ask whose memory is changed.
+    ("monitor", r"regcache/monitor/.*", {"status", "os", "board", "region", "heap"}),
     # A library of its own, on nothing but the public headers, and what reads /proc.
     ("shm", r"regcache/shm/.*", {"status", "os", "public"}),
     ("regcache", r"regcache/.*", {"status", "os", "core", "region", "heap", "public", "board"}),
