@@ -3,11 +3,14 @@
 #include <string.h>
 
 #include "allocator/engine/blocks.h"
+#include "allocator/last_error.h"
 #include "allocator/pages/heap.h"
 #include "allocator/report.h"
 #include "allocator/stats.h"
 #include "include/rdmalloc/rdmalloc.h"
 
+using rdmalloc::fail;
+using rdmalloc::fail_often;
 using rdmalloc::heap;
 using rdmalloc::Region;
 
@@ -69,9 +72,9 @@ void* rdm_alloc(size_t size, size_t align, unsigned flags) {
 void rdm_free(void* pointer) { free(pointer); }
 
 int rdm_region_get(size_t index, rdm_region* out) {
-  if (out == nullptr) return RDM_INVALID;
+  if (out == nullptr) return fail(RDM_INVALID, "there is no place for the region");
   const Region* region = heap.regions().nth(index);
-  if (region == nullptr) return RDM_INVALID;
+  if (region == nullptr) return fail_often(RDM_INVALID, "there are fewer regions than that");
   *out = rdm_region{};
   out->base = reinterpret_cast<void*>(region->base);
   out->length = region->length;
@@ -85,7 +88,9 @@ int rdm_region_get(size_t index, rdm_region* out) {
 }
 
 int rdm_stats_get(rdm_stats* out, size_t sizeof_out) {
-  if (out == nullptr || sizeof_out == 0) return RDM_INVALID;
+  if (out == nullptr || sizeof_out == 0) {
+    return fail(RDM_INVALID, "there is no place for the statistics, or its size is 0");
+  }
   const rdm_stats stats = rdmalloc::gather_stats();
   const size_t known = sizeof_out < sizeof stats ? sizeof_out : sizeof stats;
   memcpy(out, &stats, known);
@@ -96,7 +101,10 @@ int rdm_stats_get(rdm_stats* out, size_t sizeof_out) {
 void rdm_phase(const char* name) { heap.begin_phase(name); }
 
 int rdm_stats_json(int fd) {
-  return rdmalloc::write_json(rdmalloc::gather_stats(), fd) ? RDM_OK : RDM_SYSTEM;
+  // Of no descriptor a message goes to standard error.
+  if (fd < 0) errno = EBADF;
+  if (fd >= 0 && rdmalloc::write_json(rdmalloc::gather_stats(), fd)) return RDM_OK;
+  return fail(RDM_SYSTEM, "the statistics could not all be written: errno says why");
 }
 
 // The report is written after every other destructor and atexit handler of the program.

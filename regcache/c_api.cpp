@@ -1,7 +1,8 @@
 // The C functions of include/rdmalloc/rdmalloc.h that concern domains and foreign memory.
+#include "allocator/last_error.h"
 #include "include/rdmalloc/backend.h"
 #include "regcache/heap_source.h"
-#include "regcache/last_error.h"
+#include "regcache/open_domain.h"
 #include "regcache/registry.h"
 
 using rdmalloc::Domain;
@@ -19,13 +20,14 @@ Domain* domain_of(const rdm_domain* handle) {
 
 extern "C" {
 
-int rdm_domain_open(const rdm_backend* ops, void* ctx, const rdm_domain_options* options,
+int rdm_domain_open(const rdm_backend* ops, void* ctx, const rdm_domain_options* given,
                     rdm_domain** out) {
-  if (out == nullptr) return RDM_INVALID;
-  Domain* domain = nullptr;
-  const int status = registry.open(ops, ctx, options, &domain);
-  if (status == RDM_OK) *out = reinterpret_cast<rdm_domain*>(domain);
-  return status;
+  return rdmalloc::open_domain(given, out, [&](const rdm_domain_options& options) {
+    Domain* domain = nullptr;
+    const int status = registry.open(ops, ctx, &options, &domain);
+    if (status == RDM_OK) *out = reinterpret_cast<rdm_domain*>(domain);
+    return status;
+  });
 }
 
 int rdm_domain_close(rdm_domain* domain) { return registry.close(domain_of(domain)); }

@@ -56,7 +56,10 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
   if (entries_ == nullptr) {
     const size_t bytes = (source.regions().capacity() + 1) * sizeof(KeyEntry);
     entries_ = static_cast<KeyEntry*>(os::map_metadata(bytes));
-    if (entries_ == nullptr) return RDM_SYSTEM;
+    if (entries_ == nullptr) {
+      say("no memory for bookkeeping");
+      return RDM_SYSTEM;
+    }
   }
   context_ = context;
   access_ = access == 0 ? unsigned{RDM_LOCAL_WRITE} : access;

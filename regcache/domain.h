@@ -166,7 +166,7 @@ class Domain {
   static void fill(void* base, size_t length, const rdm_backend_key& key, rdm_mr* out) {
     *out = {base, length, key.lkey, key.rkey, key.handle};
   }
-  int miss(int status);
+  int miss(int status, const char* why);
   void say(const char* why);
   void warn();
   void assert_backend_may_run() const {

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "regcache/last_error.h"
+#include "allocator/last_error.h"
 
 namespace rdmalloc {
 

@@ -1,42 +1,61 @@
 // The slow path of a lookup: whatever is not a hit in a region that is one MR.
+#include "allocator/last_error.h"
 #include "regcache/domain.h"
 
 namespace rdmalloc {
+namespace {
 
-int Domain::miss(int status) {
+constexpr char kNotRegistered[] =
+    "no registration of the domain covers the range: its memory is not pinned, or the device did "
+    "not take it";
+
+}  // namespace
+
+int Domain::miss(int status, const char* why) {
   counters_->lookups.count();
   counters_->misses.fetch_add(1, std::memory_order_relaxed);
-  return status;
+  return fail_often(status, why);
 }
 
 int Domain::lookup_slowly(Domain* domain, const void* address, size_t length, rdm_mr* out) {
-  if (domain == nullptr || out == nullptr) return RDM_INVALID;
+  if (domain == nullptr || out == nullptr) {
+    return fail_often(RDM_INVALID, "the domain, or the place for the result, is null");
+  }
   return domain->find_or_register(address, length, out);
 }
 
 int Domain::find_or_register(const void* address, size_t length, rdm_mr* out) {
-  if (!enter()) return is_in_use() ? miss(RDM_NOT_REGISTERED) : RDM_INVALID;
+  if (!enter()) {
+    return is_in_use() ? miss(RDM_NOT_REGISTERED,
+                              "the domain is the parent's, or is being closed: open one in this "
+                              "process")
+                       : fail_often(RDM_INVALID, "the domain is closed");
+  }
   const int status = lookup_entered(address, length, out);
   leave();
   return status;
 }
 
 int Domain::lookup_entered(const void* address, size_t length, rdm_mr* out) {
-  if (length == 0) return miss(RDM_INVALID);
+  if (length == 0) return miss(RDM_INVALID, "no bytes are asked for");
   const Region* region = source_->regions().find(address);
   if (region == nullptr || length > region->end() - reinterpret_cast<uintptr_t>(address)) {
-    return miss(RDM_NOT_OWNED);
+    return miss(RDM_NOT_OWNED,
+                "the range is not, or not all, in one region of malloc'd memory: rdm_get takes "
+                "other memory, too");
   }
   const PageMarks* const marks = source_->marks();
   if (marks != nullptr && marks->is_retired(reinterpret_cast<uintptr_t>(address), length)) {
-    return miss(RDM_NOT_OWNED);
+    return miss(RDM_NOT_OWNED, "nothing is malloc'd at these addresses any more");
   }
-  if (register_entered(*region, Caller::kLookup) != RDM_OK) return miss(RDM_NOT_REGISTERED);
+  if (register_entered(*region, Caller::kLookup) != RDM_OK)
+    return miss(RDM_NOT_REGISTERED, kNotRegistered);
   const KeyEntry& entry = entry_of(*region);
   const size_t registered = entry.length.load(std::memory_order_acquire);
   if (registered == 0) return lookup_piece(*region, address, length, out);
   const size_t into = reinterpret_cast<uintptr_t>(address) - region->base;
-  if (into >= registered || length > registered - into) return miss(RDM_NOT_REGISTERED);
+  if (into >= registered || length > registered - into)
+    return miss(RDM_NOT_REGISTERED, kNotRegistered);
   fill(reinterpret_cast<void*>(region->base), registered, entry.key(), out);
   counters_->lookups.count();
   return RDM_OK;
@@ -55,10 +74,11 @@ int Domain::lookup_piece(const Region& region, const void* address, size_t lengt
       high = middle;
     }
   }
-  if (low == 0) return miss(RDM_NOT_REGISTERED);
+  if (low == 0) return miss(RDM_NOT_REGISTERED, kNotRegistered);
   const Piece& piece = entry.piece[low - 1];
   const size_t inside = into - piece.offset;
-  if (inside >= piece.length || length > piece.length - inside) return miss(RDM_NOT_REGISTERED);
+  if (inside >= piece.length || length > piece.length - inside)
+    return miss(RDM_NOT_REGISTERED, kNotRegistered);
   fill(reinterpret_cast<void*>(region.base + piece.offset), piece.length, piece.key, out);
   counters_->lookups.count();
   return RDM_OK;

@@ -3,12 +3,12 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "allocator/failure.h"
 #include "allocator/os/clock.h"
 #include "allocator/os/futex.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/thread.h"
 #include "regcache/domain.h"
-#include "regcache/failure.h"
 
 namespace rdmalloc {
 namespace {

@@ -1,9 +1,9 @@
 // rdm_pieces: a message in pieces that are registered when their turn comes. On rdm_get and rdm_put
 // alone; all there is to remember is in the caller's struct.
+#include "allocator/last_error.h"
 #include "allocator/os/memory.h"
 #include "include/rdmalloc/rdmalloc.h"
 #include "regcache/domain.h"
-#include "regcache/last_error.h"
 
 namespace rdmalloc {
 namespace {

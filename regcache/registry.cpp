@@ -5,11 +5,12 @@
 
 #include <new>
 
+#include "allocator/failure.h"
+#include "allocator/last_error.h"
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/thread.h"
 #include "regcache/caller_struct.h"
-#include "regcache/failure.h"
 #include "regcache/posix_lock.h"
 
 namespace rdmalloc {
@@ -24,8 +25,7 @@ bool are_sound(const rdm_domain_options& options) {
   return (options.flags & ~kKnownFlags) == 0 && (options.access & ~kKnownAccess) == 0;
 }
 
-bool read_backend(const rdm_backend* given, rdm_backend* backend) {
-  if (!read_struct(given, offsetof(rdm_backend, closed), backend)) return false;
+bool is_complete(const rdm_backend* backend) {
   return backend->name != nullptr && backend->limits != nullptr &&
          backend->register_memory != nullptr && backend->deregister_memory != nullptr;
 }
@@ -78,7 +78,11 @@ int Registry::open(const rdm_backend* given_backend, void* context,
   if (!are_sound(options)) {
     return fail(options, "flags or access have bits that are not known here", RDM_INVALID);
   }
-  if (!read_backend(given_backend, &backend)) {
+  if (!read_struct(given_backend, offsetof(rdm_backend, closed), &backend)) {
+    return fail(options, "the backend's table lacks its size: set it to sizeof(rdm_backend)",
+                RDM_INVALID);
+  }
+  if (!is_complete(&backend)) {
     return fail(options, "the backend's table lacks a name or an operation", RDM_INVALID);
   }
   if (Domain::is_in_backend()) {
@@ -157,12 +161,17 @@ bool Registry::needs_registrar() const {
 }
 
 int Registry::close(Domain* domain) {
-  if (Domain::is_in_backend()) return RDM_BUSY;
+  if (Domain::is_in_backend()) {
+    return rdmalloc::fail(RDM_BUSY, "a device calls this while it is registering memory");
+  }
   os::NoCancel no_cancel;
   PosixLock hold(&mutex_);
-  if (!is_domain(domain)) return RDM_INVALID;
+  if (!is_domain(domain)) return rdmalloc::fail(RDM_INVALID, "this is no open domain");
   const int status = domain->close(true);
   if (status == RDM_BUSY) return status;
+  if (status != RDM_OK) {
+    (void)rdmalloc::fail(status, "the device did not deregister all memory, the domain is closed");
+  }
   if (!needs_registrar()) registrar_.stop();
   note_registrations();
   return status;

@@ -6,12 +6,12 @@
 #include <atomic>
 #include <new>
 
+#include "allocator/last_error.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/thread.h"
 #include "include/rdmalloc/remote.h"
 #include "regcache/cache/remote_cache.h"
 #include "regcache/caller_struct.h"
-#include "regcache/last_error.h"
 #include "regcache/posix_lock.h"
 
 namespace rdmalloc {

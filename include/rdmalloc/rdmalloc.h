@@ -32,9 +32,10 @@ enum {
 /* A sentence for one of the codes above; "unknown status" for any other number. Static storage. */
 RDM_API const char *rdm_strerror(int status);
 
-/* The sentence that goes with the last status other than RDM_OK that this thread got from rdm_get,
- * rdm_put, rdm_pieces_next, rdm_domain_close or a function of remote.h: the cause, and what to do.
- * Empty before that. Lives until the thread's next such failure. */
+/* The sentence that goes with the last status other than RDM_OK that this thread got from a function
+ * of this header, of pool.h, ofi.h or remote.h (shm.h has its own): the cause, and what to do. A hit of
+ * rdm_lookup costs nothing for it, a miss a word. Empty before the first failure; lives until the
+ * thread's next. From any thread; a child of fork begins with its parent's. */
 RDM_API const char *rdm_last_error(void);
 
 /* 1 when the address lies in the window and was not retired, else 0. Wait-free, about a nanosecond. In

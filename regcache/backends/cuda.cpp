@@ -4,11 +4,11 @@
 
 #include <new>
 
+#include "allocator/failure.h"
 #include "allocator/os/memory.h"
 #include "regcache/backend_table.h"
 #include "regcache/backends/cuda_regions.h"
-#include "regcache/caller_struct.h"
-#include "regcache/failure.h"
+#include "regcache/open_domain.h"
 
 namespace rdmalloc {
 namespace {
@@ -180,16 +180,15 @@ using rdmalloc::CudaLibrary;
 
 extern "C" int rdm_domain_open_cuda(void* context, const rdm_domain_options* given,
                                     rdm_domain** out) {
-  if (out == nullptr) return RDM_INVALID;
-  rdm_domain_options options;
-  if (!rdmalloc::read_options(given, &options)) return RDM_INVALID;
-  CudaLibrary library;
-  int status = rdmalloc::find_cuda_library(&library, options.error, options.error_size);
-  if (status != RDM_OK) return status;
-  CudaBackend* backend = nullptr;
-  status = CudaBackend::create(library, context, &backend, options.error, options.error_size);
-  if (status != RDM_OK) return status;
-  status = rdm_domain_open(&CudaBackend::kOperations, backend, &options, out);
-  if (status != RDM_OK) CudaBackend::destroy(backend);
-  return status;
+  return rdmalloc::open_domain(given, out, [&](rdm_domain_options& options) {
+    CudaLibrary library;
+    int status = rdmalloc::find_cuda_library(&library, options.error, options.error_size);
+    if (status != RDM_OK) return status;
+    CudaBackend* backend = nullptr;
+    status = CudaBackend::create(library, context, &backend, options.error, options.error_size);
+    if (status != RDM_OK) return status;
+    status = rdm_domain_open(&CudaBackend::kOperations, backend, &options, out);
+    if (status != RDM_OK) CudaBackend::destroy(backend);
+    return status;
+  });
 }

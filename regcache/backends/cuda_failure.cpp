@@ -1,8 +1,8 @@
 #include <stdio.h>
 
+#include "allocator/failure.h"
 #include "include/rdmalloc/backend.h"
 #include "regcache/backends/cuda_library.h"
-#include "regcache/failure.h"
 #include "regcache/memory_hole.h"
 
 namespace rdmalloc {

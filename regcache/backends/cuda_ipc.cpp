@@ -5,9 +5,9 @@
 
 #include <new>
 
+#include "allocator/failure.h"
+#include "allocator/last_error.h"
 #include "include/rdmalloc/backend.h"
-#include "regcache/failure.h"
-#include "regcache/last_error.h"
 
 namespace rdmalloc {
 
@@ -134,13 +134,13 @@ Place place_of(const rdm_remote_options* options) {
 // On failure the sentence is last_error().
 int open_ipc(CudaContext context, CudaIpc** out) {
   CudaLibrary library;
-  const int found = find_cuda_library(&library, last_error(), kLongestError);
+  const int found = find_cuda_library(&library, new_last_error(), kLongestError);
   if (found != RDM_OK) return found;
-  return CudaIpc::create(library, context, out, last_error(), kLongestError);
+  return CudaIpc::create(library, context, out, new_last_error(), kLongestError);
 }
 
 int export_memory(const void* address, rdm_remote_memory* out, void* room) {
-  char* const why = last_error();
+  char* const why = new_last_error();
   CudaLibrary library;
   const int found = find_cuda_library(&library, why, kLongestError);
   if (found != RDM_OK) return found;

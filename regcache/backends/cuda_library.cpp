@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "allocator/failure.h"
 #include "include/rdmalloc/rdmalloc.h"
-#include "regcache/failure.h"
 
 namespace rdmalloc {
 namespace {

@@ -10,9 +10,9 @@
 
 #include <new>
 
+#include "allocator/failure.h"
 #include "regcache/backend_table.h"
-#include "regcache/caller_struct.h"
-#include "regcache/failure.h"
+#include "regcache/open_domain.h"
 
 namespace rdmalloc {
 namespace {
@@ -184,18 +184,17 @@ const rdm_backend IoUringBackend::kOperations = backend_table<IoUringBackend>("i
 extern "C" int rdm_domain_open_io_uring(int ring_fd, const rdm_domain_options* given,
                                         rdm_domain** out) {
   using rdmalloc::IoUringBackend;
-  if (out == nullptr) return RDM_INVALID;
-  rdm_domain_options options;
-  if (!rdmalloc::read_options(given, &options)) return RDM_INVALID;
-  IoUringBackend* backend = nullptr;
-  int status = IoUringBackend::create(ring_fd, options.first_slot, options.slots, &backend,
-                                      options.error, options.error_size);
-  if (status != RDM_OK) return status;
-  status = rdm_domain_open(&IoUringBackend::kOperations, backend, &options, out);
-  if (status == RDM_OK) {
-    backend->end_opening();
-  } else {
-    IoUringBackend::destroy(backend, false);
-  }
-  return status;
+  return rdmalloc::open_domain(given, out, [&](rdm_domain_options& options) {
+    IoUringBackend* backend = nullptr;
+    int status = IoUringBackend::create(ring_fd, options.first_slot, options.slots, &backend,
+                                        options.error, options.error_size);
+    if (status != RDM_OK) return status;
+    status = rdm_domain_open(&IoUringBackend::kOperations, backend, &options, out);
+    if (status == RDM_OK) {
+      backend->end_opening();
+    } else {
+      IoUringBackend::destroy(backend, false);
+    }
+    return status;
+  });
 }

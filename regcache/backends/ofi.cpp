@@ -6,12 +6,12 @@
 
 #include <new>
 
+#include "allocator/failure.h"
 #include "allocator/os/memory.h"
 #include "include/rdmalloc/ofi.h"
 #include "regcache/backend_table.h"
-#include "regcache/caller_struct.h"
-#include "regcache/failure.h"
 #include "regcache/fork_gate.h"
+#include "regcache/open_domain.h"
 
 namespace rdmalloc {
 namespace {
@@ -168,14 +168,13 @@ using rdmalloc::OfiBackend;
 
 extern "C" int rdm_domain_open_ofi(fid_domain* domain, uint64_t access,
                                    const rdm_domain_options* given, rdm_domain** out) {
-  if (out == nullptr) return RDM_INVALID;
-  rdm_domain_options options;
-  if (!rdmalloc::read_options(given, &options)) return RDM_INVALID;
-  OfiBackend* backend = nullptr;
-  int status = OfiBackend::create(domain, access, &backend, options.error, options.error_size);
-  if (status != RDM_OK) return status;
-  options.access = OfiBackend::rights_of(access);
-  status = rdm_domain_open(&OfiBackend::kOperations, backend, &options, out);
-  if (status != RDM_OK) OfiBackend::destroy(backend);
-  return status;
+  return rdmalloc::open_domain(given, out, [&](rdm_domain_options& options) {
+    OfiBackend* backend = nullptr;
+    int status = OfiBackend::create(domain, access, &backend, options.error, options.error_size);
+    if (status != RDM_OK) return status;
+    options.access = OfiBackend::rights_of(access);
+    status = rdm_domain_open(&OfiBackend::kOperations, backend, &options, out);
+    if (status != RDM_OK) OfiBackend::destroy(backend);
+    return status;
+  });
 }

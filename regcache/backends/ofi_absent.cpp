@@ -1,8 +1,6 @@
 // In place of the libfabric backend where it was built without the headers of libfabric.
-#include <stdio.h>
-
 #include "include/rdmalloc/ofi.h"
-#include "regcache/last_error.h"
+#include "regcache/open_domain.h"
 
 namespace {
 
@@ -11,12 +9,11 @@ constexpr char kWhy[] =
 
 }  // namespace
 
-extern "C" int rdm_domain_open_ofi(fid_domain*, uint64_t, const rdm_domain_options* options,
-                                   rdm_domain**) {
-  if (options != nullptr && options->size >= sizeof *options && options->error != nullptr) {
-    snprintf(options->error, options->error_size, "%s", kWhy);
-  }
-  return RDM_UNSUPPORTED;
+extern "C" int rdm_domain_open_ofi(fid_domain*, uint64_t, const rdm_domain_options* given,
+                                   rdm_domain** out) {
+  return rdmalloc::open_domain(given, out, [](const rdm_domain_options& options) {
+    return rdmalloc::fail(RDM_UNSUPPORTED, kWhy, options.error, options.error_size);
+  });
 }
 
 extern "C" int rdm_ofi_import_monitor() { return rdmalloc::fail(RDM_UNSUPPORTED, kWhy); }

@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "allocator/last_error.h"
 #include "allocator/pages/heap.h"
 #include "include/rdmalloc/ofi.h"
 #include "regcache/backends/ofi_watch.h"
-#include "regcache/last_error.h"
 #include "regcache/posix_lock.h"
 
 namespace rdmalloc {
@@ -75,7 +75,8 @@ int import_with(Open open) {
                 "libfabric has an imported memory monitor already (Open MPI brings its own), or "
                 "its own is at work: import ours before, before the first domain is opened");
   }
-  snprintf(last_error(), kLongestError, "libfabric refused the memory monitor: error %d", error);
+  snprintf(new_last_error(), kLongestError, "libfabric refused the memory monitor: error %d",
+           error);
   return RDM_SYSTEM;
 }
 
@@ -83,7 +84,7 @@ int import_monitor() {
   const PosixLock hold(&mutex);
   if (imported) return RDM_OK;
   if (const char* chosen = getenv("FI_MR_CACHE_MONITOR"); chosen != nullptr) {
-    snprintf(last_error(), kLongestError,
+    snprintf(new_last_error(), kLongestError,
              "FI_MR_CACHE_MONITOR=%.64s chooses libfabric's memory monitor: unset it for ours",
              chosen);
     return RDM_BUSY;

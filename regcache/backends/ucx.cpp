@@ -5,12 +5,12 @@
 
 #include <new>
 
+#include "allocator/failure.h"
 #include "allocator/os/limits.h"
 #include "allocator/os/memory.h"
 #include "regcache/backend_table.h"
-#include "regcache/caller_struct.h"
-#include "regcache/failure.h"
 #include "regcache/fork_gate.h"
+#include "regcache/open_domain.h"
 
 namespace rdmalloc {
 namespace {
@@ -139,19 +139,18 @@ using rdmalloc::UcxLibrary;
 
 extern "C" int rdm_domain_open_ucx(ucp_context* context, const rdm_domain_options* given,
                                    rdm_domain** out) {
-  if (out == nullptr) return RDM_INVALID;
-  rdm_domain_options options;
-  if (!rdmalloc::read_options(given, &options)) return RDM_INVALID;
-  UcxLibrary library;
-  if (const char* missing = rdmalloc::find_ucx_library(&library)) {
-    return rdmalloc::fail(RDM_UNSUPPORTED, missing, options.error, options.error_size);
-  }
-  UcxBackend* backend = nullptr;
-  int status = UcxBackend::create(library, context, &backend, options.error, options.error_size);
-  if (status != RDM_OK) return status;
-  // What UCX gives, which the program does not choose: see the header.
-  options.access = RDM_LOCAL_WRITE;
-  status = rdm_domain_open(&UcxBackend::kOperations, backend, &options, out);
-  if (status != RDM_OK) UcxBackend::destroy(backend);
-  return status;
+  return rdmalloc::open_domain(given, out, [&](rdm_domain_options& options) {
+    UcxLibrary library;
+    if (const char* missing = rdmalloc::find_ucx_library(&library)) {
+      return rdmalloc::fail(RDM_UNSUPPORTED, missing, options.error, options.error_size);
+    }
+    UcxBackend* backend = nullptr;
+    int status = UcxBackend::create(library, context, &backend, options.error, options.error_size);
+    if (status != RDM_OK) return status;
+    // What UCX gives, which the program does not choose: see the header.
+    options.access = RDM_LOCAL_WRITE;
+    status = rdm_domain_open(&UcxBackend::kOperations, backend, &options, out);
+    if (status != RDM_OK) UcxBackend::destroy(backend);
+    return status;
+  });
 }

@@ -7,11 +7,11 @@
 
 #include <new>
 
+#include "allocator/failure.h"
 #include "allocator/os/memory.h"
 #include "regcache/backend_table.h"
-#include "regcache/caller_struct.h"
-#include "regcache/failure.h"
 #include "regcache/fork_gate.h"
+#include "regcache/open_domain.h"
 
 namespace rdmalloc {
 namespace {
@@ -214,19 +214,18 @@ using rdmalloc::VerbsLibrary;
 
 extern "C" int rdm_domain_open_verbs(ibv_pd* pd, int access, const rdm_domain_options* given,
                                      rdm_domain** out) {
-  if (out == nullptr) return RDM_INVALID;
-  rdm_domain_options options;
-  if (!rdmalloc::read_options(given, &options)) return RDM_INVALID;
-  VerbsLibrary library;
-  if (const char* missing = rdmalloc::find_verbs_library(&library)) {
-    return rdmalloc::fail(RDM_UNSUPPORTED, missing, options.error, options.error_size);
-  }
-  VerbsBackend* backend = nullptr;
-  int status = VerbsBackend::create(library, pd, static_cast<unsigned>(access), &backend,
-                                    options.error, options.error_size);
-  if (status != RDM_OK) return status;
-  options.access = static_cast<unsigned>(access) & rdmalloc::kRights;
-  status = rdm_domain_open(&VerbsBackend::kOperations, backend, &options, out);
-  if (status != RDM_OK) VerbsBackend::destroy(backend);
-  return status;
+  return rdmalloc::open_domain(given, out, [&](rdm_domain_options& options) {
+    VerbsLibrary library;
+    if (const char* missing = rdmalloc::find_verbs_library(&library)) {
+      return rdmalloc::fail(RDM_UNSUPPORTED, missing, options.error, options.error_size);
+    }
+    VerbsBackend* backend = nullptr;
+    int status = VerbsBackend::create(library, pd, static_cast<unsigned>(access), &backend,
+                                      options.error, options.error_size);
+    if (status != RDM_OK) return status;
+    options.access = static_cast<unsigned>(access) & rdmalloc::kRights;
+    status = rdm_domain_open(&VerbsBackend::kOperations, backend, &options, out);
+    if (status != RDM_OK) VerbsBackend::destroy(backend);
+    return status;
+  });
 }

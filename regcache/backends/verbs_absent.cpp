@@ -1,13 +1,12 @@
 // In place of the verbs backend where it was built without the headers of libibverbs.
-#include <stdio.h>
+#include "regcache/open_domain.h"
 
-#include "include/rdmalloc/rdmalloc.h"
-
-extern "C" int rdm_domain_open_verbs(ibv_pd*, int, const rdm_domain_options* options,
-                                     rdm_domain**) {
-  if (options != nullptr && options->size >= sizeof *options && options->error != nullptr) {
-    snprintf(options->error, options->error_size,
-             "this librdmalloc was built without verbs: build it with libibverbs-dev installed");
-  }
-  return RDM_UNSUPPORTED;
+extern "C" int rdm_domain_open_verbs(ibv_pd*, int, const rdm_domain_options* given,
+                                     rdm_domain** out) {
+  return rdmalloc::open_domain(given, out, [](const rdm_domain_options& options) {
+    return rdmalloc::fail(RDM_UNSUPPORTED,
+                          "this librdmalloc was built without verbs: build it with "
+                          "libibverbs-dev installed",
+                          options.error, options.error_size);
+  });
 }

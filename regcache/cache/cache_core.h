@@ -14,10 +14,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/last_error.h"
 #include "allocator/mutex.h"
 #include "allocator/os/clock.h"
 #include "regcache/cache/policy.h"
-#include "regcache/last_error.h"
 
 namespace rdmalloc {
 

@@ -1,8 +1,8 @@
 // What ends registrations of foreign memory: their last users, changes, closing.
 #include "regcache/cache/foreign_cache.h"
 
+#include "allocator/last_error.h"
 #include "allocator/os/thread.h"
-#include "regcache/last_error.h"
 
 namespace rdmalloc {
 

@@ -1,8 +1,8 @@
 // What brings registrations of foreign memory into being: a get that found none at first sight.
+#include "allocator/last_error.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/thread.h"
 #include "regcache/cache/foreign_cache.h"
-#include "regcache/last_error.h"
 
 namespace rdmalloc {
 

@@ -5,10 +5,10 @@
 
 #include <new>
 
+#include "allocator/last_error.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/thread.h"
 #include "include/rdmalloc/backend.h"
-#include "regcache/last_error.h"
 
 namespace rdmalloc {
 

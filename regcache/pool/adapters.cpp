@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
+#include "allocator/last_error.h"
 #include "allocator/os/memory.h"
 #include "regcache/caller_struct.h"
-#include "regcache/last_error.h"
 
 namespace rdmalloc {
 namespace {

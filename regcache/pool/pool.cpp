@@ -1,7 +1,7 @@
 #include "regcache/pool/pool.h"
 
+#include "allocator/last_error.h"
 #include "allocator/os/thread.h"
-#include "regcache/last_error.h"
 #include "regcache/pool/pool_memory.h"
 #include "regcache/pool/pool_stocks.h"
 #include "regcache/pool/pools.h"
@@ -11,7 +11,7 @@ namespace rdmalloc {
 namespace {
 
 int fail_with(int status, const Message& why) {
-  why.copy_to(last_error(), kLongestError);
+  why.copy_to(new_last_error(), kLongestError);
   return status;
 }
 

@@ -3,11 +3,11 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "allocator/last_error.h"
 #include "allocator/os/memory.h"
 #include "allocator/pages/heap.h"
 #include "regcache/caller_struct.h"
 #include "regcache/domain.h"
-#include "regcache/last_error.h"
 #include "regcache/pool/pool_memory.h"
 #include "regcache/pool/pools.h"
 
@@ -140,7 +140,7 @@ int rdm_pool_create(rdm_domain* domain, const rdm_pool_options* given, rdm_pool*
     status = rdmalloc::create(domain, options, out, &why);
   }
   if (status == RDM_OK) return status;
-  why.copy_to(rdmalloc::last_error(), rdmalloc::kLongestError);
+  why.copy_to(rdmalloc::new_last_error(), rdmalloc::kLongestError);
   if (options.error != nullptr) why.copy_to(options.error, options.error_size);
   return status;
 }

@@ -16,7 +16,8 @@ uint64_t pinned() { return probe::pinned_by_kernel() - before; }
 // io_uring charges a huge page once for a ring, though it is registered at two addresses since it
 // was moved.
 bool pins_as_booked(const rdm_stats& books, uint64_t open) {
-  if (probe::comes_to(books.registered_pinned_bytes, pinned)) return true;
+  const int seconds = books.huge_bytes != 0 ? 2 : 10;
+  if (probe::comes_to(books.registered_pinned_bytes, pinned, seconds)) return true;
   const uint64_t less = books.registered_pinned_bytes - pinned();
   return books.huge_bytes != 0 && less <= open * books.retired_bytes;
 }

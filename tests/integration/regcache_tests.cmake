@@ -20,6 +20,7 @@ foreach(program books descriptors fork limits rings stability steady traffic)
   rdm_program(domain_${program} ${LIBURING})
 endforeach()
 
+rdm_case("each failure has its sentence: of opening, of lookups, of statistics" PROGRAM sentences)
 rdm_case("no page of a registered heap moves or goes, whatever is advised and compacted"
   PROGRAM domain_stability ARGUMENTS advice LABELS root ALONE
   CONTROL "with stock malloc advice drops registered pages, and the device keeps the old ones")

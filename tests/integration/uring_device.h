@@ -180,9 +180,10 @@ class KeyedDevice {
 
 inline uint64_t pinned_by_kernel() { return kib_field("/proc/self/status", "VmPin:"); }
 
-// The kernel may give pins back a moment after it was asked to. False: not within two seconds.
-inline bool comes_to(uint64_t expected, uint64_t (*figure)()) {
-  for (int i = 0; i < 200 && figure() != expected; ++i) usleep(10000);
+// The kernel may give pins back a while after it was asked to, Linux 6.1 a second later and more.
+// False: not within that many seconds.
+inline bool comes_to(uint64_t expected, uint64_t (*figure)(), int seconds = 10) {
+  for (int i = 0; i < 100 * seconds && figure() != expected; ++i) usleep(10000);
   return figure() == expected;
 }
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "regcache/last_error.h"
+#include "allocator/last_error.h"
 #include "tests/support/fake_foreign.h"
 #include "tests/support/fake_monitor.h"
 #include "tests/support/fake_os.h"

@@ -134,7 +134,7 @@ void ForeignModel::get() {
   for (const auto& [one, its] : known_) last = std::max(last, one->number);
   made_from_ = last + 1;
   rdm_mr mr{};
-  last_error()[0] = '\0';
+  new_last_error()[0] = '\0';
   const int status = f_.get(reinterpret_cast<void*>(asked.at), asked.end - asked.at, &mr);
   asked_ = {};
   if (status != RDM_OK) {

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "regcache/last_error.h"
+#include "allocator/last_error.h"
 #include "regcache/pool/pool_memory.h"
 #include "regcache/pool/pools.h"
 #include "regcache/registry.h"

@@ -11,8 +11,8 @@
 
 #include <string>
 
+#include "allocator/last_error.h"
 #include "include/rdmalloc/backend.h"
-#include "regcache/last_error.h"
 #include "tests/support/catch.h"
 #include "tests/support/cuda_driver.h"
 #include "tests/support/fake_cuda.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "regcache/last_error.h"
+#include "allocator/last_error.h"
 #include "regcache/registry.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_backend.h"
@@ -47,7 +47,7 @@ struct Fixture {
     return domain;
   }
   int get(const void* address, size_t length, rdm_mr* mr) {
-    last_error()[0] = '\0';
+    new_last_error()[0] = '\0';
     return Domain::get(domain, address, length, mr);
   }
   rdm_mr got(const void* address, size_t length) {
@@ -57,7 +57,7 @@ struct Fixture {
     return mr;
   }
   int put(const rdm_mr& mr) {
-    last_error()[0] = '\0';
+    new_last_error()[0] = '\0';
     return Domain::put(domain, &mr);
   }
   void use(const void* address, size_t length) { REQUIRE(put(got(address, length)) == RDM_OK); }

@@ -86,7 +86,7 @@ TEST_CASE("no bytes, and ranges that wrap around, are refused with a sentence") 
   Fixture f;
   rdm_mr mr{};
   const auto refused = [&](uintptr_t at, size_t length) {
-    last_error()[0] = '\0';
+    new_last_error()[0] = '\0';
     return f.get(reinterpret_cast<void*>(at), length, &mr) == RDM_INVALID &&
            last_error()[0] != '\0';
   };
@@ -368,7 +368,7 @@ TEST_CASE("what the device has no room for makes room, too") {
   const rdm_mr c = got(f, 4, 1);
   CHECK(!f.is_registered(a));
   rdm_mr mr{};
-  last_error()[0] = '\0';
+  new_last_error()[0] = '\0';
   CHECK(f.get_pages(6, 1, &mr) == RDM_OUT_OF_BUDGET);
   CHECK(last_error()[0] != '\0');
   CHECK(f.put(b) == RDM_OK);
@@ -417,7 +417,7 @@ TEST_CASE("a device that asks to come later is asked again, and in the end said 
   CHECK(f.device.calls() == 4);
   f.device.later = INT32_MAX;
   rdm_mr mr{};
-  last_error()[0] = '\0';
+  new_last_error()[0] = '\0';
   CHECK(f.get_pages(2, 1, &mr) == RDM_SYSTEM);
   CHECK(last_error()[0] != '\0');
   check_closes_clean(f);
@@ -454,7 +454,7 @@ TEST_CASE("what was put twice, or never got, is refused") {
   CHECK(f.put(rdm_mr{}) == RDM_INVALID);
   CHECK(f.put(mr) == RDM_OK);
   for (int i = 0; i < 3; ++i) {
-    last_error()[0] = '\0';
+    new_last_error()[0] = '\0';
     CHECK(f.put(mr) == RDM_INVALID);
     CHECK(last_error()[0] != '\0');
   }

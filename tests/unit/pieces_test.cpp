@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "regcache/last_error.h"
+#include "allocator/last_error.h"
 #include "regcache/registry.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_backend.h"
@@ -357,7 +357,7 @@ TEST_CASE("pieces of nothing, of nowhere and given back twice are refused with a
   rdm_piece piece{};
   const auto refused = [&](rdm_domain* domain, const void* address, size_t length,
                            size_t piece_length, rdm_pieces* out) {
-    last_error()[0] = '\0';
+    new_last_error()[0] = '\0';
     REQUIRE(rdm_pieces_begin(domain, address, length, piece_length, 0, out) == RDM_INVALID);
     REQUIRE(*last_error() != '\0');
     REQUIRE(pieces.domain == nullptr);

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "allocator/last_error.h"
 #include "include/rdmalloc/backend.h"
-#include "regcache/last_error.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_peers.h"
 
