@@ -9,6 +9,7 @@
 #include "allocator/os/futex.h"
 #include "allocator/os/memory.h"
 #include "include/rdmalloc/inline.h"
+#include "regcache/in_backend.h"
 
 extern "C" const char rdm_lookup_layout_1 = 1;
 
@@ -39,7 +40,7 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
   warned_ = false;
   limits_ = {};
   backend_ = backend;
-  if (const int status = backend_.limits(context, &limits_); status != RDM_OK) {
+  if (const int status = ask_limits(context); status != RDM_OK) {
     say("the backend could not tell its limits");
     return status;
   }
@@ -75,6 +76,11 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
   }
   phase_.store(Phase::kOpen, std::memory_order_seq_cst);
   return RDM_OK;
+}
+
+int Domain::ask_limits(void* context) {
+  const InBackend here(false);
+  return backend_.limits(context, &limits_);
 }
 
 // A thread that enters is seen by close(), or sees that the domain is closed: both sides write
@@ -113,7 +119,10 @@ int Domain::close(bool tell_backend) {
       if (deregister(source_->regions()[i]) != RDM_OK) result = RDM_SYSTEM;
     }
   }
-  if (tell_backend && backend_.closed != nullptr) backend_.closed(context_, forked ? 1 : 0);
+  if (tell_backend && backend_.closed != nullptr) {
+    const InBackend here(may_run_in_malloc());
+    backend_.closed(context_, forked ? 1 : 0);
+  }
   count_ = 0;
   phase_.store(Phase::kFree, std::memory_order_release);
   return result;

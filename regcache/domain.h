@@ -124,6 +124,7 @@ class Domain {
   bool takes(const Region& region) const;
   unsigned access_for(const Region& region) const;
   int charges_for(const Region& region) const;
+  int ask_limits(void* context);
   bool enter();
   void leave();
 

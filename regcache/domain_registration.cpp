@@ -9,6 +9,7 @@
 #include "allocator/os/memory.h"
 #include "allocator/os/thread.h"
 #include "regcache/domain.h"
+#include "regcache/in_backend.h"
 
 namespace rdmalloc {
 namespace {
@@ -21,24 +22,9 @@ constexpr uint64_t kRetryNs = 100'000'000;
 constexpr uint64_t kLongestWaitNs = 5'000'000'000;
 constexpr uint64_t kWaitStepNs = 200'000;
 
-constinit thread_local bool in_backend = false;
-
-// For the length of a backend's operation. One may lead into another's: UCX registers with a device
-// through libibverbs, which the verbs shim stands before.
-class InBackend {
- public:
-  InBackend() : before_(in_backend) { in_backend = true; }
-  ~InBackend() { in_backend = before_; }
-  InBackend(const InBackend&) = delete;
-  InBackend& operator=(const InBackend&) = delete;
-
- private:
-  const bool before_;
-};
-
 }  // namespace
 
-bool Domain::is_in_backend() { return in_backend; }
+bool Domain::is_in_backend() { return InBackend::is_here; }
 
 // What is paged on demand is not pinned.
 int Domain::charges_for(const Region& region) const {
@@ -285,7 +271,7 @@ int Domain::register_memory(const rdm_backend_request& request, int charges, rdm
                "CAP_IPC_LOCK",
                why, why_size);
   } else {
-    const InBackend here;
+    const InBackend here(may_run_in_malloc());
     status = backend_.register_memory(context_, &request, key, why, why_size);
     if (status == RDM_OK) {
       counters_->registrations.fetch_add(1, std::memory_order_relaxed);
@@ -311,7 +297,7 @@ int Domain::register_memory(const rdm_backend_request& request, int charges, rdm
 int Domain::deregister_memory(size_t length, int charges, const rdm_backend_key& key,
                               bool may_ask_again) {
   assert_backend_may_run();
-  const InBackend here;
+  const InBackend here(may_run_in_malloc());
   const int status = backend_.deregister_memory(context_, &key);
   if (status == RDM_BACKEND_LATER && may_ask_again) return status;
   count_.fetch_sub(1, std::memory_order_relaxed);

@@ -16,8 +16,8 @@
 namespace rdmalloc {
 namespace {
 
-constexpr unsigned kKnownFlags =
-    RDM_DOMAIN_SHARE_HEAP | RDM_DOMAIN_PARTIAL | RDM_DOMAIN_LEAVE_NOTHING_PINNED;
+constexpr unsigned kKnownFlags = RDM_DOMAIN_SHARE_HEAP | RDM_DOMAIN_PARTIAL |
+                                 RDM_DOMAIN_LEAVE_NOTHING_PINNED | RDM_DOMAIN_DO_NOT_WAIT;
 constexpr unsigned kKnownAccess =
     RDM_LOCAL_WRITE | RDM_REMOTE_WRITE | RDM_REMOTE_READ | RDM_REMOTE_ATOMIC;
 
@@ -95,12 +95,20 @@ int Registry::open(const rdm_backend* given_backend, void* context,
   if (!ok(source_->attach(this))) {
     return fail(options, "the heap has no room for an observer", RDM_SYSTEM);
   }
-  PosixLock hold(&mutex_);
   os::NoCancel no_cancel;
-  Domain* domain = find_free();
-  if (domain == nullptr) {
-    return fail(options, "too many domains are open: close one", RDM_UNSUPPORTED);
+  if ((options.flags & RDM_DOMAIN_DO_NOT_WAIT) == 0) {
+    const PosixLock hold(&mutex_, LockRank::kOuter);
+    return open_locked(backend, context, options, out);
   }
+  const PosixLock hold(&mutex_, LockRank::kOuter, PosixLock::Try());
+  if (hold.is_held()) return open_locked(backend, context, options, out);
+  return fail(options, "another thread is opening or closing a domain: try again", RDM_BUSY);
+}
+
+int Registry::open_locked(const rdm_backend& backend, void* context,
+                          const rdm_domain_options& options, Domain** out) {
+  Domain* domain = find_free();
+  if (domain == nullptr) return fail(options, "too many domains are open: close one", RDM_BUSY);
   Foreign* const foreign = foreign_of(domain);
   if (foreign == nullptr) return fail(options, "no memory for bookkeeping", RDM_SYSTEM);
   changes.attach(this);
@@ -165,7 +173,7 @@ int Registry::close(Domain* domain) {
     return rdmalloc::fail(RDM_BUSY, "a device calls this while it is registering memory");
   }
   os::NoCancel no_cancel;
-  PosixLock hold(&mutex_);
+  PosixLock hold(&mutex_, LockRank::kOuter);
   if (!is_domain(domain)) return rdmalloc::fail(RDM_INVALID, "this is no open domain");
   const int status = domain->close(true);
   if (status == RDM_BUSY) return status;

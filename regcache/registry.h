@@ -3,9 +3,9 @@
 //
 // on_ready() runs inside malloc: it calls those backends that permit it and wakes the registrar for
 // the others. on_retire() does the same, for a region that is no more. open()
-// and close() take a lock of their own, under which backends run; they are never called inside
-// malloc. on_change() runs in whatever call of the program's changes memory, inside malloc too.
-// Constant-initialised.
+// and close() take a lock of their own, under which backends run (see README.md, lock order); they
+// are never called inside malloc. on_change() runs in whatever call of the program's changes
+// memory, inside malloc too. Constant-initialised.
 #pragma once
 
 #include <pthread.h>
@@ -62,6 +62,8 @@ class Registry final : public RegionObserver, public ChangeSink {
   };
 
   Domain* find_free();
+  int open_locked(const rdm_backend& backend, void* context, const rdm_domain_options& options,
+                  Domain** out);
   Foreign* foreign_of(Domain* domain);
   void open_foreign(Foreign* foreign, const rdm_domain_options& options);
   bool give_up(size_t bytes);

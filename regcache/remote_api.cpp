@@ -83,7 +83,7 @@ void RemoteCaches::note_fork_child() {
 int RemoteCaches::open(const rdm_remote_operations& operations, void* context,
                        const RemoteSettings& settings, RemoteCache** out) {
   os::NoCancel no_cancel;
-  PosixLock hold(&mutex_);
+  PosixLock hold(&mutex_, LockRank::kOuter);
   if (!hears_of_forks_) {
     if (pthread_atfork(nullptr, nullptr, [] { remote_caches.note_fork_child(); }) != 0) {
       return fail(RDM_SYSTEM, "no memory to hear of forks");
@@ -102,7 +102,7 @@ int RemoteCaches::open(const rdm_remote_operations& operations, void* context,
 // Waits for threads that are closing handles, and so may hold up who opens or closes another cache.
 int RemoteCaches::close(RemoteCache* cache) {
   os::NoCancel no_cancel;
-  PosixLock hold(&mutex_);
+  PosixLock hold(&mutex_, LockRank::kOuter);
   return cache->is_in_use() ? cache->close() : fail(RDM_INVALID, "the cache is closed");
 }
 

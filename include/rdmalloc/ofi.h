@@ -36,8 +36,8 @@ extern "C" {
  * Once in a process, before its first domain that caches; needs a libfabric of 1.13 or newer that
  * is loaded already, and keeps it loaded. RDM_OK, also when it is ours already; RDM_UNSUPPORTED: no
  * such libfabric; RDM_BUSY: somebody else's monitor was imported before or is at work, or
- * FI_MR_CACHE_MONITOR chooses one, and nothing was changed; RDM_SYSTEM. rdm_last_error() has the
- * sentence. A child of fork keeps its parent's, which trusts nothing there. Not inside malloc. */
+ * FI_MR_CACHE_MONITOR chooses one, and nothing was changed; RDM_AGAIN: another thread is importing
+ * it just now; RDM_SYSTEM. rdm_last_error() has the sentence. A child of fork keeps its parent's, which trusts nothing there. Not inside malloc. */
 RDM_API int rdm_ofi_import_monitor(void);
 
 #ifdef __cplusplus

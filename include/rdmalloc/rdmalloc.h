@@ -100,7 +100,9 @@ enum { RDM_LOCAL_WRITE = 1, RDM_REMOTE_WRITE = 2, RDM_REMOTE_READ = 4, RDM_REMOT
 enum {
   RDM_DOMAIN_SHARE_HEAP = 1, /* give remote rights to all of the heap, not to exposed regions only */
   RDM_DOMAIN_PARTIAL = 2,    /* open even if some region cannot be registered: lookups tell which */
-  RDM_DOMAIN_LEAVE_NOTHING_PINNED = 4 /* foreign memory is registered while somebody has it, only */
+  RDM_DOMAIN_LEAVE_NOTHING_PINNED = 4, /* foreign memory is registered while somebody has it, only */
+  RDM_DOMAIN_DO_NOT_WAIT = 8 /* RDM_BUSY, rather than wait, while another thread opens or closes a
+                                domain: for a caller that may hold a lock that some driver needs */
 };
 
 /* Zero everything but `size`, or pass null, for the defaults. */
@@ -124,7 +126,7 @@ typedef struct rdm_backend rdm_backend;
 
 /* Opens a domain and registers every region there is. When one fails, those before it are
  * deregistered and the reason is returned: RDM_OUT_OF_BUDGET (the memlock limit), RDM_UNSUPPORTED,
- * RDM_SYSTEM, RDM_INVALID. `*out` is set only on RDM_OK. `ops` is copied; `ctx` is the backend's and
+ * RDM_SYSTEM, RDM_INVALID, RDM_BUSY (as many are open as can be, or a backend is calling). `*out` is set only on RDM_OK. `ops` is copied; `ctx` is the backend's and
  * must stay until the domain is closed. Not from inside malloc or a signal handler. */
 RDM_API int rdm_domain_open(const rdm_backend *ops, void *ctx, const rdm_domain_options *options,
                             rdm_domain **out);

@@ -3,17 +3,17 @@
 // Its operations are called with libfabric's lock held, and call nothing that could call libfabric.
 // A child of fork owns no pinned memory: there the cache is told to trust nothing.
 #include <dlfcn.h>
-#include <pthread.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <atomic>
+
 #include "allocator/last_error.h"
 #include "allocator/pages/heap.h"
 #include "include/rdmalloc/ofi.h"
 #include "regcache/backends/ofi_watch.h"
-#include "regcache/posix_lock.h"
 
 namespace rdmalloc {
 namespace {
@@ -56,8 +56,8 @@ constinit fi_ops_mem_monitor operations = {
 constinit fid_mem_monitor monitor = {
     {FI_CLASS_MEM_MONITOR, nullptr, nullptr}, &operations, nullptr};
 
-constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-constinit bool imported = false;
+enum class Import : uint8_t { kNone, kUnderWay, kDone };
+constinit std::atomic<Import> import_state{Import::kNone};
 
 using Open = decltype(&fi_open);
 
@@ -80,9 +80,7 @@ int import_with(Open open) {
   return RDM_SYSTEM;
 }
 
-int import_monitor() {
-  const PosixLock hold(&mutex);
-  if (imported) return RDM_OK;
+int try_import() {
   if (const char* chosen = getenv("FI_MR_CACHE_MONITOR"); chosen != nullptr) {
     snprintf(new_last_error(), kLongestError,
              "FI_MR_CACHE_MONITOR=%.64s chooses libfabric's memory monitor: unset it for ours",
@@ -100,9 +98,21 @@ int import_monitor() {
                 "this libfabric is older than 1.13, and takes no memory monitor: use a newer one");
   }
   const int status = import_with(open);
-  imported = status == RDM_OK;
   // Where it cannot be opened, other memory is registered for each use.
-  if (imported) (void)watch.open();
+  if (status == RDM_OK) (void)watch.open();
+  return status;
+}
+
+// Nobody waits for the thread that imports: it calls the dynamic linker, and libfabric, which loads
+// its providers.
+int import_monitor() {
+  Import state = Import::kNone;
+  if (!import_state.compare_exchange_strong(state, Import::kUnderWay)) {
+    return state == Import::kDone ? int{RDM_OK}
+                                  : fail(RDM_AGAIN, "another thread is importing it just now");
+  }
+  const int status = try_import();
+  import_state.store(status == RDM_OK ? Import::kDone : Import::kNone);
   return status;
 }
 

@@ -116,7 +116,7 @@ class ForeignCache final : private CacheCore {
   static bool is_of(const CacheEntry& entry, const rdm_mr& mr);
 
   bool start() EXCLUDES(cache_lock);
-  Monitor& monitor() const { return monitor_in_force(settings_.wish, nullptr); }
+  static Monitor& monitor() { return monitor_started(); }
   int check(Asked* asked) const REQUIRES(cache_lock);
   int find_or_build(Asked* asked, rdm_mr* out) REQUIRES(cache_lock);
   CacheEntry* find(uintptr_t at, uintptr_t end) REQUIRES(cache_lock);

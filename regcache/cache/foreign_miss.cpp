@@ -3,6 +3,7 @@
 #include "allocator/os/memory.h"
 #include "allocator/os/thread.h"
 #include "regcache/cache/foreign_cache.h"
+#include "regcache/lock_order.h"
 
 namespace rdmalloc {
 
@@ -12,6 +13,7 @@ struct ForeignCache::Asked : Attempt {
   size_t length = 0;
   Range wanted{0, 0};
   bool may_widen = true;
+  bool may_watch = false;
 };
 
 bool ForeignCache::start() {
@@ -57,6 +59,10 @@ int ForeignCache::get_slowly(const void* address, size_t length, rdm_mr* out, ui
   Asked asked;
   asked.at = reinterpret_cast<uintptr_t>(address);
   asked.length = length;
+  // Now, while no other get waits for this one.
+  assert_no_rank();
+  assert_linker_may_be_called();
+  asked.may_watch = monitor_in_force(settings_.wish, nullptr).look();
   Locked hold(mutex());
   if (!open_) return fail(RDM_INVALID, kWords.closed);
   if (const int status = check(&asked); status != RDM_OK) return status;
@@ -146,7 +152,7 @@ int ForeignCache::build(Asked* asked, const Range& range, CacheEntry* entry, rdm
   entry->changed = changes.is_announced(range.base, range.end);
   counters_->misses.fetch_add(1, std::memory_order_relaxed);
   mutex().unlock();
-  const bool is_watched = monitor().watch(range.base, range.length());
+  const bool is_watched = asked->may_watch && monitor().watch(range.base, range.length());
   mutex().lock();
   const int status = make_unlocked(asked, entry);
   building_.erase(building_.iterator_to(*entry));

@@ -12,6 +12,10 @@ namespace {
 class Choice {
  public:
   Monitor& get(MonitorWish wish, const char** why);
+  Monitor& started() const {
+    Monitor* const monitor = chosen_.load(std::memory_order_acquire);
+    return monitor != nullptr ? *monitor : no_monitor();
+  }
   void note_fork_child();
 
  private:
@@ -22,10 +26,12 @@ class Choice {
   const char* sentence(const Monitor& monitor);
 
   std::atomic<Monitor*> chosen_{nullptr};
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards what follows
-  // Why not the better ones.
+  // Some thread, which may wait for the dynamic linker: so nobody waits for it.
+  std::atomic<bool> is_choosing_{false};
+  // Why not the better ones. By who chooses, then only read.
   char refusals_[kLongest] = {};
   size_t refusals_size_ = 0;
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards what follows
   // The sentence, for what the monitor said of itself then; it says something else but once.
   const char* said_ = nullptr;
   char sentences_[2][2 * kLongest] = {};
@@ -60,38 +66,45 @@ Monitor* Choice::choose(MonitorWish wish) {
 
 const char* Choice::sentence(const Monitor& monitor) {
   const char* const says = monitor.why();
+  pthread_mutex_lock(&mutex_);
   if (says != said_) {
     said_ = says;
     sentence_ ^= 1;
     snprintf(sentences_[sentence_], sizeof sentences_[sentence_], "%s%s", refusals_, says);
   }
-  return sentences_[sentence_];
+  const char* const sentence = sentences_[sentence_];
+  pthread_mutex_unlock(&mutex_);
+  return sentence;
 }
 
 Monitor& Choice::get(MonitorWish wish, const char** why) {
-  Monitor* monitor = chosen_.load(std::memory_order_acquire);
-  if (monitor != nullptr && why == nullptr) return *monitor;
-  pthread_mutex_lock(&mutex_);
-  monitor = chosen_.load(std::memory_order_acquire);
-  if (monitor == nullptr) {
-    monitor = choose(wish);
-    said_ = nullptr;
-    chosen_.store(monitor, std::memory_order_release);
+  if (chosen_.load(std::memory_order_acquire) == nullptr &&
+      !is_choosing_.exchange(true, std::memory_order_acquire)) {
+    if (chosen_.load(std::memory_order_relaxed) == nullptr) {
+      chosen_.store(choose(wish), std::memory_order_release);
+    }
+    is_choosing_.store(false, std::memory_order_release);
   }
-  if (why != nullptr) *why = sentence(*monitor);
-  pthread_mutex_unlock(&mutex_);
-  return *monitor;
+  Monitor* const monitor = chosen_.load(std::memory_order_acquire);
+  if (why != nullptr) {
+    *why = monitor != nullptr ? sentence(*monitor) : "another thread is choosing a monitor now";
+  }
+  return monitor != nullptr ? *monitor : no_monitor();
 }
 
 void Choice::note_fork_child() {
   if (Monitor* const monitor = chosen_.load(std::memory_order_relaxed)) monitor->note_fork_child();
   chosen_.store(nullptr, std::memory_order_relaxed);
+  is_choosing_.store(false, std::memory_order_relaxed);
+  said_ = nullptr;
   pthread_mutex_init(&mutex_, nullptr);
 }
 
 }  // namespace
 
 Monitor& monitor_in_force(MonitorWish wish, const char** why) { return choice.get(wish, why); }
+
+Monitor& monitor_started() { return choice.started(); }
 
 void note_fork_child_of_monitors() { choice.note_fork_child(); }
 

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <link.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -35,7 +34,7 @@ constexpr uint64_t kLookAgainNs = 1'000'000'000;
 // where their functions end in ours again, which is tried.
 //
 // Whoever overwrites code must make it writable, by mprotect(), which is interposed: from then on
-// nothing is kept until it was tried. watch() compares the code itself as well.
+// nothing is kept until it was tried. look() compares the code itself as well.
 //
 // The tables of bound symbols can be rewritten as well. Those of all objects are looked at now and
 // then, and when somebody makes the program's writable, as UCX does.
@@ -43,25 +42,31 @@ class InterposedMonitor final : public Monitor {
  public:
   const char* name() const noexcept override { return "interposed"; }
   const char* why() const noexcept override { return why_.load(std::memory_order_acquire); }
+  bool look() noexcept override {
+    const bool is_known = state_.load(std::memory_order_acquire) == kComplete &&
+                          is_code_as_seen() &&
+                          os::now_ns() - looked_at_.load(std::memory_order_relaxed) < kLookAgainNs;
+    return is_known || look_again();
+  }
   bool watch(uintptr_t base, size_t length) noexcept override {
-    const bool complete =
-        (state_.load(std::memory_order_acquire) == kComplete && is_code_as_seen() &&
-         os::now_ns() - looked_at_.load(std::memory_order_relaxed) < kLookAgainNs) ||
-        look();
-    return complete && !is_unheard(base, base + length);
+    return state_.load(std::memory_order_acquire) == kComplete && !is_unheard(base, base + length);
   }
   void unwatch(uintptr_t, size_t) noexcept override {}
-  void note_fork_child() noexcept override { pthread_mutex_init(&looking_, nullptr); }
+  void note_fork_child() noexcept override {}
 
   // When the library is loaded, on the only thread, or nearly.
   void remember();
   void note_protection(uintptr_t base, uintptr_t end, bool writable);
-  // Whether calls come through our functions.
-  bool look();
+  // Whether calls come through our functions. False, too, while another thread looks: it may wait
+  // for the dynamic linker, and so nobody waits for it.
+  bool look_again();
+  // By the only thread that knows of this monitor, before it looks.
+  void start() { is_looking_.store(false, std::memory_order_relaxed); }
 
  private:
   enum State : uint32_t { kUnknown, kComplete, kWritable, kLost };
 
+  bool look_at_all();
   bool is_code_as_seen() const;
   bool is_unheard(uintptr_t base, uintptr_t end) const;
   bool is_reached(const Entry& entry, size_t index, const void* found);
@@ -79,7 +84,7 @@ class InterposedMonitor final : public Monitor {
   std::atomic<State> state_{kUnknown};
   std::atomic<uint64_t> looked_at_{0};  // os::now_ns()
   std::atomic<const char*> why_{"calls come through our functions"};
-  pthread_mutex_t looking_ = PTHREAD_MUTEX_INITIALIZER;  // guards what follows
+  std::atomic<bool> is_looking_{false};  // some thread, whose is what follows
   unsigned char code_[kMostEntries][kSeenCode] = {};
   char text_[320] = {};
   // Where calls are bound to that is not ours, each once.
@@ -97,7 +102,7 @@ void InterposedMonitor::remember() {
   size_t count = 0;
   for (size_t i = 0; const Entry* const one = call_entry(i); ++i) entries_[count++] = one;
   for (size_t i = 0; const Entry* const one = thread_entry(i); ++i) entries_[count++] = one;
-  const auto look = [](dl_phdr_info* object, size_t, void* raw) {
+  const auto visit = [](dl_phdr_info* object, size_t, void* raw) {
     auto* const self = static_cast<InterposedMonitor*>(raw);
     const auto inside = reinterpret_cast<uintptr_t>(self->entries_[0]->ours);
     uintptr_t last = 0;
@@ -117,7 +122,7 @@ void InterposedMonitor::remember() {
     }
     return 0;
   };
-  dl_iterate_phdr(look, this);
+  dl_iterate_phdr(visit, this);
   for (size_t i = 0; i < count; ++i) memcpy(code_[i], entries_[i]->ours, kSeenCode);
 }
 
@@ -218,8 +223,14 @@ void InterposedMonitor::lose(const Entry& entry, const void* found) {
   why_.store(text_, std::memory_order_release);
 }
 
-bool InterposedMonitor::look() {
-  pthread_mutex_lock(&looking_);
+bool InterposedMonitor::look_again() {
+  if (is_looking_.exchange(true, std::memory_order_acquire)) return false;
+  const bool complete = look_at_all();
+  is_looking_.store(false, std::memory_order_release);
+  return complete;
+}
+
+bool InterposedMonitor::look_at_all() {
   State before = state_.load(std::memory_order_acquire);
   bool complete = before == kUnknown || before == kComplete;
   if (before == kWritable) why_ = "another library has made our code writable and may change it";
@@ -236,7 +247,6 @@ bool InterposedMonitor::look() {
   }
   if (complete && !lost_break_) why_ = "calls come through our functions";
   if (complete && lost_break_) why_ = text_;
-  pthread_mutex_unlock(&looking_);
   return complete;
 }
 
@@ -256,7 +266,9 @@ void note_protection(const void* base, size_t length, bool writable) {
 }  // namespace interposed
 
 Monitor* start_interposed_monitor(const char** why) {
-  const bool complete = interposed::monitor.look();
+  // A thread of the parent's may have been looking when this process was forked.
+  interposed::monitor.start();
+  const bool complete = interposed::monitor.look_again();
   *why = interposed::monitor.why();
   return complete ? &interposed::monitor : nullptr;
 }

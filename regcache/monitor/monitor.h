@@ -23,6 +23,11 @@ class Monitor {
   // How well it watches now and why, a sentence, static. It may say worse later.
   virtual const char* why() const noexcept = 0;
 
+  // Before watch(), by a thread that holds nothing that others wait for: it may call the dynamic
+  // linker, whose lock is held while constructors of loaded objects run. False: it cannot be told
+  // now whether changes are heard of, so nothing is to be watched.
+  virtual bool look() noexcept { return true; }
+
   // True: from now on every change of [base, base + length) is told to `changes`: before the call
   // that makes it returns, or held up. False: this memory cannot be watched. By any thread, without
   // locks, never inside malloc. May be called for memory that is watched.
@@ -39,9 +44,13 @@ class Monitor {
 };
 
 // The one in force, started by the first call; `why` (unless null) becomes the sentence that says
-// why it is this one. Never inside malloc. `wish`: what RDMALLOC_MONITOR says.
+// why it is this one. Never inside malloc, and under the conditions of look(). While another thread
+// is starting it, none is in force. `wish`: what RDMALLOC_MONITOR says.
 enum class MonitorWish : uint8_t { kAuto, kUserfaultfd, kInterposed, kNone };
 Monitor& monitor_in_force(MonitorWish wish, const char** why);
+
+// The same for who may start none: none is in force before the first call of the other.
+Monitor& monitor_started();
 
 // In the child of a fork, inside malloc.
 void note_fork_child_of_monitors();

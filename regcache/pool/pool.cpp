@@ -63,7 +63,7 @@ int Pool::refuse_get() {
   failed_.fetch_add(1, std::memory_order_relaxed);
   Message why;
   why.add("all ").add_number(held_.load(std::memory_order_relaxed)).add(" buffers are out, and ");
-  PosixLock hold(&growth_);
+  PosixLock hold(&growth_, LockRank::kOuter);
   if (held_.load(std::memory_order_relaxed) >= settings_.most) {
     why.add("the pool may have no more");
   } else {
@@ -126,7 +126,7 @@ int Pool::key(Pool* pool, const void* address, rdm_mr* out) {
 int Pool::counts(rdm_pool_counts* out) {
   if (phase_.load(std::memory_order_acquire) == Phase::kFree) return refuse_unless_open();
   const os::NoCancel no_cancel;
-  PosixLock members(&members_);
+  PosixLock members(&members_, LockRank::kMembers);
   PosixLock shelves(&shelf_lock_);
   const size_t held = held_.load(std::memory_order_relaxed);
   const size_t free = free_now();
@@ -150,7 +150,7 @@ int Pool::close() {
   Stock* stocks = nullptr;
   const bool is_own = phase_.load(std::memory_order_acquire) == Phase::kOpen;
   if (is_own) {
-    PosixLock members(&members_);
+    PosixLock members(&members_, LockRank::kMembers);
     size_t out = 0;
     {
       const Revoked revoked(*this, nullptr);
@@ -196,7 +196,7 @@ void Pool::note_fork_child() {
 }
 
 bool Pool::validate() {
-  PosixLock members(&members_);
+  PosixLock members(&members_, LockRank::kMembers);
   PosixLock shelves(&shelf_lock_);
   size_t counted[3] = {};
   for (const Chunk* chunk = first_chunk_; chunk != nullptr; chunk = chunk->next) {

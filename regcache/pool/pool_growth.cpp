@@ -70,7 +70,7 @@ bool Pool::may_grow_apart(int node) {
 
 // RDM_OK, too, when another thread was quicker.
 int Pool::grow(int node) {
-  PosixLock hold(&growth_);
+  PosixLock hold(&growth_, LockRank::kOuter);
   {
     PosixLock shelves(&shelf_lock_);
     if (shelves_[node].count != 0) return RDM_OK;

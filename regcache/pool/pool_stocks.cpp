@@ -6,7 +6,7 @@
 namespace rdmalloc {
 
 void Pool::join(Stock* stock, std::atomic<Stock*>* place) {
-  PosixLock hold(&members_);
+  PosixLock hold(&members_, LockRank::kMembers);
   stock->place = place;
   stock->next = first_stock_;
   if (first_stock_ != nullptr) first_stock_->previous = stock;
@@ -15,7 +15,7 @@ void Pool::join(Stock* stock, std::atomic<Stock*>* place) {
 }
 
 Stock* Pool::leave(std::atomic<Stock*>* place) {
-  PosixLock members(&members_);
+  PosixLock members(&members_, LockRank::kMembers);
   Stock* const stock = place->load(std::memory_order_relaxed);
   if (stock == nullptr) return nullptr;
   place->store(nullptr, std::memory_order_relaxed);
@@ -68,7 +68,7 @@ bool Pool::refill(Stock* stock, int node, PoolItem* out) {
 // From the stock that has most: one for the caller, half of the rest for its stock. No buffer that
 // is free is missed, but one that a thread is just putting back.
 bool Pool::steal(Stock* mine, PoolItem* out) {
-  PosixLock hold(&members_);
+  PosixLock hold(&members_, LockRank::kMembers);
   const Revoked revoked(*this, mine);
   PosixLock shelves(&shelf_lock_);
   if (take_from_shelves(out)) return true;

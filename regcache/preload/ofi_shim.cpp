@@ -21,11 +21,12 @@ namespace {
 enum class Import : uint8_t { kUntried, kOurs, kRefused };
 constinit std::atomic<Import> import_state{Import::kUntried};
 
-// Threads that come first at the same time may both import: the second is told that it was done.
+// Where another thread is importing it: not yet.
 bool has_monitor() {
   Import state = import_state.load(std::memory_order_acquire);
   if (state == Import::kUntried) {
     const int status = rdm_ofi_import_monitor();
+    if (status == RDM_AGAIN) return false;
     if (status != RDM_OK) warn_once("libfabric", rdm_last_error());
     state = status == RDM_OK ? Import::kOurs : Import::kRefused;
     import_state.store(state, std::memory_order_release);
@@ -43,18 +44,19 @@ extern "C" {
 RDM_API int fi_fabric(fi_fabric_attr* attributes, fid_fabric** out, void* context) {
   const RealOfi* real = real_ofi();
   if (real == nullptr) return -FI_ENOSYS;
-  const bool is_ours = has_monitor();
+  (void)has_monitor();
   const int status = real->fabric(attributes, out, context);
-  if (status == 0 && is_ours) watch(*out);
+  // Asked again: what another thread was importing is imported by now.
+  if (status == 0 && has_monitor()) watch(*out);
   return status;
 }
 
 RDM_API int fi_fabric2(fi_info* info, fid_fabric** out, uint64_t flags, void* context) {
   const RealOfi* real = real_ofi();
   if (real == nullptr || real->fabric2 == nullptr) return -FI_ENOSYS;
-  const bool is_ours = has_monitor();
+  (void)has_monitor();
   const int status = real->fabric2(info, out, flags, context);
-  if (status == 0 && is_ours) watch(*out);
+  if (status == 0 && has_monitor()) watch(*out);
   return status;
 }
 

@@ -76,7 +76,8 @@ DomainEntry* answer(const Request& request, rdm_mr* out) {
   DomainEntry* entry = domain_for(request);
   if (entry != nullptr) {
     entry->answered.fetch_add(1);
-    if (rdm_lookup(entry->domain, request.address, request.length, out) != RDM_OK) {
+    if (rdm_lookup(entry->domain.load(std::memory_order_relaxed), request.address, request.length,
+                   out) != RDM_OK) {
       entry->answered.fetch_sub(1);
       entry = nullptr;
     }
@@ -236,13 +237,11 @@ void drop(ibv_pd* pd) { domains.drop(pd); }
 void drop(ibv_context* context) { domains.drop(context); }
 
 void before_fork() {
-  domains.before_fork();
   if (fork_holds == 0) pthread_rwlock_wrlock(&fork_lock);
 }
 
 void after_fork_in_parent() {
   if (fork_holds == 0) pthread_rwlock_unlock(&fork_lock);
-  domains.after_fork_in_parent();
 }
 
 void after_fork_in_child() {

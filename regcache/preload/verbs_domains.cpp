@@ -1,9 +1,53 @@
 #include "regcache/preload/verbs_domains.h"
 
-#include "regcache/posix_lock.h"
+#include "allocator/os/clock.h"
 #include "regcache/preload/verbs_settings.h"
 
 namespace rdmalloc::shim {
+namespace {
+
+constexpr uint64_t kFirstRetryNs = 1'000'000;
+constexpr uint64_t kLongestRetryNs = 64'000'000'000;
+constexpr uint64_t kNever = UINT64_MAX;
+
+// This thread is in DomainTable::open().
+constinit thread_local bool opens_here = false;
+
+// Whoever asks again gets the same answer.
+bool is_permanent(int status) { return status == RDM_UNSUPPORTED || status == RDM_INVALID; }
+
+// Into the entry, whose pd may be published already.
+void open_domain(ibv_pd* pd, DomainEntry* entry) {
+  char why[320] = {};
+  rdm_domain_options options{};
+  options.size = sizeof options;
+  // Not to wait: a driver that another thread opens a domain over may need a lock that the
+  // caller's library holds.
+  options.flags = entry->flags | RDM_DOMAIN_DO_NOT_WAIT;
+  options.error = why;
+  options.error_size = sizeof why;
+  rdm_domain* domain = nullptr;
+  const int status = rdm_domain_open_verbs(pd, static_cast<int>(entry->access), &options, &domain);
+  if (status != RDM_OK && status != RDM_BUSY) {
+    warn_once(why[0] != '\0' ? why : rdm_strerror(status));
+  }
+  if (status == RDM_OK || is_permanent(status)) {
+    entry->retry_at.store(kNever, std::memory_order_relaxed);
+    entry->domain.store(domain, std::memory_order_release);
+    return;
+  }
+  const uint64_t after = entry->retry_after == 0 ? kFirstRetryNs : 2 * entry->retry_after;
+  entry->retry_after = after < kLongestRetryNs ? after : kLongestRetryNs;
+  entry->retry_at.store(os::now_ns() + entry->retry_after, std::memory_order_relaxed);
+}
+
+bool is_to_be_opened(const DomainEntry& entry) {
+  if (entry.domain.load(std::memory_order_acquire) != nullptr) return false;
+  const uint64_t retry_at = entry.retry_at.load(std::memory_order_relaxed);
+  return retry_at != kNever && os::now_ns() >= retry_at;
+}
+
+}  // namespace
 
 DomainEntry* DomainTable::look(const ibv_pd* pd, unsigned access, unsigned flags) const {
   DomainEntry* entry = buckets_[bucket_of(pd)].load(std::memory_order_acquire);
@@ -18,12 +62,25 @@ DomainEntry* DomainTable::look(const ibv_pd* pd, unsigned access, unsigned flags
 
 DomainEntry* DomainTable::find(ibv_pd* pd, unsigned access, unsigned flags) {
   DomainEntry* entry = look(pd, access, flags);
+  if (entry == nullptr || is_to_be_opened(*entry)) entry = open(pd, access, flags);
+  return entry != nullptr && entry->domain.load(std::memory_order_acquire) != nullptr ? entry
+                                                                                      : nullptr;
+}
+
+// Opens what is still to be opened. A failure is remembered: a call for each message would cost
+// more than it may ever give. What may pass is tried again after ever longer times.
+DomainEntry* DomainTable::open(ibv_pd* pd, unsigned access, unsigned flags) {
+  if (is_opening_.exchange(true, std::memory_order_acquire)) return nullptr;
+  opens_here = true;
+  DomainEntry* entry = look(pd, access, flags);
   if (entry == nullptr) {
-    PosixLock hold(&mutex_);
-    entry = look(pd, access, flags);
-    if (entry == nullptr) entry = add(pd, access, flags);
+    entry = add(pd, access, flags);
+  } else if (is_to_be_opened(*entry)) {
+    open_domain(pd, entry);
   }
-  return entry != nullptr && entry->domain != nullptr ? entry : nullptr;
+  opens_here = false;
+  is_opening_.store(false, std::memory_order_release);
+  return entry;
 }
 
 // One that is not in use, linked into its bucket for good.
@@ -31,70 +88,70 @@ DomainEntry* DomainTable::blank(size_t bucket) {
   DomainEntry* first = buckets_[bucket].load(std::memory_order_relaxed);
   for (DomainEntry* entry = first; entry != nullptr; entry = entry->next) {
     // After a device was closed, memory regions that it had answered may still be out.
-    if (entry->pd.load(std::memory_order_relaxed) == nullptr && entry->answered == 0) return entry;
+    if (entry->pd.load(std::memory_order_acquire) == nullptr && entry->answered == 0) return entry;
   }
-  if (used_ == kEntries) return nullptr;
-  DomainEntry* entry = &entries_[used_++];
+  const size_t used = used_.load(std::memory_order_relaxed);
+  if (used == kEntries) return nullptr;
+  DomainEntry* entry = &entries_[used];
   entry->next = first;
   buckets_[bucket].store(entry, std::memory_order_release);
+  used_.store(used + 1, std::memory_order_release);
   return entry;
 }
 
-// What could not be opened is remembered too: a call for each message would cost more than it may
-// ever give.
 DomainEntry* DomainTable::add(ibv_pd* pd, unsigned access, unsigned flags) {
   DomainEntry* entry = blank(bucket_of(pd));
   if (entry == nullptr) return nullptr;
-  char why[320] = {};
-  rdm_domain_options options{};
-  options.size = sizeof options;
-  options.flags = flags;
-  options.error = why;
-  options.error_size = sizeof why;
-  rdm_domain* domain = nullptr;
-  const int status = rdm_domain_open_verbs(pd, static_cast<int>(access), &options, &domain);
-  if (status != RDM_OK) warn_once(why[0] != '\0' ? why : rdm_strerror(status));
   entry->context = pd->context;
   entry->access = access;
   entry->flags = flags;
-  entry->domain = domain;
+  entry->retry_after = 0;
+  open_domain(pd, entry);
   entry->pd.store(pd, std::memory_order_release);
   return entry;
 }
 
-// Under the lock.
+// False: one could not be closed, and stays.
 template <typename Which>
-void DomainTable::close_those(Which which) {
-  for (size_t i = 0; i < used_; ++i) {
+bool DomainTable::close_those(Which which) {
+  bool all = true;
+  const size_t used = used_.load(std::memory_order_acquire);
+  for (size_t i = 0; i < used; ++i) {
     DomainEntry& entry = entries_[i];
-    const ibv_pd* pd = entry.pd.load(std::memory_order_relaxed);
+    const ibv_pd* pd = entry.pd.load(std::memory_order_acquire);
     if (pd == nullptr || !which(pd, entry)) continue;
-    if (entry.domain != nullptr) (void)rdm_domain_close(entry.domain);
-    entry.domain = nullptr;
+    rdm_domain* const domain = entry.domain.load(std::memory_order_relaxed);
+    if (domain != nullptr && rdm_domain_close(domain) == RDM_BUSY) {
+      all = false;
+      continue;
+    }
+    entry.domain.store(nullptr, std::memory_order_relaxed);
     entry.pd.store(nullptr, std::memory_order_release);
   }
+  return all;
 }
 
 bool DomainTable::forget(ibv_pd* pd) {
-  PosixLock hold(&mutex_);
-  for (size_t i = 0; i < used_; ++i) {
-    if (entries_[i].pd.load(std::memory_order_relaxed) == pd && entries_[i].answered != 0) {
+  const size_t used = used_.load(std::memory_order_acquire);
+  for (size_t i = 0; i < used; ++i) {
+    if (entries_[i].pd.load(std::memory_order_acquire) == pd && entries_[i].answered != 0) {
       return false;
     }
   }
-  close_those([pd](const ibv_pd* its, const DomainEntry&) { return its == pd; });
-  return true;
+  return close_those([pd](const ibv_pd* its, const DomainEntry&) { return its == pd; });
 }
 
 void DomainTable::drop(ibv_pd* pd) {
-  PosixLock hold(&mutex_);
-  close_those([pd](const ibv_pd* its, const DomainEntry&) { return its == pd; });
+  (void)close_those([pd](const ibv_pd* its, const DomainEntry&) { return its == pd; });
 }
 
 void DomainTable::drop(ibv_context* context) {
-  PosixLock hold(&mutex_);
-  close_those(
+  (void)close_those(
       [context](const ibv_pd*, const DomainEntry& entry) { return entry.context == context; });
+}
+
+void DomainTable::after_fork_in_child() {
+  is_opening_.store(opens_here, std::memory_order_relaxed);
 }
 
 }  // namespace rdmalloc::shim

@@ -1,4 +1,18 @@
 # Monitors of foreign memory in whole processes: what they hear of, and what of their doing shows.
+rdm_program(monitor_loader)
+set_target_properties(integration_monitor_loader PROPERTIES ENABLE_EXPORTS ON)
+add_library(integration_loader_plugin MODULE loader_plugin.c)
+add_dependencies(integration_monitor_loader integration_loader_plugin)
+set(loader PROGRAM monitor_loader LIMITS RDMALLOC_MONITOR=interposed)
+rdm_case("a constructor may register memory while another thread's look at calls waits for dlopen"
+  ARGUMENTS looking $<TARGET_FILE:integration_loader_plugin> ${loader})
+rdm_case("... the same memory that the other thread registers"
+  ARGUMENTS same $<TARGET_FILE:integration_loader_plugin> ${loader})
+rdm_case("... import our monitor into libfabric while another thread does"
+  ARGUMENTS importing $<TARGET_FILE:integration_loader_plugin> ${loader})
+rdm_case("... while the other thread chooses the monitor"
+  ARGUMENTS choosing $<TARGET_FILE:integration_loader_plugin> ${loader})
+
 if(NOT LIBURING)
   return()
 endif()

@@ -32,6 +32,8 @@ Monitor& monitor_in_force(MonitorWish, const char** why) {
   return fake::the_monitor;
 }
 
+Monitor& monitor_started() { return fake::the_monitor; }
+
 void note_fork_child_of_monitors() {}
 
 }  // namespace rdmalloc

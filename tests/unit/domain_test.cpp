@@ -506,9 +506,70 @@ TEST_CASE("as many domains as there are may be open, and one more is refused") {
   std::vector<Domain*> domains;
   for (size_t i = 0; i < Registry::kMaxDomains; ++i) domains.push_back(f.opened(backends[i]));
   Domain* out = nullptr;
-  CHECK(f.open(backends.back(), &out) == RDM_UNSUPPORTED);
+  CHECK(f.open(backends.back(), &out) == RDM_BUSY);
   CHECK(f.registry->close(domains[7]) == RDM_OK);
   CHECK(f.open(backends.back(), &out) == RDM_OK);
+}
+
+TEST_CASE("no operation of a backend opens or closes a domain") {
+  struct Device {
+    Fixture fixture;
+    fake::Backend other;
+    Domain* domain = nullptr;
+    int refused = 0;
+    void come_back() {
+      Domain* out = nullptr;
+      if (fixture.open(other, &out) == RDM_BUSY && fixture.registry->close(domain) == RDM_BUSY) {
+        ++refused;
+      }
+    }
+  } device;
+  device.fixture.source.acquire(kMiB);
+  fake::Backend first;
+  device.domain = device.fixture.opened(first);
+  rdm_backend ops{};
+  ops.size = sizeof ops;
+  ops.name = "nested";
+  ops.limits = [](void* self, rdm_backend_limits*) {
+    static_cast<Device*>(self)->come_back();
+    return int{RDM_OK};
+  };
+  ops.register_memory = [](void* self, const rdm_backend_request*, rdm_backend_key*, char*,
+                           size_t) {
+    static_cast<Device*>(self)->come_back();
+    return int{RDM_OK};
+  };
+  ops.deregister_memory = [](void* self, const rdm_backend_key*) {
+    static_cast<Device*>(self)->come_back();
+    return int{RDM_OK};
+  };
+  ops.closed = [](void* self, int) { static_cast<Device*>(self)->come_back(); };
+  Domain* out = nullptr;
+  REQUIRE(device.fixture.registry->open(&ops, &device, nullptr, &out) == RDM_OK);
+  CHECK(device.fixture.registry->close(out) == RDM_OK);
+  CHECK(device.refused == 4);
+}
+
+TEST_CASE("who may not wait is told when another thread opens a domain") {
+  Fixture f;
+  f.source.acquire(kMiB);
+  struct Second {
+    Fixture* fixture;
+    int status = RDM_OK;
+  } second{&f};
+  fake::Backend slow;
+  slow.on_register_context = &second;
+  slow.on_register = [](void* raw) {
+    std::thread([raw] {
+      auto* const its = static_cast<Second*>(raw);
+      fake::Backend backend;
+      Domain* out = nullptr;
+      its->status = its->fixture->open(backend, &out, RDM_DOMAIN_DO_NOT_WAIT);
+    }).join();
+  };
+  Domain* const domain = f.opened(slow);
+  CHECK(second.status == RDM_BUSY);
+  CHECK(f.registry->close(domain) == RDM_OK);
 }
 
 TEST_CASE("closing under traffic: no call after it, no byte claimed that is not registered") {
