@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "allocator/os/clock.h"
 #include "allocator/os/futex.h"
 #include "allocator/os/thread.h"
 
@@ -22,17 +23,24 @@ bool Registrar::start(Work work, void* context) {
 }
 
 void Registrar::loop() {
-  constexpr uint64_t kSoonNs = 2'000'000;
-  constexpr uint64_t kWatchNs = 1'000'000'000;
   const pid_t process = getpid();
   while (!stopping_) {
-    const uint32_t seen = pokes_.load(std::memory_order_acquire);
-    const bool done = work_(context_);
+    const uint32_t pokes = pokes_.load(std::memory_order_acquire);
+    const uint64_t wait_ns = work_(context_);
     // A driver that forks here leaves its child with this thread alone, which has no work there.
     if (stopping_ || getpid() != process) break;
-    // A poke during the work changed the word: no sleep then.
-    os::wait_while_for(pokes_, seen, done ? kWatchNs : kSoonNs);
-    if (pokes_.load(std::memory_order_acquire) == seen && os::is_only_ours_left()) exit(0);
+    sleep(pokes, wait_ns);
+  }
+}
+
+// A poke during the work changed the word: no sleep then.
+void Registrar::sleep(uint32_t pokes, uint64_t ns) {
+  constexpr uint64_t kWatchNs = 1'000'000'000;
+  const uint64_t begin = os::now_ns();
+  for (uint64_t slept = 0; slept < ns; slept = os::now_ns() - begin) {
+    os::wait_while_for(pokes_, pokes, ns - slept < kWatchNs ? ns - slept : kWatchNs);
+    if (pokes_.load(std::memory_order_acquire) != pokes) return;
+    if (os::is_only_ours_left()) exit(0);
   }
 }
 
