@@ -3,7 +3,8 @@
 // there is; what it has not begun yet, a lookup does.
 //
 // libc ends a process when the last thread that it started ends, and this is one of them: so once a
-// second it looks whether it is alone, and then ends the process as libc would have.
+// second it looks whether it is alone, and then ends the process as libc would have. Where the main
+// thread started it, it does so only when that has ended; else nobody tells it of that.
 #pragma once
 
 #include <pthread.h>
@@ -35,11 +36,15 @@ class Registrar {
   void stop();
 
   // In the child of a fork there is no such thread.
-  void note_fork_child() { started_ = false; }
+  void note_fork_child() {
+    started_ = false;
+    is_main_watched_ = false;
+  }
 
  private:
   void loop();
   void sleep(uint32_t pokes, uint64_t ns);
+  void watch_main_thread();
 
   std::atomic<bool> started_{false};
   pthread_t thread_{};
@@ -47,6 +52,8 @@ class Registrar {
   void* context_ = nullptr;
   std::atomic<uint32_t> pokes_{0};
   std::atomic<bool> stopping_{false};
+  pthread_key_t main_key_ = 0;                // its destructor tells, if ...
+  std::atomic<bool> is_main_watched_{false};  // ... and while the main thread lives
 };
 
 }  // namespace rdmalloc

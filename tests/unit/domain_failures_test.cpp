@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -317,6 +319,38 @@ TEST_CASE("an idle process whose domain cannot register everything leaves the dr
   usleep(2'300'000);
   CHECK(f.backend.calls() == calls);
   CHECK(f.foreign() == foreign);
+}
+
+namespace {
+
+// How often the registrar's thread went to sleep.
+uint64_t sleeps_of_registrar() {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    if (name != "rdmalloc-reg") continue;
+    std::ifstream status(task.path() / "status");
+    constexpr const char* kField = "voluntary_ctxt_switches:";
+    for (std::string word; status >> word;) {
+      uint64_t count = 0;
+      if (word == kField && status >> count) return count;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("the registrar of an idle process does not wake up") {
+  Fixture f;
+  f.source.limit = kMiB;
+  f.domain = f.open(f.backend);
+  f.source.acquire(2 * kMiB);
+  usleep(200'000);
+  const uint64_t before = sleeps_of_registrar();
+  REQUIRE(before != 0);
+  usleep(2'300'000);
+  CHECK(sleeps_of_registrar() == before);
 }
 
 TEST_CASE("a registrar without work sleeps until it is poked") {
