@@ -136,7 +136,9 @@ int Domain::register_claimed(const Region& region, KeyEntry& entry, Caller calle
   if (wants_pages(region) && !source_->populate(region, who)) {
     if (!is_asked_for) return put_off(entry, RDM_OUT_OF_BUDGET);
     say("too little memory is left for pages that have not been touched yet");
-    return refuse_as(Cause::kPassing, region, entry, RDM_OUT_OF_BUDGET);
+    (void)refuse_as(Cause::kPassing, region, entry, RDM_OUT_OF_BUDGET);
+    retries_->note_refusal();
+    return RDM_OUT_OF_BUDGET;
   }
   int status = RDM_OK;
   bool again = false;
@@ -209,17 +211,16 @@ int Domain::put_off(KeyEntry& entry, int status) {
 }
 
 int Domain::refuse(const Region& region, KeyEntry& entry, int status, Caller caller) {
-  // Inside malloc no room can be made.
-  if (caller == Caller::kMalloc && cause_of(status) == Cause::kNoRoom) {
-    return put_off(entry, status);
-  }
+  const Cause cause = cause_of(status);
+  if (status == RDM_BACKEND_NEVER) status = RDM_SYSTEM;
+  // Inside malloc no room can be made, and the thread may be one that cannot register: see
+  // register_missed(). Whoever asks for it next tries it once.
+  if (caller == Caller::kMalloc) return put_off(entry, status);
   if (status == RDM_BACKEND_LATER) {
     if (!entry.was_refused()) return put_off(entry, status);
     // One more try that failed.
     return refuse_as(entry.cause, region, entry, entry.refusal);
   }
-  const Cause cause = cause_of(status);
-  if (status == RDM_BACKEND_NEVER) status = RDM_SYSTEM;
   (void)refuse_as(cause, region, entry, status);
   if (caller != Caller::kRegistrar) retries_->note_refusal();
   return status;
