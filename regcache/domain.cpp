@@ -34,7 +34,8 @@ struct InlineLayout {
 };
 
 int Domain::open(const rdm_backend& backend, void* context, unsigned access, unsigned flags,
-                 const RegionSource& source, PinAccount* account, DomainCounters* counters) {
+                 const RegionSource& source, PinAccount* account, Retries* retries,
+                 DomainCounters* counters) {
   why_[0] = '\0';
   opening_ = true;
   warned_ = false;
@@ -69,6 +70,7 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
     // The same for every use of this domain, and read by lookups that come too late.
     source_ = &source;
     account_ = account;
+    retries_ = retries;
     counters_ = counters;
     by_granule_ = source.regions().whole_by_granule();
     window_base_ = source.window().base();
@@ -153,6 +155,7 @@ void Domain::note_fork_child() {
     KeyEntry& entry = entry_of(source_->regions()[i]);
     entry.length = 0;
     entry.pieces = 0;
+    entry.forget_refusals();
     entry.state = kUnregistered;
   }
 }

@@ -17,6 +17,7 @@
 #include "regcache/key_table.h"
 #include "regcache/pin_account.h"
 #include "regcache/region_source.h"
+#include "regcache/retries.h"
 #include "regcache/thread_counter.h"
 
 namespace rdmalloc {
@@ -39,7 +40,8 @@ class Domain {
   // Takes the backend, asks for its limits, and from then on takes regions; registers none. A
   // status of rdmalloc.h.
   int open(const rdm_backend& backend, void* context, unsigned access, unsigned flags,
-           const RegionSource& source, PinAccount* account, DomainCounters* counters);
+           const RegionSource& source, PinAccount* account, Retries* retries,
+           DomainCounters* counters);
 
   // Deregisters everything, last region first, when no thread registers any more. RDM_SYSTEM when
   // the backend refused one; RDM_BUSY, and the domain stays open, when foreign memory is in use, or
@@ -73,9 +75,14 @@ class Domain {
 
   // RDM_OK when the region is registered now, or as far as the device's limits allow, or need not
   // be because it is not pinned. Called inside malloc, RDM_BACKEND_LATER when this backend may not
-  // run there. Only a lookup, and opening, wait for another thread that is registering it.
+  // run there. Only a lookup, and opening, wait for another thread that is registering it, unless
+  // it was refused before; and what was refused only the registrar tries again, when it is due.
   enum class Caller : uint8_t { kMalloc, kRegistrar, kLookup };
   int register_region(const Region& region, Caller caller);
+  // When the registrar is to try again: Retries::now_ns(), or kNever.
+  uint64_t next_try(const Region& region) const;
+  // It is due now, if it was refused.
+  void make_due(const Region& region);
 
   // This domain will register the region, and its pages come by that.
   bool wants_pages(const Region& region) const {
@@ -105,7 +112,10 @@ class Domain {
                        size_t why_size);
   int deregister_foreign(size_t length, const rdm_backend_key& key);
   const rdm_backend_limits& limits() const { return limits_; }
-  bool reclaim(size_t bytes) { return account_->reclaim(bytes); }
+  // So that foreign memory of that length may be registered.
+  bool reclaim(size_t length) { return reclaim(limits_.charges, length); }
+  // What is idle, here and in other domains, would be enough for that.
+  bool may_reclaim(size_t length) const;
 
   // Why the last registration failed: a sentence, or empty.
   const char* why() const { return why_; }
@@ -148,10 +158,29 @@ class Domain {
   int close_foreign();
   int refuse_while_pools(uint32_t pools) const;
   size_t most_for(const rdm_backend_request& request) const;
-  bool makes_room(int status, size_t length);
+  bool may_try_again(const Region& region, const KeyEntry& entry, Caller caller);
+  bool is_due(const Region& region, const KeyEntry& entry) const;
+  void say_no(const Region& region, const KeyEntry& entry);
+  bool has_room(const Region& region) const;
+  bool may_make_room(const Region& region, const KeyEntry& entry) const;
+  void wait_for_room(const Region& region) const;
+  size_t shortfall(const Region& region) const {
+    return account_->shortfall(charges_for(region), registered_length(region));
+  }
+  size_t missing_count(const Region& region) const;
+  uint64_t in_use(const Region& region) const;
+  size_t registered_length(const Region& region) const {
+    return os::align_down(region.length, limits_.alignment);
+  }
+  bool reclaim(int charges, size_t length);
+  bool can_reclaim(int charges, size_t bytes) const;
+  bool is_limit_raised(int charges, size_t shortfall);
+  bool makes_room(const Region& region, int status, size_t length);
   bool is_crowded() const;
   bool make_room_for_pieces(KeyEntry& entry, size_t count);
-  int refuse(KeyEntry& entry, int status, bool is_to_be_retried);
+  int refuse(const Region& region, KeyEntry& entry, int status, Caller caller);
+  int refuse_as(Cause cause, const Region& region, KeyEntry& entry, int status);
+  static int put_off(KeyEntry& entry, int status);
   static int lookup_slowly(Domain* domain, const void* address, size_t length, rdm_mr* out);
   int find_or_register(const void* address, size_t length, rdm_mr* out);
   int lookup_entered(const void* address, size_t length, rdm_mr* out);
@@ -191,6 +220,7 @@ class Domain {
   bool share_heap_ = false;
   const RegionSource* source_ = nullptr;
   PinAccount* account_ = nullptr;
+  Retries* retries_ = nullptr;
   ForeignCache* foreign_ = nullptr;
   std::atomic<uint32_t> pools_{0};            // that are open
   std::atomic<uintptr_t> put_off_thread_{0};  // whom the backend told to come later, ...

@@ -86,7 +86,13 @@ int Domain::register_foreign(uintptr_t base, size_t length, rdm_backend_key* key
   request.access = is_ours ? access_ & ~kRemoteRights : access_;
   request.node = -1;
   request.foreign = 1;
-  return register_memory(request, limits_.charges, key, why, why_size);
+  const int charges = limits_.charges;
+  const int status = register_memory(request, charges, key, why, why_size);
+  const size_t shortfall = account_->shortfall(charges, length);
+  if (status != RDM_OUT_OF_BUDGET || shortfall == 0 || !is_limit_raised(charges, shortfall)) {
+    return status;
+  }
+  return register_memory(request, charges, key, why, why_size);
 }
 
 int Domain::deregister_foreign(size_t length, const rdm_backend_key& key) {

@@ -23,7 +23,8 @@ class DomainDevice final : public ForeignDevice {
   int deregister_foreign(size_t length, const rdm_backend_key& key) override {
     return domain_->deregister_foreign(length, key);
   }
-  bool reclaim(size_t bytes) override { return domain_->reclaim(bytes); }
+  bool reclaim(size_t length) override { return domain_->reclaim(length); }
+  bool may_reclaim(size_t length) override { return domain_->may_reclaim(length); }
   void put_off() override { registrar_->poke(); }
   size_t alignment() const override { return domain_->limits().alignment; }
   size_t max_length() const override { return domain_->limits().max_length; }

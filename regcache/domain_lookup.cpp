@@ -48,14 +48,16 @@ int Domain::lookup_entered(const void* address, size_t length, rdm_mr* out) {
   if (marks != nullptr && marks->is_retired(reinterpret_cast<uintptr_t>(address), length)) {
     return miss(RDM_NOT_OWNED, "nothing is malloc'd at these addresses any more");
   }
-  if (register_entered(*region, Caller::kLookup) != RDM_OK)
+  if (register_entered(*region, Caller::kLookup) != RDM_OK) {
     return miss(RDM_NOT_REGISTERED, kNotRegistered);
+  }
   const KeyEntry& entry = entry_of(*region);
   const size_t registered = entry.length.load(std::memory_order_acquire);
   if (registered == 0) return lookup_piece(*region, address, length, out);
   const size_t into = reinterpret_cast<uintptr_t>(address) - region->base;
-  if (into >= registered || length > registered - into)
+  if (into >= registered || length > registered - into) {
     return miss(RDM_NOT_REGISTERED, kNotRegistered);
+  }
   fill(reinterpret_cast<void*>(region->base), registered, entry.key(), out);
   counters_->lookups.count();
   return RDM_OK;
@@ -77,8 +79,9 @@ int Domain::lookup_piece(const Region& region, const void* address, size_t lengt
   if (low == 0) return miss(RDM_NOT_REGISTERED, kNotRegistered);
   const Piece& piece = entry.piece[low - 1];
   const size_t inside = into - piece.offset;
-  if (inside >= piece.length || length > piece.length - inside)
+  if (inside >= piece.length || length > piece.length - inside) {
     return miss(RDM_NOT_REGISTERED, kNotRegistered);
+  }
   fill(reinterpret_cast<void*>(region.base + piece.offset), piece.length, piece.key, out);
   counters_->lookups.count();
   return RDM_OK;

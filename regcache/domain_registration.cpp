@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include <algorithm>
+
 #include "allocator/failure.h"
 #include "allocator/os/clock.h"
 #include "allocator/os/futex.h"
@@ -14,9 +16,11 @@
 namespace rdmalloc {
 namespace {
 
-// A region that was refused is tried again by a lookup, but not by every one: the refusal of a
-// limit lasts, and costs a system call each time.
-constexpr uint64_t kRetryNs = 100'000'000;
+// A thread that the backend put off is not asked to try again before.
+constexpr uint64_t kPutOffNs = 100'000'000;
+
+// Others may take what was given up for a region.
+constexpr int kMostReclaims = 2;
 
 // While a backend asks to come later: a fork of a large heap takes that long.
 constexpr uint64_t kLongestWaitNs = 5'000'000'000;
@@ -56,6 +60,7 @@ void Domain::register_missed() {
     const Region& region = source_->regions()[i];
     if (!region.is_empty()) (void)register_entered(region, Caller::kRegistrar);
   }
+  retries_->note_refusal();
 }
 
 int Domain::register_entered(const Region& region, Caller caller) {
@@ -68,11 +73,11 @@ int Domain::register_entered(const Region& region, Caller caller) {
   for (;;) {
     uint32_t state = entry.state.load(std::memory_order_acquire);
     if (state == kRegistered) return RDM_OK;
-    if (state == kRefused && os::now_ns() - entry.refused_at < kRetryNs) return entry.refusal;
+    if (state == kRefused && !may_try_again(region, entry, caller)) return entry.refusal;
     if (state == kBusy) {
-      if (caller != Caller::kLookup) return RDM_NOT_REGISTERED;
+      if (caller != Caller::kLookup || entry.was_refused()) return RDM_NOT_REGISTERED;
       os::wait_while(entry.state, kBusy);
-    } else if (is_put_off()) {
+    } else if (is_put_off() && !entry.was_refused()) {
       return RDM_BACKEND_LATER;
     } else if (entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel)) {
       const int status = register_claimed(region, entry, caller);
@@ -89,7 +94,7 @@ int Domain::register_entered(const Region& region, Caller caller) {
 // is at work again soon, after a fork.
 bool Domain::is_put_off() const {
   return may_run_in_malloc() && put_off_thread_ == static_cast<uintptr_t>(pthread_self()) &&
-         os::now_ns() - put_off_at_ < kRetryNs;
+         os::now_ns() - put_off_at_ < kPutOffNs;
 }
 
 bool Domain::waits_for_backend(Caller caller, uint64_t* waited_ns) {
@@ -109,17 +114,21 @@ bool Domain::waits_for_backend(Caller caller, uint64_t* waited_ns) {
 int Domain::register_claimed(const Region& region, KeyEntry& entry, Caller caller) {
   os::NoCancel no_cancel;
   const uint64_t started = os::now_ns();
-  const size_t length = os::align_down(region.length, limits_.alignment);
+  const size_t length = registered_length(region);
   // In steps, before the backend does it in one. What there is no room for ahead of need is
   // registered when it is asked for.
-  const bool is_asked_for = caller == Caller::kLookup;
+  const bool is_asked_for = caller == Caller::kLookup || entry.was_refused();
   const PagesFor who = is_asked_for ? PagesFor::kNow : PagesFor::kLater;
   if (wants_pages(region) && !source_->populate(region, who)) {
-    if (is_asked_for) say("too little memory is left for pages that have not been touched yet");
-    return refuse(entry, RDM_OUT_OF_BUDGET, !is_asked_for);
+    if (!is_asked_for) return put_off(entry, RDM_OUT_OF_BUDGET);
+    say("too little memory is left for pages that have not been touched yet");
+    (void)refuse_as(Cause::kPassing, region, entry, RDM_OUT_OF_BUDGET);
+    retries_->note_refusal();
+    return RDM_OUT_OF_BUDGET;
   }
   int status = RDM_OK;
   bool again = false;
+  int reclaims = caller == Caller::kMalloc ? 0 : kMostReclaims;
   do {
     const size_t retired = region.retired();
     const bool is_whole = length <= limits_.max_length && !has_hole(region, length);
@@ -127,28 +136,156 @@ int Domain::register_claimed(const Region& region, KeyEntry& entry, Caller calle
         is_whole ? register_whole(region, entry, length) : register_pieces(region, entry, length);
     // What the backend was refused may have been moved away meanwhile.
     again = status != RDM_OK && region.retired() != retired;
-  } while (again || (caller != Caller::kMalloc && makes_room(status, length)));
+  } while (again || (reclaims-- > 0 && makes_room(region, status, length)));
   counters_->registration_ns.fetch_add(os::now_ns() - started, std::memory_order_relaxed);
-  // Refused inside malloc, the first lookup may make room.
-  if (status != RDM_OK) return refuse(entry, status, caller == Caller::kMalloc && is_crowded());
+  if (status != RDM_OK) return refuse(region, entry, status, caller);
+  entry.forget_refusals();
   entry.state.store(kRegistered, std::memory_order_release);
   return RDM_OK;
 }
 
 // The heap comes before what is only kept for a next time.
-bool Domain::makes_room(int status, size_t length) {
-  if (status == RDM_OUT_OF_BUDGET) return account_->reclaim(length);
-  return status == RDM_NOT_REGISTERED && is_crowded() && foreign_->give_up(1);
+bool Domain::makes_room(const Region& region, int status, size_t length) {
+  if (status == RDM_OUT_OF_BUDGET) return reclaim(charges_for(region), length);
+  if (status != RDM_NOT_REGISTERED || !is_crowded()) return false;
+  const size_t missing = missing_count(region);
+  return missing == 0 || foreign_->give_up_count(missing);
+}
+
+// What the kernel refuses within the limit that is known here, because others pin too, lacks nobody
+// knows how much: its own length is always enough.
+bool Domain::reclaim(int charges, size_t length) {
+  const size_t shortfall = account_->shortfall(charges, length);
+  if (shortfall == 0) return account_->reclaim(charges, length);
+  return is_limit_raised(charges, shortfall) || account_->reclaim(charges, shortfall);
+}
+
+bool Domain::can_reclaim(int charges, size_t bytes) const {
+  return account_->reclaim(charges, bytes, PinAccount::Doing::kAsking);
+}
+
+// So many bytes are lacking. Looks each time there is no other way.
+bool Domain::is_limit_raised(int charges, size_t shortfall) {
+  const bool looks = retries_->may_look() || !can_reclaim(charges, shortfall);
+  return looks && retries_->look_at_limit();
+}
+
+bool Domain::may_reclaim(size_t length) const {
+  const size_t shortfall = account_->shortfall(limits_.charges, length);
+  return shortfall == 0 || can_reclaim(limits_.charges, shortfall);
+}
+
+// How many memory regions have to be given up for this region: for all of it, or what of it the
+// device can have without foreign memory.
+size_t Domain::missing_count(const Region& region) const {
+  size_t wanted = 0;
+  for_each_piece(region, registered_length(region), [&](size_t, size_t) { return ++wanted != 0; });
+  const size_t used = count_.load(std::memory_order_relaxed);
+  const size_t foreign = is_crowded() ? foreign_->count() : 0;
+  const size_t heap = used > foreign ? used - foreign : 0;
+  wanted = std::min(wanted, limits_.max_count > heap ? limits_.max_count - heap : 0);
+  const size_t left = limits_.max_count > used ? limits_.max_count - used : 0;
+  return wanted > left ? wanted - left : 0;
 }
 
 bool Domain::is_crowded() const { return foreign_ != nullptr && foreign_->count() != 0; }
 
-int Domain::refuse(KeyEntry& entry, int status, bool is_to_be_retried) {
-  entry.refusal = status;
-  entry.refused_at = os::now_ns() - (is_to_be_retried ? kRetryNs : 0);
-  entry.state.store(status == RDM_BACKEND_LATER ? kUnregistered : kRefused,
-                    std::memory_order_release);
+// To be registered by the first who may.
+int Domain::put_off(KeyEntry& entry, int status) {
+  entry.state.store(kUnregistered, std::memory_order_release);
   return status;
+}
+
+int Domain::refuse(const Region& region, KeyEntry& entry, int status, Caller caller) {
+  const Cause cause = cause_of(status);
+  if (status == RDM_BACKEND_NEVER) status = RDM_SYSTEM;
+  // Inside malloc no room can be made, and the thread may be one that cannot register: see
+  // register_missed(). Whoever asks for it next tries it once.
+  if (caller == Caller::kMalloc) return put_off(entry, status);
+  if (status == RDM_BACKEND_LATER) {
+    if (!entry.was_refused()) return put_off(entry, status);
+    // One more try that failed.
+    return refuse_as(entry.cause, region, entry, entry.refusal);
+  }
+  (void)refuse_as(cause, region, entry, status);
+  if (caller != Caller::kRegistrar) retries_->note_refusal();
+  return status;
+}
+
+int Domain::refuse_as(Cause cause, const Region& region, KeyEntry& entry, int status) {
+  const unsigned refusals = entry.refusals + 1U;
+  if (refusals <= UINT8_MAX) entry.refusals = static_cast<uint8_t>(refusals);
+  entry.refusal = static_cast<int16_t>(status);
+  entry.cause = cause;
+  if (cause == Cause::kNoRoom) {
+    // Refused by the kernel, or the device, it is not asked again before less is in use.
+    entry.due = has_room(region) ? in_use(region) : UINT64_MAX;
+    wait_for_room(region);
+  } else {
+    const uint64_t delay = cause == Cause::kForGood ? Retries::kNever : Retries::delay_ns(refusals);
+    entry.due = delay == Retries::kNever ? delay : retries_->now_ns() + delay;
+  }
+  entry.state.store(kRefused, std::memory_order_release);
+  return status;
+}
+
+void Domain::wait_for_room(const Region& region) const {
+  const size_t bytes = missing_count(region) != 0 ? 0 : registered_length(region);
+  retries_->note_waiting(charges_for(region), bytes);
+}
+
+bool Domain::has_room(const Region& region) const {
+  return missing_count(region) == 0 && shortfall(region) == 0;
+}
+
+// By giving up what became idle since it was refused: nobody tells of that. What the kernel refuses
+// lacks nobody knows how much.
+bool Domain::may_make_room(const Region& region, const KeyEntry& entry) const {
+  if (entry.due != UINT64_MAX) return false;
+  const size_t count = missing_count(region);
+  const size_t bytes = shortfall(region);
+  return (count == 0 || foreign_->idle_count(count) >= count) &&
+         (bytes == 0 || can_reclaim(charges_for(region), bytes));
+}
+
+uint64_t Domain::in_use(const Region& region) const {
+  return charges_for(region) == RDM_CHARGES_NOTHING ? count_.load(std::memory_order_relaxed)
+                                                    : account_->pinned();
+}
+
+bool Domain::is_due(const Region& region, const KeyEntry& entry) const {
+  if (entry.cause != Cause::kNoRoom) return retries_->now_ns() >= entry.due;
+  return has_room(region) && in_use(region) < entry.due;
+}
+
+uint64_t Domain::next_try(const Region& region) const {
+  const KeyEntry& entry = entry_of(region);
+  if (entry.state.load(std::memory_order_acquire) != kRefused) return Retries::kNever;
+  if (entry.cause != Cause::kNoRoom) return entry.due;
+  wait_for_room(region);
+  return is_due(region, entry) ? retries_->now_ns() : Retries::kNever;
+}
+
+void Domain::make_due(const Region& region) {
+  KeyEntry& entry = entry_of(region);
+  if (entry.state.load(std::memory_order_acquire) != kRefused) return;
+  entry.refusals = 1;
+  entry.due = entry.cause == Cause::kNoRoom ? UINT64_MAX : 0;
+}
+
+bool Domain::may_try_again(const Region& region, const KeyEntry& entry, Caller caller) {
+  if (caller == Caller::kLookup) say_no(region, entry);
+  if (caller != Caller::kRegistrar) return false;
+  return is_due(region, entry) || (entry.cause == Cause::kNoRoom && may_make_room(region, entry));
+}
+
+// Whether that is still right is the registrar's to find out.
+void Domain::say_no(const Region& region, const KeyEntry& entry) {
+  bool is_to_be_tried = is_due(region, entry);
+  if (entry.cause == Cause::kNoRoom && retries_->may_look()) {
+    is_to_be_tried = retries_->look_at_limit() || is_to_be_tried || may_make_room(region, entry);
+  }
+  if (is_to_be_tried) retries_->ask();
 }
 
 int Domain::register_whole(const Region& region, KeyEntry& entry, size_t length) {
@@ -281,6 +418,7 @@ int Domain::register_memory(const rdm_backend_request& request, int charges, rdm
     }
     // This status is the core's own; from a backend it is a failure like any other.
     if (status == RDM_NOT_REGISTERED) status = RDM_SYSTEM;
+    if (status == RDM_BACKEND_NEVER && request.foreign != 0) status = RDM_SYSTEM;
     account_->release(charges, request.length);
     if (status == RDM_BACKEND_LATER) {
       why[0] = '\0';
@@ -304,6 +442,7 @@ int Domain::deregister_memory(size_t length, int charges, const rdm_backend_key&
   counters_->registered_bytes.fetch_sub(length, std::memory_order_relaxed);
   // What the backend did not let go of stays pinned, and charged.
   if (status == RDM_OK) account_->release(charges, length);
+  retries_->note_room();
   return status;
 }
 
@@ -317,6 +456,7 @@ int Domain::deregister(const Region& region) {
   const Piece whole{0, entry.length.exchange(0, std::memory_order_acq_rel), entry.key()};
   const uint32_t pieces = entry.pieces;
   entry.pieces = 0;
+  entry.forget_refusals();
   entry.state.store(kUnregistered, std::memory_order_release);
   bool is_done = deregister_piece(region, whole, false) == RDM_OK;
   for (uint32_t i = pieces; i-- > 0;) {
@@ -342,6 +482,7 @@ void Domain::retire_region(const Region& region) {
           deregister_piece(region, entry.piece[entry.pieces - 1], true) == RDM_BACKEND_LATER;
       if (!is_put_off) --entry.pieces;
     }
+    if (!is_put_off) entry.forget_refusals();
     entry.state.store(is_put_off ? kRegistered : kUnregistered, std::memory_order_release);
     os::wake_all(entry.state);
   }

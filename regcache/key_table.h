@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "include/rdmalloc/backend.h"
+#include "regcache/cause.h"
 
 namespace rdmalloc {
 
@@ -42,11 +43,18 @@ struct alignas(64) KeyEntry {
   std::atomic<void*> handle{nullptr};
 
   std::atomic<uint32_t> state{kUnregistered};
-  std::atomic<uint32_t> pieces{0};   // in use of `piece`; 0: one MR, or none
-  uint32_t piece_room = 0;           // kept when the domain is closed, for the next one
-  std::atomic<int> refusal{RDM_OK};  // why the last try failed, a status
+  std::atomic<uint32_t> pieces{0};  // in use of `piece`; 0: one MR, or none
+  uint32_t piece_room = 0;          // kept when the domain is closed, for the next one
+
+  std::atomic<int16_t> refusal{RDM_OK};  // why the last try failed, a status
+  std::atomic<Cause> cause{Cause::kPassing};
+  std::atomic<uint8_t> refusals{0};  // since it was last registered; or enough of them
   Piece* piece = nullptr;
-  std::atomic<uint64_t> refused_at{0};  // os::now_ns()
+  // When another try is due: a time, or what must be less in use than this (kNoRoom).
+  std::atomic<uint64_t> due{0};
+
+  bool was_refused() const { return refusals.load(std::memory_order_acquire) != 0; }
+  void forget_refusals() { refusals.store(0, std::memory_order_release); }
 
   void publish(uintptr_t at, size_t bytes, const rdm_backend_key& key) {
     base.store(at, std::memory_order_relaxed);

@@ -20,16 +20,36 @@ class PinAccount {
   void set_limit(uint64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
   uint64_t limit() const { return limit_.load(std::memory_order_relaxed); }
 
-  // Who can give up what is pinned and not in use; for good.
-  using Reclaim = bool (*)(void* context, size_t bytes);
+  // The one before.
+  uint64_t exchange_limit(uint64_t bytes) { return limit_.exchange(bytes); }
+
+  // Who can give up what is pinned and not in use; for good. At least so many bytes that make room
+  // for what is charged so or, false, nothing.
+  enum class Doing : uint8_t { kAsking, kReclaiming };
+  using Reclaim = bool (*)(void* context, int charges, size_t bytes, Doing doing);
   void set_reclaimer(Reclaim reclaimer, void* context) {
     context_.store(context, std::memory_order_relaxed);
     reclaim_.store(reclaimer, std::memory_order_release);
   }
-  // Something was given up, up to so many bytes: a charge may succeed now. Never inside malloc.
-  bool reclaim(size_t bytes) {
+  // True: given up, so that a charge may succeed now; or, asking, that it can be. Never inside
+  // malloc.
+  bool reclaim(int charges, size_t bytes, Doing doing = Doing::kReclaiming) {
     const Reclaim reclaimer = reclaim_.load(std::memory_order_acquire);
-    return reclaimer != nullptr && reclaimer(context_.load(std::memory_order_relaxed), bytes);
+    return reclaimer != nullptr &&
+           reclaimer(context_.load(std::memory_order_relaxed), charges, bytes, doing);
+  }
+
+  // Whether giving up what is charged in one way makes room for what is charged in another.
+  static constexpr bool makes_room_for(int given_up, int charges) {
+    return given_up == charges || (charges == RDM_CHARGES_PROCESS && given_up == RDM_CHARGES_USER);
+  }
+
+  // How many bytes too many are pinned for charge() to succeed.
+  uint64_t shortfall(int charges, size_t bytes) const {
+    if (charges == RDM_CHARGES_NOTHING) return 0;
+    const uint64_t all = charges == RDM_CHARGES_PROCESS ? pinned() : pinned_[1].load();
+    const uint64_t most = limit();
+    return all + bytes > most ? all + bytes - most : 0;
   }
 
   // False, and nothing is charged: beyond the limit. The kernel compares a process's registration

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "allocator/os/clock.h"
 #include "allocator/pages/page_marks.h"
 #include "allocator/pages/region_observer.h"
 #include "allocator/pages/region_table.h"
@@ -43,7 +44,11 @@ class RegionSource {
 
   // Bytes that registrations may pin in this process by its memlock limit, less what is left to
   // others; UINT64_MAX without a limit. mlock's account is another.
+  // Read anew each time, inside malloc too.
   virtual uint64_t pin_limit() const noexcept = 0;
+
+  // The clock by which refused registrations are tried again.
+  virtual uint64_t now_ns() const noexcept { return os::now_ns(); }
 
   virtual ForeignDefaults foreign() const noexcept { return {}; }
 

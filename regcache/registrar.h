@@ -1,8 +1,10 @@
-// The thread that registers new regions with backends that may not run inside malloc. It sleeps
-// until poked, then does all the work there is; what it has not done yet, a lookup does.
+// The thread that registers new regions with backends that may not run inside malloc, and tries
+// again what was refused. It sleeps until poked, or until its work says so, then does all the work
+// there is; what it has not begun yet, a lookup does.
 //
 // libc ends a process when the last thread that it started ends, and this is one of them: so once a
-// second it looks whether it is alone, and then ends the process as libc would have.
+// second it looks whether it is alone, and then ends the process as libc would have. Where the main
+// thread started it, it does so only when that has ended; else nobody tells it of that.
 #pragma once
 
 #include <pthread.h>
@@ -14,8 +16,9 @@ namespace rdmalloc {
 
 class Registrar {
  public:
-  // False: something was put off, to be tried again soon.
-  using Work = bool (*)(void* context);
+  // Nanoseconds until there is more to do; kNever: until poked.
+  using Work = uint64_t (*)(void* context);
+  static constexpr uint64_t kNever = UINT64_MAX;
 
   constexpr Registrar() = default;
   Registrar(const Registrar&) = delete;
@@ -24,6 +27,7 @@ class Registrar {
   // Starts the thread, once; it blocks all signals. False when there can be none, and then lookups
   // do everything. Not inside malloc: pthread_create allocates. One thread at a time.
   bool start(Work work, void* context);
+  bool is_started() const { return started_; }
 
   // There is work. One atomic step and one system call: may be called inside malloc.
   void poke();
@@ -32,17 +36,24 @@ class Registrar {
   void stop();
 
   // In the child of a fork there is no such thread.
-  void note_fork_child() { started_ = false; }
+  void note_fork_child() {
+    started_ = false;
+    is_main_watched_ = false;
+  }
 
  private:
   void loop();
+  void sleep(uint32_t pokes, uint64_t ns);
+  void watch_main_thread();
 
-  bool started_ = false;
+  std::atomic<bool> started_{false};
   pthread_t thread_{};
   Work work_ = nullptr;
   void* context_ = nullptr;
   std::atomic<uint32_t> pokes_{0};
   std::atomic<bool> stopping_{false};
+  pthread_key_t main_key_ = 0;                // its destructor tells, if ...
+  std::atomic<bool> is_main_watched_{false};  // ... and while the main thread lives
 };
 
 }  // namespace rdmalloc

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include <algorithm>
 #include <new>
 
 #include "allocator/failure.h"
@@ -112,17 +113,17 @@ int Registry::open_locked(const rdm_backend& backend, void* context,
   Foreign* const foreign = foreign_of(domain);
   if (foreign == nullptr) return fail(options, "no memory for bookkeeping", RDM_SYSTEM);
   changes.attach(this);
-  account_.set_limit(source_->pin_limit());
+  (void)retries_.look_at_limit();
   account_.set_reclaimer(
-      [](void* self, size_t bytes) { return static_cast<Registry*>(self)->give_up(bytes); }, this);
+      [](void* self, int charges, size_t bytes, PinAccount::Doing doing) {
+        return static_cast<Registry*>(self)->give_up(charges, bytes, doing);
+      },
+      this);
   int status = domain->open(backend, context, options.access, options.flags, *source_, &account_,
-                            &counters_);
+                            &retries_, &counters_);
   if (status != RDM_OK) return fail(options, domain->why(), status);
   open_foreign(foreign, options);
-  if (!domain->may_run_in_malloc()) {
-    (void)registrar_.start(
-        [](void* self) { return static_cast<Registry*>(self)->register_missing(); }, this);
-  }
+  if (!domain->may_run_in_malloc()) (void)start_registrar();
   status = replay(domain, (options.flags & RDM_DOMAIN_PARTIAL) != 0);
   if (status != RDM_OK) {
     (void)domain->close(false);
@@ -130,6 +131,8 @@ int Registry::open_locked(const rdm_backend& backend, void* context,
     return fail(options, domain->why(), status);
   }
   domain->end_opening();
+  // What is missing of a domain opened in part.
+  retries_.note_refusal();
   note_registrations();
   *out = domain;
   return RDM_OK;
@@ -161,6 +164,22 @@ bool Registry::is_domain(const Domain* domain) const {
   return false;
 }
 
+bool Registry::start_registrar() {
+  return registrar_.start([](void* self) { return static_cast<Registry*>(self)->work(); }, this);
+}
+
+// While a domain is opened or closed, it is not started for others.
+bool Registry::wake_registrar(bool may_start) {
+  if (!may_start || registrar_.is_started()) {
+    registrar_.poke();
+    return true;
+  }
+  if (pthread_mutex_trylock(&mutex_) != 0) return false;
+  const bool is_started = start_registrar();
+  pthread_mutex_unlock(&mutex_);
+  return is_started;
+}
+
 bool Registry::needs_registrar() const {
   for (const Domain& domain : domains_) {
     if (domain.is_open() && !domain.may_run_in_malloc()) return true;
@@ -181,6 +200,7 @@ int Registry::close(Domain* domain) {
     (void)rdmalloc::fail(status, "the device did not deregister all memory, the domain is closed");
   }
   if (!needs_registrar()) registrar_.stop();
+  retries_.note_event();
   note_registrations();
   return status;
 }
@@ -249,33 +269,69 @@ bool Registry::has_let_go(const Region& region) const noexcept {
   return true;
 }
 
-// Of all domains, because they have one budget.
-bool Registry::give_up(size_t bytes) {
-  for (const std::atomic<Foreign*>& place : foreign_) {
-    Foreign* const foreign = place.load(std::memory_order_acquire);
-    if (foreign != nullptr && foreign->cache.give_up(bytes)) return true;
+// Of all domains that are charged alike, because they have one budget.
+bool Registry::give_up(int charges, size_t bytes, PinAccount::Doing doing) {
+  uint64_t idle[kMaxDomains] = {};
+  uint64_t missing = bytes;
+  for (size_t i = 0; i < kMaxDomains && missing != 0; ++i) {
+    const Domain& domain = domains_[i];
+    if (!domain.is_open() || !PinAccount::makes_room_for(domain.limits().charges, charges))
+      continue;
+    idle[i] = std::min(domain.foreign().idle_bytes(missing), missing);
+    missing -= idle[i];
   }
-  return false;
+  if (missing != 0) return false;
+  if (doing == PinAccount::Doing::kAsking) return true;
+  for (size_t i = 0; i < kMaxDomains; ++i) {
+    if (idle[i] != 0) (void)domains_[i].foreign().give_up(idle[i]);
+  }
+  return true;
 }
 
 // On the registrar's thread.
-bool Registry::register_missing() {
+uint64_t Registry::work() {
+  const bool all_due = retries_.begin_round();
+  uint64_t next = Retries::kNever;
   bool done = true;
   for (Domain& domain : domains_) {
-    if (!domain.is_open()) continue;
-    for (size_t i = 0; i < source_->regions().size(); ++i) {
-      const Region& region = source_->regions()[i];
-      if (region.is_empty()) {
-        domain.retire_region(region);
-        continue;
-      }
-      const int status = domain.register_region(region, Domain::Caller::kRegistrar);
-      done = done && (status != RDM_BACKEND_LATER || domain.may_run_in_malloc());
-    }
-    domain.foreign().deregister_idle();
+    if (domain.is_open()) done = work_for(domain, all_due, &next) && done;
   }
   note_registrations();
-  return done;
+  const uint64_t now = retries_.now_ns();
+  uint64_t wait_ns = Registrar::kNever;
+  if (next != Retries::kNever) wait_ns = next > now ? next - now : 0;
+  if (done) put_off_ = 0;
+  return done ? wait_ns : std::min(wait_ns, put_off());
+}
+
+// False: its backend asks to come later.
+bool Registry::work_for(Domain& domain, bool all_due, uint64_t* next) {
+  bool is_put_off = false;
+  for (size_t i = 0; i < source_->regions().size(); ++i) {
+    const Region& region = source_->regions()[i];
+    if (region.is_empty()) {
+      domain.retire_region(region);
+      is_put_off = is_put_off || domain.keeps(region);
+      continue;
+    }
+    if (all_due) domain.make_due(region);
+    const int status = domain.register_region(region, Domain::Caller::kRegistrar);
+    is_put_off = is_put_off || status == RDM_BACKEND_LATER;
+    *next = std::min(*next, domain.next_try(region));
+  }
+  is_put_off = !domain.foreign().deregister_idle() || is_put_off;
+  // One that runs in malloc puts a thread off for good.
+  return !is_put_off || domain.may_run_in_malloc();
+}
+
+// Nanoseconds to wait, longer each time, and in the end until there is other work: a fork of a
+// large heap takes some seconds.
+uint64_t Registry::put_off() {
+  constexpr uint64_t kFirstNs = 2'000'000;
+  constexpr unsigned kSteps = 9;  // to a second
+  constexpr unsigned kMost = 18;
+  if (put_off_ >= kMost) return Registrar::kNever;
+  return kFirstNs << std::min(put_off_++, kSteps);
 }
 
 void Registry::on_discard(const void* address, size_t size) noexcept {
@@ -313,6 +369,8 @@ void Registry::on_fork_child() noexcept {
     }
   }
   account_.clear();
+  retries_.note_fork_child();
+  put_off_ = 0;
   counters_.registered_bytes = 0;
   registrar_.note_fork_child();
 }

@@ -19,6 +19,7 @@
 #include "regcache/monitor/changes.h"
 #include "regcache/region_source.h"
 #include "regcache/registrar.h"
+#include "regcache/retries.h"
 
 namespace rdmalloc {
 
@@ -51,6 +52,9 @@ class Registry final : public RegionObserver, public ChangeSink {
 
   bool validate() const;
 
+  // A round of the registrar's: registers what is missing, as far as it is due. Nanoseconds until
+  // the next round is, or Registrar::kNever.
+  uint64_t work();
   // Ends the registrar; for tests.
   void stop() { registrar_.stop(); }
 
@@ -66,10 +70,13 @@ class Registry final : public RegionObserver, public ChangeSink {
                   Domain** out);
   Foreign* foreign_of(Domain* domain);
   void open_foreign(Foreign* foreign, const rdm_domain_options& options);
-  bool give_up(size_t bytes);
+  bool give_up(int charges, size_t bytes, PinAccount::Doing doing);
   bool is_domain(const Domain* domain) const;
   int replay(Domain* domain, bool partial);
-  bool register_missing();
+  bool work_for(Domain& domain, bool all_due, uint64_t* next);
+  uint64_t put_off();
+  bool start_registrar();
+  bool wake_registrar(bool may_start);
   bool needs_registrar() const;
   uint64_t count_open() const noexcept;
   void note_registrations() noexcept;
@@ -83,6 +90,12 @@ class Registry final : public RegionObserver, public ChangeSink {
   size_t next_ = 0;  // used last of all: a domain just closed is not used again soon
   Domain domains_[kMaxDomains];
   PinAccount account_;
+  Retries retries_{source_, &account_,
+                   [](void* self, bool may_start) {
+                     return static_cast<Registry*>(self)->wake_registrar(may_start);
+                   },
+                   this};
+  unsigned put_off_ = 0;  // rounds, one after the other, in which a backend asked to come later
   DomainCounters counters_;
   std::atomic<Foreign*> foreign_[kMaxDomains] = {};
   ForeignCounters foreign_counters_;

@@ -20,11 +20,24 @@ namespace {
 
 uint64_t from_rlim(rlim_t value) { return value == RLIM_INFINITY ? kNoLimit : value; }
 
+// The kernel asks for CAP_IPC_LOCK in the initial user namespace; whoever made another one has all
+// capabilities, in there. uid_map does not tell the two apart: a namespace may map each user to
+// itself. Without /proc the capability is believed: then this is mostly a service in a root of its
+// own, and where it is not, the heap learns from the kernel's first refusal.
+bool is_in_initial_user_namespace() {
+  constexpr ino_t kInitial = 0xEFFFFFFD;  // the kernel's PROC_USER_INIT_INO
+  struct stat found;
+  const long status =
+      system_call(SYS_newfstatat, AT_FDCWD, word("/proc/self/ns/user"), word(&found), 0);
+  return status != 0 || found.st_ino == kInitial;
+}
+
 bool has_ipc_lock() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct data[2] = {};
   if (syscall(SYS_capget, &header, data) != 0) return false;
-  return (data[CAP_IPC_LOCK / 32].effective >> (CAP_IPC_LOCK % 32) & 1) != 0;
+  return (data[CAP_IPC_LOCK / 32].effective >> (CAP_IPC_LOCK % 32) & 1) != 0 &&
+         is_in_initial_user_namespace();
 }
 
 uint64_t meminfo(const char* field) {

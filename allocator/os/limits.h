@@ -19,7 +19,8 @@ constexpr uint64_t less(uint64_t from, uint64_t amount) {
 struct LockLimit {
   uint64_t soft = 0;  // RLIMIT_MEMLOCK, what mlock and a registration are compared with
   uint64_t hard = 0;  // as far as an ordinary process may raise the soft one
-  bool unlimited_by_right = false;  // CAP_IPC_LOCK is effective: no limit applies
+  // CAP_IPC_LOCK is effective, and not just in a user namespace: no limit applies.
+  bool unlimited_by_right = false;
   uint64_t effective() const { return unlimited_by_right ? kNoLimit : soft; }
 };
 

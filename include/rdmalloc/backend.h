@@ -60,10 +60,16 @@ typedef struct {
 enum {
   RDM_BACKEND_LATER = 100,   /* not now, or not from this thread; a lookup tries again. Also from
                                 deregister_memory of foreign memory: it is asked again, by others. */
-  RDM_BACKEND_OVERLAPS = 101 /* some of it is registered already, and this device registers memory
-                                once only. Idle registrations of foreign memory that overlap it are
-                                given up, and it is asked again. */
+  RDM_BACKEND_OVERLAPS = 101, /* some of it is registered already, and this device registers memory
+                                 once only. Idle registrations of foreign memory that overlap it are
+                                 given up, and it is asked again. */
+  RDM_BACKEND_NEVER = 102     /* the caller is told RDM_SYSTEM; it is not tried again */
 };
+
+/* When a region that was refused is tried again, never by a lookup: after RDM_OUT_OF_BUDGET when
+ * less is registered or the memlock limit was raised; after RDM_UNSUPPORTED, RDM_INVALID and
+ * RDM_BACKEND_NEVER when the limit was raised or a domain was closed; after any other status then,
+ * too, and a few times besides, at growing intervals. */
 
 /* The operations. May be called from several threads at a time, for different memory; `ctx` is what
  * rdm_domain_open was given. All but closed() must be set. They return RDM_OK or a reason, and do

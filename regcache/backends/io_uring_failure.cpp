@@ -77,7 +77,9 @@ int explain_io_uring_failure(IoUringStep step, int error, size_t length, char* w
           "first_slot and slots, or open the domain before io_uring_register_buffers",
           RDM_INVALID, why, size);
     case EBADF:
-      return say("the ring's descriptor is not open", RDM_INVALID, why, size);
+      // Other threads may have descriptors of their own.
+      return say("the ring's descriptor is not open",
+                 step == IoUringStep::kBuffer ? RDM_SYSTEM : RDM_INVALID, why, size);
     case EOPNOTSUPP:
       if (setup) break;
       return say("the descriptor is not one of an io_uring", RDM_INVALID, why, size);

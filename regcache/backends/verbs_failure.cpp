@@ -82,17 +82,17 @@ int explain_verbs_failure(const VerbsAttempt& attempt, char* why, size_t size) {
                "the driver refused access 0x%x or a length of %zu bytes as invalid: ask for fewer "
                "IBV_ACCESS_ flags",
                attempt.access, attempt.length);
-      return RDM_SYSTEM;
+      return RDM_BACKEND_NEVER;
     case EPERM:
     case EACCES:
       snprintf(why, size,
                "the kernel forbids this process to register memory: the protection domain belongs "
                "to a parent of this child of fork, or a security policy says no");
-      return RDM_SYSTEM;
+      return RDM_BACKEND_NEVER;
     case EIO:
     case ENODEV:
       snprintf(why, size, "the device is gone or was reset: open it again");
-      return RDM_SYSTEM;
+      return RDM_BACKEND_NEVER;
     default: {
       char text[96];
       snprintf(why, size, "the driver could not register %zu bytes: %s", attempt.length,

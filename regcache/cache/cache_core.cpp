@@ -97,8 +97,7 @@ int CacheCore::make_unlocked(Attempt* attempt, CacheEntry* entry) {
       case RDM_OUT_OF_BUDGET:
       case RDM_NOT_REGISTERED:
         if (has_ended_since(ended, *attempt)) continue;
-        if (status == RDM_OUT_OF_BUDGET && reclaim_unlocked(*attempt, *entry)) continue;
-        if (make_room(*attempt, entry)) continue;
+        if (has_room_made(status, *attempt, *entry)) continue;
         if (attempt->why[0] == '\0') {
           (void)fail(status, words_->no_room, attempt->why, sizeof attempt->why);
         }
@@ -124,9 +123,42 @@ int CacheCore::make_unlocked(Attempt* attempt, CacheEntry* entry) {
   }
 }
 
+// Nothing is given up for what cannot have room by that; but others may put something.
+bool CacheCore::has_room_made(int status, const Attempt& attempt, const CacheEntry& entry) {
+  if (status == RDM_OUT_OF_BUDGET && !attempt.is_optional) {
+    if (!may_reclaim_unlocked(entry)) return wait_for_others(attempt);
+    if (reclaim_unlocked(entry)) return true;
+  }
+  return make_room(attempt, &entry);
+}
+
+bool CacheCore::may_reclaim_unlocked(const CacheEntry& entry) {
+  mutex().unlock();
+  const bool may = may_reclaim(entry);
+  mutex().lock();
+  return may;
+}
+
+CacheCore::Idle CacheCore::count_idle(uint64_t enough_bytes, size_t enough_count) const {
+  Idle sum;
+  const auto add = [&](const CacheEntry& entry) {
+    sum.bytes += entry.end() - entry.begin();
+    ++sum.count;
+    return sum.bytes < enough_bytes && sum.count < enough_count;
+  };
+  for (const CacheEntry* entry = idle_; entry != nullptr; entry = entry->next) {
+    if (!add(*entry)) return sum;
+  }
+  for (const CacheEntry& entry : index_) {
+    const bool is_live = entry.state.load(std::memory_order_relaxed) == EntryState::kLive;
+    if (is_live && policy_.users(entry) == 0 && !add(entry)) break;
+  }
+  return sum;
+}
+
 // Before it waits for its own users, and after it gave up what is idle of its own.
-bool CacheCore::reclaim_unlocked(const Attempt& attempt, const CacheEntry& entry) {
-  if (attempt.is_optional || idle_ != nullptr) return false;
+bool CacheCore::reclaim_unlocked(const CacheEntry& entry) {
+  if (idle_ != nullptr) return false;
   if (evict_one()) return true;
   mutex().unlock();
   const bool reclaimed = reclaim(entry);

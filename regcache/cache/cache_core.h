@@ -66,10 +66,15 @@ class CacheCore {
   // RDM_NOT_REGISTERED: there may be no more. `may_wait`: not inside malloc.
   virtual int make(CacheEntry& entry, char* why, size_t why_size) EXCLUDES(cache_lock) = 0;
   virtual int end(CacheEntry& entry, bool may_wait) EXCLUDES(cache_lock) = 0;
-  // Others gave up something of a budget that they share with this cache.
+  // Others gave up enough of a budget that they share with this cache.
   virtual bool reclaim(const CacheEntry& entry) EXCLUDES(cache_lock) {
     (void)entry;
     return false;
+  }
+  // If all that is idle were given up, here and by them, there would be room for the entry.
+  virtual bool may_reclaim(const CacheEntry& entry) EXCLUDES(cache_lock) {
+    (void)entry;
+    return true;
   }
   // It is in index_ no more.
   virtual void note_unindexed(CacheEntry& entry) REQUIRES(cache_lock) = 0;
@@ -96,6 +101,13 @@ class CacheCore {
     return nullptr;
   }
 
+  // What can be given up; counted until either is enough.
+  struct Idle {
+    uint64_t bytes = 0;
+    size_t count = 0;
+  };
+  Idle count_idle(uint64_t enough_bytes, size_t enough_count) const REQUIRES(cache_lock);
+
   bool has_ended_since(uint32_t ended, const Attempt& attempt) const REQUIRES(cache_lock);
 
   // These unlock.
@@ -105,7 +117,10 @@ class CacheCore {
   bool evict_one() REQUIRES(cache_lock);
   // True: something changed, look again. For `entry`, which is being built, if any.
   bool make_room(const Attempt& attempt, const CacheEntry* entry = nullptr) REQUIRES(cache_lock);
-  bool reclaim_unlocked(const Attempt& attempt, const CacheEntry& entry) REQUIRES(cache_lock);
+  bool has_room_made(int status, const Attempt& attempt, const CacheEntry& entry)
+      REQUIRES(cache_lock);
+  bool may_reclaim_unlocked(const CacheEntry& entry) REQUIRES(cache_lock);
+  bool reclaim_unlocked(const CacheEntry& entry) REQUIRES(cache_lock);
   bool wait_for_others(const Attempt& attempt) REQUIRES(cache_lock);
   void wait_for_builder() REQUIRES(cache_lock);
   int put_in_use(CacheEntry* entry) REQUIRES(cache_lock);  // null: RDM_INVALID

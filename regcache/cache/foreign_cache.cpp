@@ -44,10 +44,11 @@ int ForeignCache::end(CacheEntry& entry, bool may_wait) {
   return status;
 }
 
-void ForeignCache::deregister_idle() {
+bool ForeignCache::deregister_idle() {
   os::NoCancel no_cancel;
   Locked hold(mutex());
   end_all_idle(true);
+  return !has_idle();
 }
 
 void ForeignCache::on_change(uintptr_t base, uintptr_t end) {
@@ -84,6 +85,27 @@ bool ForeignCache::give_up(size_t wanted) {
   bool gave = end_all_idle(true);
   while (bytes() > goal && evict_one()) gave = true;
   return gave;
+}
+
+bool ForeignCache::give_up_count(size_t wanted) {
+  os::NoCancel no_cancel;
+  Locked hold(mutex());
+  if (!open_ || count_idle(UINT64_MAX, wanted).count < wanted) return false;
+  const size_t goal = count() - wanted;
+  (void)end_all_idle(true);
+  while (count() > goal && evict_one()) {
+  }
+  return true;
+}
+
+uint64_t ForeignCache::idle_bytes(uint64_t enough) {
+  Locked hold(mutex());
+  return open_ ? count_idle(enough, SIZE_MAX).bytes : 0;
+}
+
+size_t ForeignCache::idle_count(size_t enough) {
+  Locked hold(mutex());
+  return open_ ? count_idle(UINT64_MAX, enough).count : 0;
 }
 
 int ForeignCache::put_slowly(const rdm_mr& mr, uint32_t touched) {

@@ -39,8 +39,10 @@ class ForeignDevice {
   // Inside malloc, after a change: something is left to deregister_idle().
   virtual void put_off() = 0;
 
-  // Other caches with the same budget gave up something.
-  virtual bool reclaim(size_t bytes) = 0;
+  // Other caches with the same budget gave up enough to register so many bytes. The second: all
+  // that is idle, here and there, would be enough.
+  virtual bool reclaim(size_t length) = 0;
+  virtual bool may_reclaim(size_t length) = 0;
 
   virtual size_t alignment() const = 0;   // bytes; a power of two, at least a page
   virtual size_t max_length() const = 0;  // bytes of one registration
@@ -92,9 +94,14 @@ class ForeignCache final : private CacheCore {
   // Gives up idle registrations, least recently used first, until so many bytes are free or none is
   // left; true if any was. For who needs the budget more.
   bool give_up(size_t wanted) EXCLUDES(cache_lock);
+  // So many registrations or, false, none.
+  bool give_up_count(size_t wanted) EXCLUDES(cache_lock);
+  // How much could be given up; counted as far as `enough`.
+  uint64_t idle_bytes(uint64_t enough) EXCLUDES(cache_lock);
+  size_t idle_count(size_t enough) EXCLUDES(cache_lock);
 
-  // What on_change() had to leave.
-  void deregister_idle() EXCLUDES(cache_lock);
+  // What on_change() had to leave. False: something is left.
+  bool deregister_idle() EXCLUDES(cache_lock);
 
   void note_fork_child();
 
@@ -131,6 +138,9 @@ class ForeignCache final : private CacheCore {
   int end(CacheEntry& entry, bool may_wait) EXCLUDES(cache_lock) override;
   bool reclaim(const CacheEntry& entry) EXCLUDES(cache_lock) override {
     return device_->reclaim(entry.end() - entry.begin());
+  }
+  bool may_reclaim(const CacheEntry& entry) EXCLUDES(cache_lock) override {
+    return device_->may_reclaim(entry.end() - entry.begin());
   }
   void note_unindexed(CacheEntry& entry) REQUIRES(cache_lock) override;
   bool evict_overlapping(const CacheEntry& entry) REQUIRES(cache_lock) override;

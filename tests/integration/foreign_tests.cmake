@@ -4,7 +4,7 @@ if(NOT LIBURING)
   return()
 endif()
 
-foreach(program churn race ways million bad_input pieces fork)
+foreach(program budget churn race ways million bad_input pieces fork)
   rdm_program(foreign_${program} ${LIBURING})
 endforeach()
 add_library(integration_foreign_plugin MODULE foreign_plugin.c)
@@ -106,3 +106,12 @@ rdm_case("no byte is stale among forks of other threads"
 rdm_case("control: among forks bytes are stale when nobody tells what changed"
   PROGRAM foreign_fork ARGUMENTS storm 5 raw LABELS root
   LIMITS RDMALLOC_MONITOR=interposed --expect 1)
+
+# Other processes of this user count against the same limit.
+rdm_case("buffers used one by one are never refused within an ordinary user's memlock limit"
+  PROGRAM foreign_budget LIMITS --user --memlock 8192 LABELS root ALONE)
+rdm_test("root of a user namespace is limited as an ordinary user, and refused nothing either"
+  LABELS root ALONE
+  COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/contained.sh rootless
+          sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --library $<TARGET_FILE:rdmalloc> --memlock 8192
+          -- $<TARGET_FILE:integration_foreign_budget>)

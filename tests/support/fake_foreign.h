@@ -101,6 +101,7 @@ class ForeignDevice final : public rdmalloc::ForeignDevice {
   std::function<void(Registration&)> kept;
   // Other caches of the same budget.
   std::function<bool(size_t bytes)> reclaimer;
+  std::atomic<size_t> reclaimable{SIZE_MAX};  // if everything idle were given up
 
   std::vector<Registration*> now() const;  // by number
   size_t count() const;
@@ -115,6 +116,7 @@ class ForeignDevice final : public rdmalloc::ForeignDevice {
   int deregister_foreign(size_t length, const rdm_backend_key& key) override;
   void put_off() override { ++put_offs_; }
   bool reclaim(size_t bytes) override { return reclaimer && reclaimer(bytes); }
+  bool may_reclaim(size_t bytes) override { return bytes <= reclaimable; }
   size_t alignment() const override { return unit; }
   size_t max_length() const override { return longest; }
   bool may_run_in_malloc() const override { return runs_in_malloc; }

@@ -1,6 +1,7 @@
 // Regions without a heap: a window of reserved addresses, and regions that a test adds by hand.
 #pragma once
 
+#include <atomic>
 #include <initializer_list>
 #include <stdexcept>
 #include <vector>
@@ -81,7 +82,10 @@ class RegionSource final : public rdmalloc::RegionSource {
   uint64_t pin_limit() const noexcept override { return limit; }
   bool warns() const noexcept override { return false; }
 
+  uint64_t now_ns() const noexcept override { return now; }
+
   uint64_t limit = UINT64_MAX;
+  std::atomic<uint64_t> now{uint64_t{1} << 40};  // stands still, unless a test moves it on
 
  private:
   Window window_;

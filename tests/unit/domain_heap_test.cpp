@@ -151,8 +151,9 @@ TEST_CASE("debug builds abort when a driver would be called inside malloc") {
     Domain fresh;
     PinAccount account;
     DomainCounters counters;
+    Retries retries{f.source.get(), &account, [](void*, bool) { return true; }, nullptr};
     const rdm_backend ops = backend.ops();
-    if (fresh.open(ops, &backend, 0, 0, *f.source, &account, &counters) != RDM_OK) return;
+    if (fresh.open(ops, &backend, 0, 0, *f.source, &account, &retries, &counters) != RDM_OK) return;
     Mutex growth(Rank::kGrowth);
     Locked inside(growth);
     (void)fresh.register_region(region, Domain::Caller::kRegistrar);

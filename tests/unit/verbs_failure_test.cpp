@@ -154,10 +154,19 @@ TEST_CASE("what a driver cannot do is told apart from what it refuses") {
   CHECK(explain(attempt_on(pages, EBUSY)).says("busy"));
 }
 
+TEST_CASE("what a driver will refuse each time is not to be tried again") {
+  const Pages pages(os::kPageSize);
+  for (const int error : {EINVAL, EPERM, EACCES, EIO, ENODEV}) {
+    CHECK(explain(attempt_on(pages, error)).status == RDM_BACKEND_NEVER);
+  }
+  CHECK(explain(attempt_on(pages, EBUSY)).status == RDM_SYSTEM);
+  CHECK(explain(attempt_on(pages, EAGAIN)).status == RDM_SYSTEM);
+}
+
 TEST_CASE("a short buffer cuts the sentence and nothing else") {
   const Pages pages(os::kPageSize);
   char why[8] = "0123456";
-  CHECK(explain_verbs_failure(attempt_on(pages, EINVAL), why, 4) == RDM_SYSTEM);
+  CHECK(explain_verbs_failure(attempt_on(pages, EBUSY), why, 4) == RDM_SYSTEM);
   CHECK(why[3] == '\0');
   CHECK(why[4] == '4');
   CHECK(explain_verbs_failure(attempt_on(pages, EFAULT), nullptr, 0) == RDM_SYSTEM);

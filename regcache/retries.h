@@ -1,0 +1,76 @@
+// When registrations that were refused are tried again: what the domains of a registry share of
+// that. By the registrar, never by a lookup, which can say no at once. What waits for room waits
+// until there is some; what failed in passing is tried a bounded number of times, after times that
+// grow; everything is tried once more when the memlock limit was raised or a domain was closed.
+//
+// Without a lock, and inside malloc, where nothing else is said.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "regcache/pin_account.h"
+#include "regcache/region_source.h"
+
+namespace rdmalloc {
+
+class Retries {
+ public:
+  static constexpr uint64_t kNever = UINT64_MAX;
+
+  // Has the registrar begin a round. `may_start`: its thread, not inside malloc; false: it could
+  // not be started now.
+  using Wake = bool (*)(void* context, bool may_start);
+
+  constexpr Retries(const RegionSource* source, PinAccount* account, Wake wake, void* context)
+      : source_(source), account_(account), wake_(wake), context_(context) {}
+  Retries(const Retries&) = delete;
+  Retries& operator=(const Retries&) = delete;
+
+  uint64_t now_ns() const { return source_->now_ns(); }
+
+  // How long after that many failures in passing the next try comes: kNever after the last.
+  static constexpr uint64_t delay_ns(unsigned failures) {
+    return failures < kMostTries ? kFirstDelayNs << (failures - 1) : kNever;
+  }
+
+  // Reads the memlock limit again. True: it was raised, and everything is due.
+  bool look_at_limit();
+  // Whether to look for what nobody tells of, where that may be asked often: not each time.
+  bool may_look();
+
+  // A region of so many bytes waits until they may be charged; 0: until anything is given back.
+  void note_waiting(int charges, size_t bytes);
+  // Something was given back.
+  void note_room();
+  // Everything that is refused is due.
+  void note_event();
+
+  // A lookup, not inside malloc, found something due. Wakes once for each round.
+  void ask();
+  // Others than the registrar were refused: it finds out when to try again.
+  void note_refusal() { (void)wake_(context_, false); }
+
+  // The registrar begins to look at what is refused. True: everything is due.
+  bool begin_round();
+
+  void note_fork_child();
+
+ private:
+  static constexpr uint64_t kFirstDelayNs = 100'000'000;
+  static constexpr unsigned kMostTries = 11;  // for 102 seconds
+  static constexpr uint64_t kLookNs = 100'000'000;
+
+  const RegionSource* const source_;
+  PinAccount* const account_;
+  const Wake wake_;
+  void* const context_;
+  std::atomic<uint64_t> looked_at_{0};  // the limit: now_ns()
+  // The least that a region waits for, by process and by user.
+  std::atomic<size_t> least_[2] = {SIZE_MAX, SIZE_MAX};
+  std::atomic<bool> all_due_{false};
+  std::atomic<bool> asked_{false};  // since the last round began
+};
+
+}  // namespace rdmalloc
