@@ -5,15 +5,19 @@ namespace {
 
 // initial-exec: the general model may call malloc at a thread's first use.
 [[gnu::tls_model("initial-exec")]] constinit thread_local char sentence[kLongestError] = {};
-// Null: `sentence`.
+// Not copied to `sentence` yet; null: none.
 [[gnu::tls_model("initial-exec")]] constinit thread_local const char* literal_told = nullptr;
 
 }  // namespace
 
-const char* last_error() { return literal_told != nullptr ? literal_told : sentence; }
-
 char* new_last_error() {
   literal_told = nullptr;
+  return sentence;
+}
+
+// The same address always: who asked before a call has its sentence there.
+const char* last_error() {
+  if (literal_told != nullptr) (void)fail(0, literal_told);
   return sentence;
 }
 
