@@ -20,6 +20,7 @@ void ForeignCache::open(const ForeignSettings& settings, ForeignDevice* device,
                         ForeignCounters* counters) {
   Locked hold(mutex());
   settings_ = settings;
+  wish_.store(settings.wish, std::memory_order_relaxed);
   device_ = device;
   counters_ = counters;
   if (policy_.is_open()) (void)policy_.open(settings_.limits);

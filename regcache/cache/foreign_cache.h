@@ -149,6 +149,7 @@ class ForeignCache final : private CacheCore {
 
   PageMemo memo_;  // what a hit reads
   ForeignSettings settings_;
+  std::atomic<MonitorWish> wish_{};  // of settings_, for who looks without the lock
   ForeignDevice* device_ = nullptr;
   ForeignCounters* counters_ GUARDED_BY(cache_lock) = nullptr;
 };

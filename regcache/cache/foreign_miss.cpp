@@ -62,7 +62,7 @@ int ForeignCache::get_slowly(const void* address, size_t length, rdm_mr* out, ui
   // Now, while no other get waits for this one.
   assert_no_rank();
   assert_linker_may_be_called();
-  asked.may_watch = monitor_in_force(settings_.wish, nullptr).look();
+  asked.may_watch = monitor_in_force(wish_.load(std::memory_order_relaxed), nullptr).look();
   Locked hold(mutex());
   if (!open_) return fail(RDM_INVALID, kWords.closed);
   if (const int status = check(&asked); status != RDM_OK) return status;

@@ -167,6 +167,7 @@ TEST_CASE("what is refused for good is not tried again before something happens"
   CHECK(f.backend.calls() == 1);
   fake::Backend other;
   Domain* const second = f.open(other);
+  f.registry->stop();
   f.fail(RDM_OK);
   CHECK(f.registry->close(second) == RDM_OK);
   (void)f.round();
