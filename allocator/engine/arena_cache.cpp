@@ -5,7 +5,8 @@
 // but
 //  - an extent above kLargestKept goes down at once (unless decay is off, or left to background
 //    threads: then jemalloc keeps it until the heap grows);
-//  - before the heap grows, every arena gives back all it keeps; but not again at once, for in a
+//  - before the heap grows, every arena gives back all it keeps (and where a block makes it grow,
+//    so does the cache of the thread that asks for it); but not again at once, for in a
 //    steady state that only carries the same extents to and fro.
 //
 // Runs inside malloc, with no lock of jemalloc held: both are entered from its page allocator's
@@ -60,7 +61,9 @@ void empty_arenas(void* tsdn) {
 // With no thread data of jemalloc's: it needs none to empty an arena, and this thread may have none
 // yet.
 void empty_arenas_for_block(size_t size, bool urgent) {
-  if (urgent || may_empty(size)) empty_arenas(nullptr);
+  if (!urgent && !may_empty(size)) return;
+  flush_thread_cache();
+  empty_arenas(nullptr);
 }
 
 }  // namespace rdmalloc::engine

@@ -1,9 +1,12 @@
-// Keeps threads alive that start when memory has run out: see thread_cache.cpp.
+// jemalloc's thread caches: see thread_cache.cpp.
 #pragma once
 
 namespace rdmalloc::engine {
 
 // The hooks refused an extent to this thread.
 void note_refusal();
+
+// Gives what this thread's cache keeps back to the arenas. Not from within jemalloc.
+void flush_thread_cache();
 
 }  // namespace rdmalloc::engine
