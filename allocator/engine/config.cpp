@@ -2,12 +2,12 @@
 // whatever MALLOC_CONF or a mallctl asks for.
 extern "C" {
 
-// Defaults that a program's own malloc_conf, or MALLOC_CONF, may change. What decays is what arenas
-// keep (arena_cache.cpp), and goes to the page heap.
+// Defaults that a program's own malloc_conf, or MALLOC_CONF, may change; bench/README.md says what
+// each was chosen by. What decays is what arenas keep (arena_cache.cpp), and goes to the page heap.
 [[gnu::visibility("default")]] extern const char* malloc_conf;
 const char* malloc_conf =
     "dirty_decay_ms:1000,muzzy_decay_ms:0,tcache_gc_incr_bytes:1048576,"
-    "lg_tcache_nslots_mul:3,tcache_nslots_small_max:640";
+    "lg_tcache_nslots_mul:3,tcache_nslots_small_max:640,slab_sizes:1-4096:8";
 
 // Parsed last, wins over all others. Not exported, so that no program can replace it: extents of
 // exact size through the one pair of hooks.

@@ -88,6 +88,32 @@ void* make_block_of(void* pointer, size_t size, size_t alignment, bool zero) {
   return block;
 }
 
+// What jemalloc rounds a size of slab objects up to: to quarters of a power of two, and to sixteen
+// bytes, but for the smallest of eight.
+size_t rounded(size_t size) {
+  if (size <= 8) return 8;
+  if (size <= 64) return (size + 15) & ~size_t{15};
+  const size_t quarter = size_t{1} << (61 - __builtin_clzl(size - 1));
+  return (size + quarter - 1) & ~(quarter - 1);
+}
+
+// jemalloc's realloc takes the way that serves every option: several times as long as malloc, a
+// copy and free. What lies in slabs is never resized in place, so that is what is done here, unless
+// the heap's profiler wants to see it.
+[[gnu::noinline]] void* realloc_small(void* pointer, size_t size) {
+  constexpr size_t kLargestOfSlabs = 14336;
+  const size_t before = je_malloc_usable_size(pointer);
+  if (before > kLargestOfSlabs || size > kLargestOfSlabs || size == 0 || je_opt_prof) [[unlikely]]
+    return or_no_memory(je_realloc(pointer, size));
+  if (rounded(size) == before) return pointer;
+  void* moved = je_malloc(size);
+  if (moved == nullptr) [[unlikely]]
+    return or_no_memory(nullptr);
+  memcpy(moved, pointer, before < size ? before : size);
+  je_free(pointer);
+  return moved;
+}
+
 [[gnu::noinline]] void* realloc_other(void* pointer, size_t size) {
   if (!heap.contains(pointer)) return realloc_foreign(pointer, size);
   if (size != 0) return or_no_memory(reallocate_block(pointer, size, 1, false));
@@ -143,7 +169,7 @@ EXPORT void* realloc(void* pointer, size_t size) noexcept {
     return realloc_other(pointer, size);
   if (size > largest_small) [[unlikely]]
     return make_block_of(pointer, size, 1, false);
-  return or_no_memory(je_realloc(pointer, size));
+  return realloc_small(pointer, size);
 }
 
 EXPORT void* reallocarray(void* pointer, size_t count, size_t size) noexcept {
