@@ -7,7 +7,7 @@ extern "C" {
 [[gnu::visibility("default")]] extern const char* malloc_conf;
 const char* malloc_conf =
     "dirty_decay_ms:1000,muzzy_decay_ms:0,tcache_gc_incr_bytes:1048576,"
-    "lg_tcache_nslots_mul:3,tcache_nslots_small_max:640,slab_sizes:1-4096:8";
+    "lg_tcache_nslots_mul:3,slab_sizes:1-256:4|257-4096:6";
 
 // Parsed last, wins over all others. Not exported, so that no program can replace it: extents of
 // exact size through the one pair of hooks.
