@@ -188,6 +188,8 @@ class Domain {
   static int get_slowly(Domain* domain, const void* address, size_t length, rdm_mr* out,
                         uint32_t touched);
   static int put_slowly(Domain* domain, const rdm_mr* mr, uint32_t touched);
+  bool is_beside_registrations(const Region* region, uintptr_t address, size_t length) const;
+  bool is_of_region(const Region& region, const rdm_mr& mr) const;
   int get_of_window(const void* address, size_t length, rdm_mr* out);
   int refuse_not_open() const;
   bool is_in_window(const void* address) const {

@@ -301,10 +301,10 @@ int Domain::register_whole(const Region& region, KeyEntry& entry, size_t length)
 
 bool Domain::has_hole(const Region& region, size_t length) const {
   const PageMarks* const marks = source_->marks();
-  return marks != nullptr && length != 0 && marks->is_retired(region.base, length);
+  return marks != nullptr && length != 0 && marks->has_hole(region.base, length);
 }
 
-// What lies between retired pages, no longer than one registration may be.
+// What lies between holes, no longer than one registration may be.
 template <typename Visit>
 void Domain::for_each_piece(const Region& region, size_t length, Visit visit) const {
   const PageMarks* const marks = source_->marks();
@@ -312,9 +312,9 @@ void Domain::for_each_piece(const Region& region, size_t length, Visit visit) co
   for (uintptr_t from = region.base; from < end;) {
     uintptr_t to = end;
     if (marks != nullptr) {
-      from = os::align_up(marks->first_kept(from, end), limits_.alignment);
+      from = os::align_up(marks->first_whole(from, end), limits_.alignment);
       if (from >= end) return;
-      to = marks->first_retired(from, end);
+      to = marks->first_hole(from, end);
     }
     const uintptr_t next = to;
     to = os::align_down(to, limits_.alignment);
