@@ -42,6 +42,15 @@ bool Domain::is_beside_registrations(const Region* region, uintptr_t address,
   return entry_of(*region).pieces != 0 || marks->has_hole(region->base, region->length);
 }
 
+bool Domain::may_keep(uintptr_t base, size_t length) const {
+  const void* const address = reinterpret_cast<const void*>(base);
+  if (!is_in_window(address)) return true;
+  const Region* const region = source_->regions().find(address);
+  const PageMarks* const marks = source_->marks();
+  return region != nullptr && !takes(*region) &&
+         (marks == nullptr || !marks->has_hole(base, length));
+}
+
 // An MR that lookups give.
 bool Domain::is_of_region(const Region& region, const rdm_mr& mr) const {
   const KeyEntry& entry = entry_of(region);

@@ -84,7 +84,7 @@ class Growth {
   bool populate(const Region& region, PagesFor who) EXCLUDES(growth_lock);
 
   // The program's own system calls took pages of a region, or did not in the end; or took all that
-  // were left of it. For Holes, which keeps the other books.
+  // were left of it. For ProgramHoles, which keeps the other books.
   void note_taken(const Region& region, size_t size) REQUIRES(growth_lock);
   void note_regained(const Region& region, size_t size) REQUIRES(growth_lock);
   void note_destroyed(Region* region) REQUIRES(growth_lock);

@@ -14,7 +14,7 @@
 #include "allocator/budget.h"
 #include "allocator/options.h"
 #include "allocator/pages/growth.h"
-#include "allocator/pages/holes.h"
+#include "allocator/pages/program_holes.h"
 #include "allocator/pages/large_blocks.h"
 
 namespace rdmalloc {
@@ -63,9 +63,9 @@ class Heap {
   LargeBlocks& blocks() { return blocks_; }
 
   // What the program's own system calls do to the heap's pages.
-  Holes& holes() { return holes_; }
-  // Holes::begin(), of what no CPU cache keeps.
-  Holes::Hole begin_hole(uintptr_t base, size_t length) {
+  ProgramHoles& holes() { return holes_; }
+  // ProgramHoles::begin(), of what no CPU cache keeps.
+  ProgramHoles::Hole begin_hole(uintptr_t base, size_t length) {
     blocks_.drain(true);
     return holes_.begin(base, length);
   }
@@ -145,7 +145,7 @@ class Heap {
   const PageStore store_{options_, window_, regions_, marks_,     block_table_, budget_,
                          depots_,  caches_, books_,   observers_, placement_};
   Growth growth_{store_};
-  Holes holes_{store_, growth_};
+  ProgramHoles holes_{store_, growth_};
   LargeBlocks blocks_{store_, growth_, holes_};
 };
 

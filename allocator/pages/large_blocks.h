@@ -13,7 +13,7 @@
 #include <cstdint>
 
 #include "allocator/pages/growth.h"
-#include "allocator/pages/holes.h"
+#include "allocator/pages/program_holes.h"
 
 namespace rdmalloc {
 
@@ -23,7 +23,7 @@ class LargeBlocks {
   static constexpr size_t kLargestSmall = size_t{32} << 10;
   static constexpr size_t kLargest = size_t{1} << 43;
 
-  constexpr LargeBlocks(const PageStore& store, Growth& growth, Holes& holes)
+  constexpr LargeBlocks(const PageStore& store, Growth& growth, ProgramHoles& holes)
       : store_(store), growth_(growth), holes_(holes) {}
   LargeBlocks(const LargeBlocks&) = delete;
   LargeBlocks& operator=(const LargeBlocks&) = delete;
@@ -103,7 +103,7 @@ class LargeBlocks {
 
   const PageStore store_;
   Growth& growth_;
-  Holes& holes_;
+  ProgramHoles& holes_;
   Reclaim reclaim_ = nullptr;
   uint64_t sparse_from_ = 0;       // 0: nothing is
   bool is_malloc_sparse_ = false;  // and not calloc alone

@@ -1,5 +1,5 @@
 // What is known of single pages of the window: three bits each, in arrays that are backed as they
-// are written. Only gathering writes them, and the program's own system calls (Holes).
+// are written. Only gathering writes them, and the program's own system calls (ProgramHoles).
 //
 //  retired  the page is gone, moved away or destroyed: the address is nobody's, for ever
 //  changed  by the program: a page that is retired was unmapped or replaced by it; one that is not

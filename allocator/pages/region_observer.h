@@ -50,7 +50,7 @@ class RegionObserver {
     return false;
   }
 
-  // The program's own system calls destroyed some of the region's pages, or shut them: see Holes.
+  // The program's own system calls destroyed some of the region's pages, or shut them: see ProgramHoles.
   // More may follow.
   virtual void on_hole(const Region& region) noexcept REQUIRES(growth_lock) { (void)region; }
 

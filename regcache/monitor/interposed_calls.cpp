@@ -106,6 +106,7 @@ class HeapMove {
  public:
   HeapMove(const void* base, size_t length, size_t new_length, int flags, const void* target)
       : base_(base),
+        length_(in_pages(new_length)),
         is_cut_((flags & (MREMAP_FIXED | kDontUnmap)) == 0 &&
                 (new_length <= length || (flags & MREMAP_MAYMOVE) == 0)),
         leaves_mapped_((flags & kDontUnmap) != 0),
@@ -123,6 +124,8 @@ class HeapMove {
     } else {
       from_.settle_unmapped();
     }
+    // The lock was ours, and went with the pages.
+    if (is_done && result != base_ && from_.is_of_heap()) os::unlock(const_cast<void*>(result), length_);
   }
 
  private:
@@ -133,6 +136,7 @@ class HeapMove {
   }
 
   const void* const base_;
+  const size_t length_;
   const bool is_cut_;
   const bool leaves_mapped_;
   HeapHole from_;

@@ -6,7 +6,7 @@
 // zero in place.
 //
 // Calls that unmap them, replace them or move them away take their registrations' pages from under
-// the program: HeapHole stands around these, and what it tells the heap (allocator/pages/holes.h)
+// the program: HeapHole stands around these, and what it tells the heap (allocator/pages/program_holes.h)
 // is known before the kernel acts. Calls that take the right to them away are told by note_rights().
 #pragma once
 
@@ -41,6 +41,9 @@ class [[nodiscard]] HeapHole {
   HeapHole(const HeapHole&) = delete;
   HeapHole& operator=(const HeapHole&) = delete;
 
+  // It takes pages that are the heap's.
+  bool is_of_heap() const { return hole_.lost != 0; }
+
   // Which of these holds when the call has returned; errno stays.
   void settle(bool is_done) {
     if (is_open_) [[unlikely]]
@@ -62,7 +65,7 @@ class [[nodiscard]] HeapHole {
 
   const char* const call_;
   bool is_open_ = false;
-  Holes::Hole hole_;
+  ProgramHoles::Hole hole_;
 };
 
 // Instead of unmapping what lies in the heap's window, it is reserved, in one step: else another

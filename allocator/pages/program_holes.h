@@ -14,11 +14,11 @@
 
 namespace rdmalloc {
 
-class Holes {
+class ProgramHoles {
  public:
-  constexpr Holes(const PageStore& store, Growth& growth) : store_(store), growth_(growth) {}
-  Holes(const Holes&) = delete;
-  Holes& operator=(const Holes&) = delete;
+  constexpr ProgramHoles(const PageStore& store, Growth& growth) : store_(store), growth_(growth) {}
+  ProgramHoles(const ProgramHoles&) = delete;
+  ProgramHoles& operator=(const ProgramHoles&) = delete;
 
   // Pages of the window that a call is about to destroy.
   struct Hole {

@@ -1,4 +1,4 @@
-#include "allocator/pages/holes.h"
+#include "allocator/pages/program_holes.h"
 
 #include <algorithm>
 
@@ -19,7 +19,7 @@ RegionKind charged_as(const Region& region) {
 
 // Calls visit(region, from, to) for what of the range lies in each region.
 template <typename Visit>
-void Holes::for_each_part(uintptr_t from, uintptr_t to, Visit visit) {
+void ProgramHoles::for_each_part(uintptr_t from, uintptr_t to, Visit visit) {
   Region* const one = store_.regions.find(pointer(from));
   if (one != nullptr && to <= one->end()) {
     if (!one->is_empty()) visit(one, from, to);
@@ -34,7 +34,7 @@ void Holes::for_each_part(uintptr_t from, uintptr_t to, Visit visit) {
   }
 }
 
-Holes::Hole Holes::begin(uintptr_t base, size_t length) {
+ProgramHoles::Hole ProgramHoles::begin(uintptr_t base, size_t length) {
   const uintptr_t end = length > UINTPTR_MAX - base ? UINTPTR_MAX : base + os::page_ceil(length);
   const uintptr_t window = store_.window.base();
   Hole hole;
@@ -52,7 +52,7 @@ Holes::Hole Holes::begin(uintptr_t base, size_t length) {
 
 // All pages of the region below the hole's end are looked up one by one from here on: a range may
 // begin at any of them, and reach into the hole.
-void Holes::lose(Region* region, uintptr_t from, uintptr_t to, Hole* hole) {
+void ProgramHoles::lose(Region* region, uintptr_t from, uintptr_t to, Hole* hole) {
   for (uintptr_t at = from; at < to;) {
     const uintptr_t low = store_.marks.first_kept(at, to);
     at = store_.marks.first_retired(low, to);
@@ -72,7 +72,7 @@ void Holes::lose(Region* region, uintptr_t from, uintptr_t to, Hole* hole) {
   note(*region);
 }
 
-void Holes::note(const Region& region) {
+void ProgramHoles::note(const Region& region) {
   any_.store(true, std::memory_order_relaxed);
   store_.observers.for_each([&](RegionObserver& observer)
                                 REQUIRES(growth_lock) { observer.on_hole(region); });
@@ -80,7 +80,7 @@ void Holes::note(const Region& region) {
 
 // Blocks in the range go back in parts when they are freed. What is nobody's is taken. Returns how
 // much that was.
-size_t Holes::claim(const Region& region, uintptr_t from, uintptr_t to) {
+size_t ProgramHoles::claim(const Region& region, uintptr_t from, uintptr_t to) {
   if (region.use == RegionUse::kExtents) return take_free(from, to);
   size_t taken = 0;
   for (uintptr_t at = first_block(region, from); at < to;) {
@@ -99,7 +99,7 @@ size_t Holes::claim(const Region& region, uintptr_t from, uintptr_t to) {
 }
 
 // The block that the address lies in; the address itself, if it lies in none.
-uintptr_t Holes::first_block(const Region& region, uintptr_t from) const {
+uintptr_t ProgramHoles::first_block(const Region& region, uintptr_t from) const {
   for (uintptr_t at = from;; at -= os::kPageSize) {
     const size_t pages = BlockTable::pages_of(store_.blocks.get(at));
     if (pages != 0) return from - at < pages * os::kPageSize ? at : from;
@@ -107,7 +107,7 @@ uintptr_t Holes::first_block(const Region& region, uintptr_t from) const {
   }
 }
 
-size_t Holes::take_free(uintptr_t from, uintptr_t to) {
+size_t ProgramHoles::take_free(uintptr_t from, uintptr_t to) {
   size_t taken = 0;
   size_t step = to - from;
   for (uintptr_t at = from; at < to;) {
@@ -124,7 +124,7 @@ size_t Holes::take_free(uintptr_t from, uintptr_t to) {
   return taken;
 }
 
-void Holes::end(const Hole& hole, const char* call) {
+void ProgramHoles::end(const Hole& hole, const char* call) {
   if (hole.lost == 0) return;
   {
     Locked hold(growth_.mutex());
@@ -138,7 +138,7 @@ void Holes::end(const Hole& hole, const char* call) {
   tell(hole, call);
 }
 
-void Holes::undo(const Hole& hole) {
+void ProgramHoles::undo(const Hole& hole) {
   if (hole.lost == 0 || !hole.is_whole) return;
   Locked hold(growth_.mutex());
   for (size_t i = 0; i < store_.regions.size(); ++i) {
@@ -150,7 +150,7 @@ void Holes::undo(const Hole& hole) {
   }
 }
 
-void Holes::regain(Region* region, uintptr_t from, uintptr_t to) {
+void ProgramHoles::regain(Region* region, uintptr_t from, uintptr_t to) {
   const size_t size = to - from;
   store_.marks.recall(from, size);
   store_.marks.set_changed(from, size, false);
@@ -162,7 +162,7 @@ void Holes::regain(Region* region, uintptr_t from, uintptr_t to) {
 
 // Blocks that are shut are not kept by CPU caches, and small ones are looked at when they are
 // freed.
-void Holes::shut(uintptr_t base, size_t length) {
+void ProgramHoles::shut(uintptr_t base, size_t length) {
   const uintptr_t end = base + os::page_ceil(length);
   Locked hold(growth_.mutex());
   for_each_part(base, end, [&](Region* region, uintptr_t from, uintptr_t to) REQUIRES(growth_lock) {
@@ -185,7 +185,7 @@ void Holes::shut(uintptr_t base, size_t length) {
   });
 }
 
-void Holes::open(uintptr_t base, size_t length) {
+void ProgramHoles::open(uintptr_t base, size_t length) {
   if (!has(pointer(base), length)) return;
   const uintptr_t end = base + os::page_ceil(length);
   Locked hold(growth_.mutex());
@@ -198,7 +198,7 @@ void Holes::open(uintptr_t base, size_t length) {
   });
 }
 
-void Holes::reopen(uintptr_t base, size_t length) {
+void ProgramHoles::reopen(uintptr_t base, size_t length) {
   const uintptr_t end = base + length;
   for (uintptr_t at = base; at < end;) {
     const uintptr_t low = store_.marks.first_kept(at, end);
@@ -212,7 +212,7 @@ void Holes::reopen(uintptr_t base, size_t length) {
   }
 }
 
-void Holes::tell(const Hole& hole, const char* call) {
+void ProgramHoles::tell(const Hole& hole, const char* call) {
   if (!store_.options.on(OptionId::warn) || has_told_.exchange(true)) return;
   Message message;
   message.add("rdmalloc: the program's ").add(call).add(" at ").add_address(pointer(hole.from));
