@@ -111,8 +111,8 @@ class Domain {
   int register_foreign(uintptr_t base, size_t length, rdm_backend_key* key, char* why,
                        size_t why_size);
   int deregister_foreign(size_t length, const rdm_backend_key& key);
-  // Not what lookups pass over in a region that is registered: the heap may move these pages, and no
-  // monitor may watch them, which splits mappings.
+  // Not what lookups pass over in a region that is registered: the heap may move these pages, and
+  // no monitor may watch them, which splits mappings.
   bool may_keep(uintptr_t base, size_t length) const;
   const rdm_backend_limits& limits() const { return limits_; }
   // So that foreign memory of that length may be registered.

@@ -33,8 +33,7 @@ int Domain::refuse_not_open() const {
 
 // Of a range that no lookup finds: something else of the program's lies there now, or it was given
 // its rights back after the rest of its region was registered.
-bool Domain::is_beside_registrations(const Region* region, uintptr_t address,
-                                     size_t length) const {
+bool Domain::is_beside_registrations(const Region* region, uintptr_t address, size_t length) const {
   const PageMarks* const marks = source_->marks();
   if (marks == nullptr) return false;
   if (marks->is_changed(address, length)) return true;

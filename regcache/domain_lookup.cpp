@@ -21,7 +21,6 @@ const char* why_gone(const PageMarks& marks, uintptr_t address, size_t length) {
              : "nothing is malloc'd at these addresses any more";
 }
 
-
 }  // namespace
 
 int Domain::miss(int status, const char* why) {
@@ -59,8 +58,7 @@ int Domain::lookup_entered(const void* address, size_t length, rdm_mr* out) {
                 "other memory, too");
   }
   if (marks != nullptr && marks->is_retired(reinterpret_cast<uintptr_t>(address), length)) {
-    return miss(RDM_NOT_OWNED,
-                why_gone(*marks, reinterpret_cast<uintptr_t>(address), length));
+    return miss(RDM_NOT_OWNED, why_gone(*marks, reinterpret_cast<uintptr_t>(address), length));
   }
   if (register_entered(*region, Caller::kLookup) != RDM_OK) {
     return miss(RDM_NOT_REGISTERED, kNotRegistered);

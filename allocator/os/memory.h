@@ -72,7 +72,8 @@ void unlock(void* address, size_t bytes);
 // In a child of fork, which inherits no locks.
 void note_fork_child();
 
-// Whatever lies there now can be read and written again. False: the kernel refuses, or nothing does.
+// Whatever lies there now can be read and written again. False: the kernel refuses, or nothing
+// does.
 bool make_accessible(void* address, size_t bytes);
 
 // All of the range is mapped. False also while the process is confined.

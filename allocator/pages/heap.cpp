@@ -96,7 +96,8 @@ bool Heap::release_around(const Region& region, void* address, size_t size) {
     at = marks_.first_hole(from, base + size);
     if (from == at) continue;
     void* const whole = reinterpret_cast<void*>(from);
-    if (!ok(depots_.give(region, region.node, whole, at - from))) depots_.abandon(region, at - from);
+    if (!ok(depots_.give(region, region.node, whole, at - from)))
+      depots_.abandon(region, at - from);
   }
   books_.note_live();
   return true;

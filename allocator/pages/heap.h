@@ -14,8 +14,8 @@
 #include "allocator/budget.h"
 #include "allocator/options.h"
 #include "allocator/pages/growth.h"
-#include "allocator/pages/program_holes.h"
 #include "allocator/pages/large_blocks.h"
+#include "allocator/pages/program_holes.h"
 
 namespace rdmalloc {
 

@@ -27,8 +27,8 @@ void populate(const Region& region, uintptr_t from, uintptr_t to, HugePageWatch&
   }
 }
 
-// Calls use(from, to) -> bool for what still has its pages, and may be written to, in parts of step() bytes at most, until
-// it returns false.
+// Calls use(from, to) -> bool for what still has its pages, and may be written to, in parts of
+// step() bytes at most, until it returns false.
 template <typename Step, typename Use>
 bool for_each_part(const Region& region, const PageMarks& marks, Step step, Use use) {
   for (uintptr_t from = region.base; from < region.end();) {

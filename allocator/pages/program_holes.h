@@ -53,12 +53,12 @@ class ProgramHoles {
  private:
   template <typename Visit>
   void for_each_part(uintptr_t from, uintptr_t to, Visit visit) REQUIRES(growth_lock);
-  void lose(Region* region, uintptr_t from, uintptr_t to, Hole* hole)
-      REQUIRES(growth_lock) EXCLUDES(depot_lock);
+  void lose(Region* region, uintptr_t from, uintptr_t to, Hole* hole) REQUIRES(growth_lock)
+      EXCLUDES(depot_lock);
   void regain(Region* region, uintptr_t from, uintptr_t to) REQUIRES(growth_lock);
   size_t take_free(uintptr_t from, uintptr_t to) EXCLUDES(depot_lock);
-  size_t claim(const Region& region, uintptr_t from, uintptr_t to)
-      REQUIRES(growth_lock) EXCLUDES(depot_lock);
+  size_t claim(const Region& region, uintptr_t from, uintptr_t to) REQUIRES(growth_lock)
+      EXCLUDES(depot_lock);
   uintptr_t first_block(const Region& region, uintptr_t from) const;
   void note(const Region& region) REQUIRES(growth_lock);
   void tell(const Hole& hole, const char* call);

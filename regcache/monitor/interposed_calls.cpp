@@ -125,7 +125,8 @@ class HeapMove {
       from_.settle_unmapped();
     }
     // The lock was ours, and went with the pages.
-    if (is_done && result != base_ && from_.is_of_heap()) os::unlock(const_cast<void*>(result), length_);
+    if (is_done && result != base_ && from_.is_of_heap())
+      os::unlock(const_cast<void*>(result), length_);
   }
 
  private:
@@ -265,8 +266,8 @@ RDM_INTERPOSED int munmap(void* address, size_t length) noexcept {
   probe.note(address);
   const Change change(address, in_pages(length));
   HeapHole hole("munmap", address, in_pages(length));
-  const int result = lies_in_heap(address, in_pages(length)) ? reserve(address, length)
-                                                             : unmap(address, length);
+  const int result =
+      lies_in_heap(address, in_pages(length)) ? reserve(address, length) : unmap(address, length);
   hole.settle(result == 0);
   return result;
 }
@@ -353,12 +354,11 @@ RDM_INTERPOSED int remap_file_pages(void* address, size_t length, int protection
   const Change change(address, in_pages(length));
   HeapHole hole("remap_file_pages", address, in_pages(length));
   auto* const call = next.remap_file_pages.get();
-  const int result =
-      call != nullptr
-          ? call(address, length, protection, offset, flags)
-          : static_cast<int>(libc_answer(
-                system_call(SYS_remap_file_pages, word(address), static_cast<long>(length),
-                            protection, static_cast<long>(offset), flags)));
+  const int result = call != nullptr
+                         ? call(address, length, protection, offset, flags)
+                         : static_cast<int>(libc_answer(system_call(
+                               SYS_remap_file_pages, word(address), static_cast<long>(length),
+                               protection, static_cast<long>(offset), flags)));
   hole.settle(result == 0);
   return result;
 }
@@ -429,20 +429,19 @@ long change_heap(long number, long a, long b, long c, long d, long e, long f) {
     case SYS_munmap:
       return ::munmap(base, length);
     case SYS_mmap:
-      return word(::mmap(base, length, static_cast<int>(c), static_cast<int>(d),
-                         static_cast<int>(e), f));
+      return word(
+          ::mmap(base, length, static_cast<int>(c), static_cast<int>(d), static_cast<int>(e), f));
     case SYS_mprotect:
       return ::mprotect(base, length, static_cast<int>(c));
     case SYS_remap_file_pages:
       return ::remap_file_pages(base, length, static_cast<int>(c), static_cast<size_t>(d),
                                 static_cast<int>(e));
     case SYS_mremap:
-      return word(rdm_interposed_mremap(
-          base, length, static_cast<size_t>(c), static_cast<int>(d),
-          const_cast<void*>(pointer_to(static_cast<uintptr_t>(e)))));
+      return word(rdm_interposed_mremap(base, length, static_cast<size_t>(c), static_cast<int>(d),
+                                        const_cast<void*>(pointer_to(static_cast<uintptr_t>(e)))));
     case SYS_shmat:
-      return word(::shmat(static_cast<int>(a), pointer_to(static_cast<uintptr_t>(b)),
-                          static_cast<int>(c)));
+      return word(
+          ::shmat(static_cast<int>(a), pointer_to(static_cast<uintptr_t>(b)), static_cast<int>(c)));
     default:
       return ::shmdt(base);
   }

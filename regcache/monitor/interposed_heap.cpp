@@ -113,7 +113,7 @@ size_t replaced_of_heap(size_t length, int flags, int fd) {
     unit = shift != 0 ? size_t{1} << shift : os::kHugePageSize;
   } else if (fd >= 0 && (flags & MAP_ANONYMOUS) == 0) {
     const os::KeepErrno keep;
-    struct statfs about{};
+    struct statfs about {};
     if (fstatfs(fd, &about) == 0 && about.f_type == HUGETLBFS_MAGIC) {
       unit = static_cast<size_t>(about.f_bsize);
     }

@@ -6,8 +6,9 @@
 // zero in place.
 //
 // Calls that unmap them, replace them or move them away take their registrations' pages from under
-// the program: HeapHole stands around these, and what it tells the heap (allocator/pages/program_holes.h)
-// is known before the kernel acts. Calls that take the right to them away are told by note_rights().
+// the program: HeapHole stands around these, and what it tells the heap
+// (allocator/pages/program_holes.h) is known before the kernel acts. Calls that take the right to
+// them away are told by note_rights().
 #pragma once
 
 #include <cstddef>

@@ -94,9 +94,9 @@ void destroy(const char* way, Hole* hole) {
   if (strcmp(way, "anonymous") == 0) {
     is_done = map_over(*hole, MAP_PRIVATE | MAP_ANONYMOUS, -1) == hole->at;
   } else if (strcmp(way, "number") == 0) {
-    is_done = syscall(SYS_mmap, hole->at, hole->bytes, PROT_READ | PROT_WRITE,
-                      MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                      0) == reinterpret_cast<long>(hole->at);
+    is_done =
+        syscall(SYS_mmap, hole->at, hole->bytes, PROT_READ | PROT_WRITE,
+                MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == reinterpret_cast<long>(hole->at);
   } else if (strcmp(way, "file") == 0) {
     const int fd = memory_file(hole->content);
     is_done = map_over(*hole, MAP_SHARED, fd) == hole->at;
@@ -108,9 +108,9 @@ void destroy(const char* way, Hole* hole) {
     is_done = munmap(hole->at, hole->bytes) == 0;
   } else if (strcmp(way, "mremap") == 0) {
     hole->is_mapped = false;
-    void* const away =
-        mmap(nullptr, hole->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    is_done = mremap(hole->at, hole->bytes, hole->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, away) == away;
+    void* const away = mmap(nullptr, hole->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    is_done =
+        mremap(hole->at, hole->bytes, hole->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, away) == away;
   }
   if (!is_done) return verdict.broken("%s fails: %s", way, strerror(errno));
   if (hole->is_mapped) memcpy(hole->at, hole->content.data(), hole->bytes);
@@ -120,7 +120,8 @@ void destroy(const char* way, Hole* hole) {
 void check_not_stale(probe::KeyedDevice& keyed, const Hole& hole, char* at, size_t size) {
   const int key = keyed.key_of(at, size);
   if (key < 0) {
-    if (probe::library().loaded() && last_error()[0] == '\0') verdict.broken("no sentence says why");
+    if (probe::library().loaded() && last_error()[0] == '\0')
+      verdict.broken("no sentence says why");
     return;
   }
   if (!hole.is_mapped) return verdict.broken("%zu bytes with unmapped pages have a key", size);
@@ -140,8 +141,7 @@ void check_get(probe::KeyedDevice& keyed, const Hole& hole, char* at, size_t siz
     return;
   }
   if (status != RDM_OK) return verdict.broken("rdm_get: status %d: %s", status, last_error());
-  if (keyed.device().send(mr.lkey, at, size) != 0 ||
-      memcmp(keyed.device().peer(), at, size) != 0) {
+  if (keyed.device().send(mr.lkey, at, size) != 0 || memcmp(keyed.device().peer(), at, size) != 0) {
     verdict.broken("by rdm_get the peer gets other bytes than the program reads");
   }
   if (put(keyed.domain(), &mr) != RDM_OK) verdict.broken("rdm_put: %s", last_error());
@@ -209,8 +209,8 @@ void try_block(probe::KeyedDevice& keyed, const char* way, size_t size, Hole hol
   free(neighbour);
   // A second time over the same addresses, and away with it: nobody is to be put there.
   if (hole.is_mapped) {
-    const bool is_done = strcmp(way, "shm") == 0 ? shmdt(hole.at) == 0
-                                                 : munmap(hole.at, hole.bytes) == 0;
+    const bool is_done =
+        strcmp(way, "shm") == 0 ? shmdt(hole.at) == 0 : munmap(hole.at, hole.bytes) == 0;
     if (!is_done) verdict.broken("what lies in the hole cannot be unmapped");
   }
   if (probe::library().owns(hole.at)) verdict.broken("rdm_owns a page that was destroyed");
