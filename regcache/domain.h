@@ -192,6 +192,10 @@ class Domain {
                         uint32_t touched);
   static int put_slowly(Domain* domain, const rdm_mr* mr, uint32_t touched);
   bool is_beside_registrations(const Region* region, uintptr_t address, size_t length) const;
+  bool has_gap(const Region& region, size_t offset, size_t length) const;
+  bool is_in_pieces(const Region& region) const {
+    return entry_of(region).pieces != 0 || has_hole(region, region.length);
+  }
   bool is_of_region(const Region& region, const rdm_mr& mr) const;
   int get_of_window(const void* address, size_t length, rdm_mr* out);
   int refuse_not_open() const;

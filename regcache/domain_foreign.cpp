@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include <algorithm>
+
 #include "allocator/last_error.h"
 
 namespace rdmalloc {
@@ -38,7 +40,24 @@ bool Domain::is_beside_registrations(const Region* region, uintptr_t address, si
   if (marks == nullptr) return false;
   if (marks->is_changed(address, length)) return true;
   if (region == nullptr || marks->is_retired(address, length)) return false;
-  return entry_of(*region).pieces != 0 || marks->has_hole(region->base, region->length);
+  return has_gap(*region, address - region->base, length);
+}
+
+// Pages of the range lie between pieces that were registered around a hole. Where a device's limits
+// cut it, or left a piece out, nothing lies between.
+bool Domain::has_gap(const Region& region, size_t offset, size_t length) const {
+  const KeyEntry& entry = entry_of(region);
+  const uint32_t pieces = entry.pieces.load(std::memory_order_acquire);
+  size_t covered = 0;
+  bool is_left_out = false;
+  for (uint32_t i = 0; i < pieces; ++i) {
+    const Piece& piece = entry.piece[i];
+    const size_t from = std::max(covered, offset);
+    if (!is_left_out && from < std::min(piece.offset, offset + length)) return true;
+    is_left_out = piece.length == 0;
+    covered = piece.offset + piece.length;
+  }
+  return pieces != 0 && !is_left_out && covered < offset + length;
 }
 
 bool Domain::may_keep(uintptr_t base, size_t length) const {
@@ -106,7 +125,7 @@ int Domain::put_slowly(Domain* domain, const rdm_mr* mr, uint32_t touched) {
   if (domain->is_in_window(mr->base)) {
     const Region* const region = domain->source_->regions().find(mr->base);
     if (region != nullptr && domain->takes(*region) &&
-        (domain->is_of_region(*region, *mr) || !domain->has_hole(*region, region->length))) {
+        (domain->is_of_region(*region, *mr) || !domain->is_in_pieces(*region))) {
       return RDM_OK;
     }
   }

@@ -19,5 +19,12 @@ foreach(when before after)
     PROGRAM holes ARGUMENTS stacks ${when} LABELS root
     CONTROL "stock malloc returns guard pages that were freed shut, ${when} the domain")
 endforeach()
+foreach(way RDMALLOC_GATHER=auto RDMALLOC_GATHER=always RDMALLOC_POPULATE=touch)
+  rdm_case("no byte is stale however threads unmap, replace and protect malloc'd memory, with ${way}"
+    PROGRAM holes ARGUMENTS churn 20000 LIMITS ${way} LABELS root)
+endforeach()
+rdm_test("control: beside stock malloc threads that replace malloc'd memory see stale bytes" LABELS root
+  COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --expect 1
+    -- $<TARGET_FILE:integration_holes> churn 20000)
 rdm_case("calls that change nothing of malloc'd pages lose nothing"
   PROGRAM holes ARGUMENTS nothing LIMITS --only-lines 0 LABELS root)

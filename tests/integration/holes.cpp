@@ -9,12 +9,16 @@
 //     Stacks with a guard page, made before or after the domain is opened: all other memory is
 //     registered, and a stack that is freed with its guard shut is malloc'd whole again. The
 //     control's malloc returns memory that nobody may write to.
+//   holes churn ROUNDS
+//     Threads that do all of this to their blocks at random, and free and malloc them, never see a
+//     byte that is stale. The control's naive caches do.
 //   holes nothing
 //     Calls that the kernel refuses, and such as change nothing, lose nothing.
 #include <signal.h>
 #include <sys/ipc.h>
 #include <sys/shm.h>
 
+#include <thread>
 #include <vector>
 
 #include "tests/integration/uring_device.h"
@@ -290,6 +294,122 @@ void try_stacks(bool before) {
   }
 }
 
+// One thread's blocks, and what it does to them at random.
+class Churn {
+ public:
+  explicit Churn(uint64_t number) : random_(number) {}
+
+  void run(size_t rounds) {
+    for (size_t i = 0; i < rounds && verdict.status() == 0; ++i) {
+      Block& block = blocks_[random_.below(kBlocks)];
+      if (block.at == nullptr) {
+        renew(&block);
+      } else if (random_.below(8) == 0) {
+        open_all(&block, random_.below(2) == 0);
+        free(block.at);
+        block.at = nullptr;
+      } else {
+        change(&block);
+      }
+      if (block.at != nullptr) look(block);
+    }
+  }
+
+ private:
+  enum State : uint8_t { kGood, kOthers, kUnmapped, kShut };
+  struct Block {
+    char* at = nullptr;
+    size_t pages = 0;
+    std::vector<State> states;
+  };
+  static constexpr size_t kBlocks = 24;
+
+  void renew(Block* block) {
+    static constexpr size_t kPages[] = {1, 2, 4, 9, 16, 100, 600};
+    block->pages = kPages[random_.below(std::size(kPages))];
+    block->at = aligned(block->pages * kPage);
+    block->states.assign(block->pages, kGood);
+    memset(block->at, static_cast<int>(random_.below(256)), block->pages * kPage);
+  }
+
+  void change(Block* block) {
+    const size_t page = random_.below(block->pages);
+    const size_t pages = 1 + random_.below(block->pages - page);
+    char* const at = block->at + page * kPage;
+    const size_t bytes = pages * kPage;
+    const auto set = [&](State state) {
+      for (size_t i = page; i < page + pages; ++i) {
+        if (block->states[i] == kGood || state == kOthers || state == kUnmapped) {
+          block->states[i] = state;
+        }
+      }
+    };
+    const uint64_t what = random_.below(16);
+    if (what == 0) {
+      Hole hole{at, bytes, false, {}};
+      destroy("anonymous", &hole);
+      set(kOthers);
+    } else if (what == 1) {
+      Hole hole{at, bytes, false, {}};
+      destroy(random_.below(2) == 0 ? "munmap" : "mremap", &hole);
+      set(kUnmapped);
+    } else if (what < 5) {
+      if (mprotect(at, kPage, PROT_NONE) == 0 && block->states[page] == kGood) {
+        block->states[page] = kShut;
+      } else if (block->states[page] == kOthers) {
+        (void)mprotect(at, kPage, PROT_READ | PROT_WRITE);
+      }
+    } else if (what < 8) {
+      open_all(block, true);
+    }
+  }
+
+  // Pages that are left shut are malloc's to open.
+  static void open_all(Block* block, bool all) {
+    for (size_t i = 0; all && i < block->pages; ++i) {
+      if (block->states[i] != kShut) continue;
+      (void)mprotect(block->at + i * kPage, kPage, PROT_READ | PROT_WRITE);
+      block->states[i] = kGood;
+    }
+  }
+
+  // What has a key is what the program reads; what was never changed has one.
+  void look(const Block& block) {
+    const size_t page = random_.below(block.pages);
+    const size_t pages = 1 + random_.below(block.pages - page);
+    char* const at = block.at + page * kPage;
+    bool is_good = true;
+    bool is_there = true;
+    bool is_gone = false;
+    for (size_t i = page; i < page + pages; ++i) {
+      is_good = is_good && block.states[i] == kGood;
+      is_there = is_there && (block.states[i] == kGood || block.states[i] == kOthers);
+      is_gone = is_gone || block.states[i] == kOthers || block.states[i] == kUnmapped;
+    }
+    const int key = device_.key_of(at, pages * kPage);
+    if (key >= 0 && is_gone) return verdict.broken("a lookup finds pages that are gone");
+    if (is_there) memset(at, static_cast<int>(random_.below(256)), pages * kPage);
+    if (key >= 0 && is_there &&
+        (device_.device().send(static_cast<uint32_t>(key), at, pages * kPage) != 0 ||
+         memcmp(device_.device().peer(), at, pages * kPage) != 0)) {
+      verdict.broken("the peer gets other bytes than the program wrote");
+    }
+    if (is_good) check_get(device_, Hole{nullptr, 0, true, {}}, at, pages * kPage);
+  }
+
+  probe::Random random_;
+  probe::KeyedDevice device_{kRoom, verdict};
+  Block blocks_[kBlocks];
+};
+
+void churn(size_t rounds) {
+  std::vector<std::thread> threads;
+  for (uint64_t i = 1; i <= 3; ++i) {
+    threads.emplace_back([=] { Churn(i).run(rounds); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 void try_nothing() {
   static probe::KeyedDevice keyed(kRoom, verdict);
   char* const buffer = aligned(4 * kMiB);
@@ -328,6 +448,9 @@ int main(int argc, char** argv) {
   if (argc < 2) return probe::kBroken;
   if (strcmp(argv[1], "stacks") == 0) {
     try_stacks(argc > 2 && strcmp(argv[2], "before") == 0);
+  } else if (strcmp(argv[1], "churn") == 0) {
+    signal(SIGSEGV, die_writing);
+    churn(argc > 2 ? strtoul(argv[2], nullptr, 10) : 10000);
   } else if (strcmp(argv[1], "nothing") == 0) {
     try_nothing();
   } else {
