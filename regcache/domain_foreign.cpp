@@ -40,6 +40,10 @@ bool Domain::is_beside_registrations(const Region* region, uintptr_t address, si
   if (marks == nullptr) return false;
   if (marks->is_changed(address, length)) return true;
   if (region == nullptr || marks->is_retired(address, length)) return false;
+  const KeyEntry& entry = entry_of(*region);
+  const bool is_refused = entry.state.load(std::memory_order_acquire) == kRefused;
+  // Somewhere in the region is what the device cannot have, and nobody told of it.
+  if (is_refused && entry.refusal == RDM_SYSTEM) return true;
   return has_gap(*region, address - region->base, length);
 }
 
@@ -125,7 +129,7 @@ int Domain::put_slowly(Domain* domain, const rdm_mr* mr, uint32_t touched) {
   if (domain->is_in_window(mr->base)) {
     const Region* const region = domain->source_->regions().find(mr->base);
     if (region != nullptr && domain->takes(*region) &&
-        (domain->is_of_region(*region, *mr) || !domain->is_in_pieces(*region))) {
+        (domain->is_of_region(*region, *mr) || !domain->has_gaps(*region))) {
       return RDM_OK;
     }
   }

@@ -329,7 +329,8 @@ size_t Growth::count_regions() const { return store_.regions.size() - slots_.cou
 void Growth::note_lost(Region* region, size_t size) {
   policy_.note_lost(region->use, size);
   if (!region->is_empty()) return;
-  forget_blocks(*region);
+  // Blocks that the program destroyed are still to be freed.
+  if (!store_.marks.is_changed(region->base, region->length)) forget_blocks(*region);
   note_emptied(region);
 }
 

@@ -58,6 +58,7 @@ void PageMarks::set_retired(uintptr_t address, size_t size, bool retired) {
 
 void PageMarks::set_changed(uintptr_t address, size_t size, bool changed) {
   set(changed_, address, size, changed);
+  changes_.fetch_add(1, std::memory_order_release);
 }
 
 void PageMarks::set(Word* bits, uintptr_t address, size_t size, bool value) {

@@ -49,6 +49,8 @@ class PageMarks {
   bool is_changed(uintptr_t address, size_t size) const {
     return find(changed_, page_of(address), page_of(address + size - 1) + 1) != kNone;
   }
+  // How often any were changed: who was refused them looks again.
+  uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
   // The same as above for pages that are retired or changed: what a device cannot have.
   bool has_hole(uintptr_t address, size_t size) const {
     return is_retired(address, size) || is_changed(address, size);
@@ -75,6 +77,7 @@ class PageMarks {
   Word* retired_ = nullptr;
   Word* seams_ = nullptr;
   Word* changed_ = nullptr;
+  std::atomic<uint64_t> changes_{0};
 };
 
 }  // namespace rdmalloc
