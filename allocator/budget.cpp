@@ -207,9 +207,19 @@ void Budget::charge(RegionKind kind, size_t bytes) {
   }
 }
 
-void Budget::release_sparse(size_t bytes) {
+void Budget::release(RegionKind kind, size_t bytes) {
   held_ -= bytes;
-  sparse_ -= bytes;
+  switch (kind) {
+    case RegionKind::kPinned:
+      pinned_ -= bytes;
+      break;
+    case RegionKind::kOverflow:
+      overflow_ -= bytes;
+      break;
+    case RegionKind::kSparse:
+      sparse_ -= bytes;
+      break;
+  }
 }
 
 void Budget::note_unlocked(size_t bytes) {

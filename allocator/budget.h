@@ -65,8 +65,8 @@ class Budget {
 
   void charge(RegionKind kind, size_t bytes) REQUIRES(growth_lock);
 
-  // Sparse memory that is not held any more.
-  void release_sparse(size_t bytes) REQUIRES(growth_lock);
+  // What was charged so is not held any more.
+  void release(RegionKind kind, size_t bytes) REQUIRES(growth_lock);
 
   // What was pinned is held still, but not pinned any more.
   void note_unlocked(size_t bytes) REQUIRES(growth_lock);

@@ -111,6 +111,9 @@ class Domain {
   int register_foreign(uintptr_t base, size_t length, rdm_backend_key* key, char* why,
                        size_t why_size);
   int deregister_foreign(size_t length, const rdm_backend_key& key);
+  // Not what lookups pass over in a region that is registered: the heap may move these pages, and
+  // no monitor may watch them, which splits mappings.
+  bool may_keep(uintptr_t base, size_t length) const;
   const rdm_backend_limits& limits() const { return limits_; }
   // So that foreign memory of that length may be registered.
   bool reclaim(size_t length) { return reclaim(limits_.charges, length); }
@@ -147,6 +150,10 @@ class Domain {
   template <typename Visit>
   void for_each_piece(const Region& region, size_t length, Visit visit) const;
   bool has_hole(const Region& region, size_t length) const;
+  uint64_t count_changes() const {
+    const PageMarks* const marks = source_->marks();
+    return marks == nullptr ? 0 : marks->changes();
+  }
   int deregister_piece(const Region& region, const Piece& piece, bool may_ask_again);
   void register_missed();
   int register_range(const Region& region, size_t offset, size_t length, rdm_backend_key* key);
@@ -188,6 +195,12 @@ class Domain {
   static int get_slowly(Domain* domain, const void* address, size_t length, rdm_mr* out,
                         uint32_t touched);
   static int put_slowly(Domain* domain, const rdm_mr* mr, uint32_t touched);
+  bool is_beside_registrations(const Region* region, uintptr_t address, size_t length) const;
+  bool has_gap(const Region& region, size_t offset, size_t length) const;
+  bool has_gaps(const Region& region) const {
+    return entry_of(region).length == 0 || has_hole(region, region.length);
+  }
+  bool is_of_region(const Region& region, const rdm_mr& mr) const;
   int get_of_window(const void* address, size_t length, rdm_mr* out);
   int refuse_not_open() const;
   bool is_in_window(const void* address) const {

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include <algorithm>
+
 #include "allocator/last_error.h"
 
 namespace rdmalloc {
@@ -31,7 +33,62 @@ int Domain::refuse_not_open() const {
              : fail(RDM_INVALID, "the domain is closed");
 }
 
-// What the window holds unpinned is registered as foreign memory is.
+// Of a range that no lookup finds: something else of the program's lies there now, or it was given
+// its rights back after the rest of its region was registered.
+bool Domain::is_beside_registrations(const Region* region, uintptr_t address, size_t length) const {
+  const PageMarks* const marks = source_->marks();
+  if (marks == nullptr) return false;
+  if (marks->is_changed(address, length)) return true;
+  if (region == nullptr || marks->is_retired(address, length)) return false;
+  const KeyEntry& entry = entry_of(*region);
+  const bool is_refused = entry.state.load(std::memory_order_acquire) == kRefused;
+  // Somewhere in the region is what the device cannot have, and nobody told of it.
+  if (is_refused && entry.refusal == RDM_SYSTEM) return true;
+  return has_gap(*region, address - region->base, length);
+}
+
+// Pages of the range lie between pieces that were registered around a hole. Where a device's limits
+// cut it, or left a piece out, nothing lies between.
+bool Domain::has_gap(const Region& region, size_t offset, size_t length) const {
+  const KeyEntry& entry = entry_of(region);
+  const uint32_t pieces = entry.pieces.load(std::memory_order_acquire);
+  size_t covered = 0;
+  bool is_left_out = false;
+  for (uint32_t i = 0; i < pieces; ++i) {
+    const Piece& piece = entry.piece[i];
+    const size_t from = std::max(covered, offset);
+    if (!is_left_out && from < std::min(piece.offset, offset + length)) return true;
+    is_left_out = piece.length == 0;
+    covered = piece.offset + piece.length;
+  }
+  return pieces != 0 && !is_left_out && covered < offset + length;
+}
+
+bool Domain::may_keep(uintptr_t base, size_t length) const {
+  const void* const address = reinterpret_cast<const void*>(base);
+  if (!is_in_window(address)) return true;
+  const Region* const region = source_->regions().find(address);
+  const PageMarks* const marks = source_->marks();
+  return region != nullptr && !takes(*region) &&
+         (marks == nullptr || !marks->has_hole(base, length));
+}
+
+// An MR that lookups give.
+bool Domain::is_of_region(const Region& region, const rdm_mr& mr) const {
+  const KeyEntry& entry = entry_of(region);
+  const auto is_it = [&](const rdm_backend_key& key) {
+    return key.lkey == mr.lkey && key.rkey == mr.rkey && key.handle == mr.handle;
+  };
+  if (entry.length.load(std::memory_order_acquire) != 0) return is_it(entry.key());
+  const uint32_t pieces = entry.pieces.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < pieces; ++i) {
+    if (entry.piece[i].length != 0 && is_it(entry.piece[i].key)) return true;
+  }
+  return false;
+}
+
+// What the window holds unpinned is registered as foreign memory is, and so is what lookups pass
+// over in a region with holes.
 int Domain::get_of_window(const void* address, size_t length, rdm_mr* out) {
   const int status = lookup(this, address, length, out);
   if (status == RDM_OK) return status;
@@ -42,14 +99,16 @@ int Domain::get_of_window(const void* address, size_t length, rdm_mr* out) {
                 "registration covers both");
   }
   const Region* const region = source_->regions().find(address);
+  const bool is_beside =
+      is_beside_registrations(region, reinterpret_cast<uintptr_t>(address), length);
   const size_t rest = region == nullptr ? 0 : region->end() - reinterpret_cast<uintptr_t>(address);
-  if (length > rest) {
+  if (length > rest && !is_beside) {
     return fail(status,
                 "the range is not, or not all, in one region of the window: pass a buffer that "
                 "malloc returned");
   }
   if (!is_open()) return refuse_not_open();
-  if (takes(*region)) {
+  if (!is_beside && takes(*region)) {
     return fail(status, why_[0] != '\0' ? why_
                                         : "the device's limits do not allow to register all of "
                                           "the malloc'd memory");
@@ -69,7 +128,10 @@ int Domain::put_slowly(Domain* domain, const rdm_mr* mr, uint32_t touched) {
   }
   if (domain->is_in_window(mr->base)) {
     const Region* const region = domain->source_->regions().find(mr->base);
-    if (region != nullptr && domain->takes(*region)) return RDM_OK;
+    if (region != nullptr && domain->takes(*region) &&
+        (domain->is_of_region(*region, *mr) || !domain->has_gaps(*region))) {
+      return RDM_OK;
+    }
   }
   return domain->foreign_->put_slowly(*mr, touched);
 }

@@ -26,6 +26,7 @@ class DomainDevice final : public ForeignDevice {
   bool reclaim(size_t length) override { return domain_->reclaim(length); }
   bool may_reclaim(size_t length) override { return domain_->may_reclaim(length); }
   void put_off() override { registrar_->poke(); }
+  bool may_keep(uintptr_t base, size_t length) override { return domain_->may_keep(base, length); }
   size_t alignment() const override { return domain_->limits().alignment; }
   size_t max_length() const override { return domain_->limits().max_length; }
   bool may_run_in_malloc() const override { return domain_->may_run_in_malloc(); }

@@ -9,6 +9,18 @@ constexpr char kNotRegistered[] =
     "no registration of the domain covers the range: its memory is not pinned, or the device did "
     "not take it";
 
+constexpr char kShut[] =
+    "the program has taken its right to read or write some of these pages (mprotect), so no device "
+    "can be given them";
+
+// Of pages that are gone.
+const char* why_gone(const PageMarks& marks, uintptr_t address, size_t length) {
+  return marks.is_changed(address, length)
+             ? "the program has unmapped some of these addresses, or mapped something else over "
+               "them: rdm_get takes what lies there now"
+             : "nothing is malloc'd at these addresses any more";
+}
+
 }  // namespace
 
 int Domain::miss(int status, const char* why) {
@@ -39,14 +51,14 @@ int Domain::find_or_register(const void* address, size_t length, rdm_mr* out) {
 int Domain::lookup_entered(const void* address, size_t length, rdm_mr* out) {
   if (length == 0) return miss(RDM_INVALID, "no bytes are asked for");
   const Region* region = source_->regions().find(address);
+  const PageMarks* const marks = source_->marks();
   if (region == nullptr || length > region->end() - reinterpret_cast<uintptr_t>(address)) {
     return miss(RDM_NOT_OWNED,
                 "the range is not, or not all, in one region of malloc'd memory: rdm_get takes "
                 "other memory, too");
   }
-  const PageMarks* const marks = source_->marks();
   if (marks != nullptr && marks->is_retired(reinterpret_cast<uintptr_t>(address), length)) {
-    return miss(RDM_NOT_OWNED, "nothing is malloc'd at these addresses any more");
+    return miss(RDM_NOT_OWNED, why_gone(*marks, reinterpret_cast<uintptr_t>(address), length));
   }
   if (register_entered(*region, Caller::kLookup) != RDM_OK) {
     return miss(RDM_NOT_REGISTERED, kNotRegistered);
@@ -76,11 +88,13 @@ int Domain::lookup_piece(const Region& region, const void* address, size_t lengt
       high = middle;
     }
   }
-  if (low == 0) return miss(RDM_NOT_REGISTERED, kNotRegistered);
-  const Piece& piece = entry.piece[low - 1];
+  const Piece none{};
+  const Piece& piece = low == 0 ? none : entry.piece[low - 1];
   const size_t inside = into - piece.offset;
   if (inside >= piece.length || length > piece.length - inside) {
-    return miss(RDM_NOT_REGISTERED, kNotRegistered);
+    const PageMarks* const marks = source_->marks();
+    const bool is_shut = marks != nullptr && marks->is_changed(region.base + into, length);
+    return miss(RDM_NOT_REGISTERED, is_shut ? kShut : kNotRegistered);
   }
   fill(reinterpret_cast<void*>(region.base + piece.offset), piece.length, piece.key, out);
   counters_->lookups.count();

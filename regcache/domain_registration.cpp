@@ -22,6 +22,9 @@ constexpr uint64_t kPutOffNs = 100'000'000;
 // Others may take what was given up for a region.
 constexpr int kMostReclaims = 2;
 
+// While the program goes on changing what it may read and write.
+constexpr int kMostTries = 8;
+
 // While a backend asks to come later: a fork of a large heap takes that long.
 constexpr uint64_t kLongestWaitNs = 5'000'000'000;
 constexpr uint64_t kWaitStepNs = 200'000;
@@ -128,14 +131,17 @@ int Domain::register_claimed(const Region& region, KeyEntry& entry, Caller calle
   }
   int status = RDM_OK;
   bool again = false;
+  int tries = kMostTries;
   int reclaims = caller == Caller::kMalloc ? 0 : kMostReclaims;
   do {
     const size_t retired = region.retired();
+    const uint64_t before = count_changes();
     const bool is_whole = length <= limits_.max_length && !has_hole(region, length);
     status =
         is_whole ? register_whole(region, entry, length) : register_pieces(region, entry, length);
-    // What the backend was refused may have been moved away meanwhile.
-    again = status != RDM_OK && region.retired() != retired;
+    // What the backend was refused may have been moved away meanwhile, or shut by the program.
+    again = status != RDM_OK &&
+            (region.retired() != retired || (count_changes() != before && --tries > 0));
   } while (again || (reclaims-- > 0 && makes_room(region, status, length)));
   counters_->registration_ns.fetch_add(os::now_ns() - started, std::memory_order_relaxed);
   if (status != RDM_OK) return refuse(region, entry, status, caller);
@@ -301,10 +307,10 @@ int Domain::register_whole(const Region& region, KeyEntry& entry, size_t length)
 
 bool Domain::has_hole(const Region& region, size_t length) const {
   const PageMarks* const marks = source_->marks();
-  return marks != nullptr && length != 0 && marks->is_retired(region.base, length);
+  return marks != nullptr && length != 0 && marks->has_hole(region.base, length);
 }
 
-// What lies between retired pages, no longer than one registration may be.
+// What lies between holes, no longer than one registration may be.
 template <typename Visit>
 void Domain::for_each_piece(const Region& region, size_t length, Visit visit) const {
   const PageMarks* const marks = source_->marks();
@@ -312,9 +318,9 @@ void Domain::for_each_piece(const Region& region, size_t length, Visit visit) co
   for (uintptr_t from = region.base; from < end;) {
     uintptr_t to = end;
     if (marks != nullptr) {
-      from = os::align_up(marks->first_kept(from, end), limits_.alignment);
+      from = os::align_up(marks->first_whole(from, end), limits_.alignment);
       if (from >= end) return;
-      to = marks->first_retired(from, end);
+      to = marks->first_hole(from, end);
     }
     const uintptr_t next = to;
     to = os::align_down(to, limits_.alignment);

@@ -27,7 +27,11 @@ size_t size_of(const void* pointer, const char* call) {
   return size;
 }
 
-bool is_exposed(const void* pointer) { return heap.find(pointer)->exposed; }
+// No region: the program destroyed all of it.
+bool is_exposed(const void* pointer) {
+  const Region* const region = heap.find(pointer);
+  return region != nullptr && region->exposed;
+}
 
 void zero_beyond(void* pointer, size_t before, size_t now) {
   if (now > before) memset(static_cast<char*>(pointer) + before, 0, now - before);
@@ -50,7 +54,7 @@ void* copy_elsewhere(void* pointer, size_t before, size_t size, size_t alignment
     copy = je_mallocx(size, alignment <= 1 ? 0 : __builtin_ctzl(alignment));
   }
   if (copy == nullptr) return nullptr;
-  memcpy(copy, pointer, before < size ? before : size);
+  copy_object(copy, pointer, before < size ? before : size);
   free_block(pointer);
   return copy;
 }
@@ -68,6 +72,24 @@ void* allocate_exposed(size_t size, size_t alignment) {
   if (!heap.booted()) je_free(malloc(1));
   const size_t bytes = whole_pages(size);
   return bytes == 0 ? nullptr : heap.blocks().allocate_exposed(bytes, alignment);
+}
+
+void copy_object(void* to, const void* from, size_t size) {
+  if (!heap.holes().has(from, size)) [[likely]] {
+    memcpy(to, from, size);
+  } else {
+    os::copy_readable(to, from, size);
+  }
+}
+
+bool may_free_small(void* pointer) {
+  const size_t size = je_malloc_usable_size(pointer);
+  if (!heap.holes().has(pointer, size)) [[likely]]
+    return true;
+  const uintptr_t from = os::page_floor(reinterpret_cast<uintptr_t>(pointer));
+  const uintptr_t to = os::page_ceil(reinterpret_cast<uintptr_t>(pointer) + size);
+  heap.holes().reopen(from, to - from);
+  return !heap.is_retired(pointer, size);
 }
 
 void free_block(void* pointer) {

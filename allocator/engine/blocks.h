@@ -30,6 +30,12 @@ inline void* allocate_block(size_t size, size_t alignment, bool zero) {
 void* allocate_exposed(size_t size, size_t alignment);
 
 void free_block(void* pointer);
+
+// Copies an object, also one that the program made holes in: what cannot be read becomes zero.
+void copy_object(void* to, const void* from, size_t size);
+// Of an object of jemalloc's, once there are holes in its part of the window. False: the program
+// destroyed some of it, and it must never be used again.
+bool may_free_small(void* pointer);
 size_t usable_size_of_block(const void* pointer);
 
 // As realloc and rallocx, for a size above 0. What was exposed stays so; another block that becomes

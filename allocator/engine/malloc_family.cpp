@@ -29,7 +29,15 @@ bool is_ours(const void* pointer) {
   return reinterpret_cast<uintptr_t>(pointer) - ordinary_base < ordinary_size;
 }
 
-bool is_block(const void* pointer) { return !is_ours(pointer) && heap.contains(pointer); }
+bool is_block(const void* pointer) {
+  return !is_ours(pointer) && heap.blocks().is_in_blocks(reinterpret_cast<uintptr_t>(pointer));
+}
+
+// With a hole in jemalloc's part of the window, is_ours() says no to all pointers, so that what
+// small objects go through needs no test for holes.
+bool is_small(const void* pointer) {
+  return is_ours(pointer) || (heap.contains(pointer) && !is_block(pointer));
+}
 
 // Moves the border down below each new region of blocks before anybody is given memory of it. To
 // the pointers that a thread has before it hears of the region the old border gives the same
@@ -39,6 +47,9 @@ class Border final : public RegionObserver {
   void on_acquire(const Region& region) noexcept override {
     if (region.use == RegionUse::kExtents || region.base - ordinary_base >= ordinary_size) return;
     __atomic_store_n(&ordinary_size, region.base - ordinary_base, __ATOMIC_RELAXED);
+  }
+  void on_hole(const Region& region) noexcept override {
+    if (region.use == RegionUse::kExtents) __atomic_store_n(&ordinary_size, 0, __ATOMIC_RELAXED);
   }
   void on_fork_child() noexcept override {}
 };
@@ -73,9 +84,10 @@ bool becomes_block(size_t size, int flags) { return size > largest_small && !wan
 
 // Of pointers that are not jemalloc's: a block's, or another malloc's.
 [[gnu::noinline]] void free_other(void* pointer) {
-  if (heap.contains(pointer)) [[likely]]
+  if (is_block(pointer)) [[likely]]
     return free_block(pointer);
-  free_foreign(pointer);
+  if (!heap.contains(pointer)) return free_foreign(pointer);
+  if (may_free_small(pointer)) je_free(pointer);
 }
 
 // jemalloc's object becomes a block.
@@ -83,8 +95,8 @@ void* make_block_of(void* pointer, size_t size, size_t alignment, bool zero) {
   const size_t before = je_malloc_usable_size(pointer);
   void* block = allocate_large(size, alignment, zero);
   if (block == nullptr) return nullptr;
-  memcpy(block, pointer, before < size ? before : size);
-  je_free(pointer);
+  copy_object(block, pointer, before < size ? before : size);
+  free(pointer);
   return block;
 }
 
@@ -114,8 +126,21 @@ size_t rounded(size_t size) {
   return moved;
 }
 
+// Where there are holes among jemalloc's objects.
+void* realloc_with_holes(void* pointer, size_t size) {
+  if (size > largest_small) return make_block_of(pointer, size, 1, false);
+  const size_t before = je_malloc_usable_size(pointer);
+  if (!heap.holes().has(pointer, before)) return or_no_memory(je_realloc(pointer, size));
+  void* const copy = size == 0 ? nullptr : or_no_memory(je_malloc(size));
+  if (copy == nullptr && size != 0) return nullptr;
+  copy_object(copy, pointer, before < size ? before : size);
+  free(pointer);
+  return copy;
+}
+
 [[gnu::noinline]] void* realloc_other(void* pointer, size_t size) {
   if (!heap.contains(pointer)) return realloc_foreign(pointer, size);
+  if (is_small(pointer)) return realloc_with_holes(pointer, size);
   if (size != 0) return or_no_memory(reallocate_block(pointer, size, 1, false));
   free_block(pointer);
   return nullptr;
@@ -184,7 +209,7 @@ EXPORT void* reallocarray(void* pointer, size_t count, size_t size) noexcept {
 EXPORT size_t malloc_usable_size(void* pointer) noexcept {
   if (is_block(pointer)) [[unlikely]]
     return usable_size_of_block(pointer);
-  if (!is_ours(pointer)) [[unlikely]]
+  if (!is_small(pointer)) [[unlikely]]
     return foreign_usable_size(pointer);
   return je_malloc_usable_size(pointer);
 }
@@ -192,13 +217,13 @@ EXPORT size_t malloc_usable_size(void* pointer) noexcept {
 EXPORT void dallocx(void* pointer, int flags) noexcept {
   if (is_block(pointer)) [[unlikely]]
     return free_block(pointer);
-  je_dallocx(pointer, flags);
+  if (is_ours(pointer) || may_free_small(pointer)) je_dallocx(pointer, flags);
 }
 
 EXPORT void sdallocx(void* pointer, size_t size, int flags) noexcept {
   if (is_block(pointer)) [[unlikely]]
     return free_block(pointer);
-  je_sdallocx(pointer, size, flags);
+  if (is_ours(pointer) || may_free_small(pointer)) je_sdallocx(pointer, size, flags);
 }
 
 // What jemalloc's operator new calls where its fast path does not do.
@@ -209,7 +234,7 @@ void* rdmalloc_malloc_default(size_t size) noexcept {
 
 // What its sized delete calls.
 void rdmalloc_sized_free(void* pointer, size_t size) noexcept {
-  if (size > LargeBlocks::kLargestSmall) [[unlikely]] {
+  if (size > LargeBlocks::kLargestSmall || !is_ours(pointer)) [[unlikely]] {
     free(pointer);
     return;
   }

@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <linux/mempolicy.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -204,6 +206,42 @@ void unlock(void* address, size_t bytes) {
   const KeepErrno keep;
   if (is_confined()) return;
   munlock(address, bytes);
+}
+
+bool make_accessible(void* address, size_t bytes) {
+  const KeepErrno keep;
+  return mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0;
+}
+
+// msync fails where nothing is mapped, and otherwise has nothing to do.
+bool is_mapped(const void* address, size_t bytes) {
+  if (is_confined()) return false;
+  return system_call(SYS_msync, word(address), static_cast<long>(bytes), MS_ASYNC) == 0;
+}
+
+void reserve_hole(void* address, size_t bytes) {
+  const KeepErrno keep;
+  (void)reserve_over(address, bytes, MAP_FIXED_NOREPLACE);
+}
+
+// By a call for each page, because a fault would be the program's.
+void copy_readable(void* to, const void* from, size_t bytes) {
+  if (is_confined()) {
+    memset(to, 0, bytes);
+    return;
+  }
+  for (size_t done = 0; done < bytes;) {
+    char* const into = static_cast<char*>(to) + done;
+    const char* const at = static_cast<const char*>(from) + done;
+    const size_t rest = kPageSize - reinterpret_cast<uintptr_t>(at) % kPageSize;
+    const size_t step = bytes - done < rest ? bytes - done : rest;
+    const iovec there{const_cast<char*>(at), step};
+    const iovec here{into, step};
+    const long copied =
+        system_call(SYS_process_vm_readv, long{getpid()}, word(&here), 1, word(&there), 1, 0);
+    if (copied != static_cast<long>(step)) memset(into, 0, step);
+    done += step;
+  }
 }
 
 Status seal(void* address, size_t bytes) {

@@ -72,6 +72,19 @@ void unlock(void* address, size_t bytes);
 // In a child of fork, which inherits no locks.
 void note_fork_child();
 
+// Whatever lies there now can be read and written again. False: the kernel refuses, or nothing
+// does.
+bool make_accessible(void* address, size_t bytes);
+
+// All of the range is mapped. False also while the process is confined.
+bool is_mapped(const void* address, size_t bytes);
+
+// Reserves again what the program unmapped of a reservation, if nobody has mapped it since.
+void reserve_hole(void* address, size_t bytes);
+
+// Copies what of `from` can be read, page by page; the rest of `to` becomes zero.
+void copy_readable(void* to, const void* from, size_t bytes);
+
 // Forbids for ever that the range is unmapped, remapped or re-protected (mseal, Linux 6.10).
 Status seal(void* address, size_t bytes);
 

@@ -76,6 +76,8 @@ class Depots {
   // What was taken is not there any more: its pages lie elsewhere, and were counted again there, or
   // it is not held any more.
   void note_gone(RegionUse use, size_t size) { count_out(use, size); }
+  // It is there still.
+  void note_back(RegionUse use, size_t size) { count_in(use, size); }
   // In the child of a fork: exposed pages that its parent had free are not pinned any more.
   void abandon_exposed() EXCLUDES(depot_lock);
 

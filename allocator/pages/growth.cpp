@@ -125,12 +125,13 @@ void Growth::release_sparse(uintptr_t base) {
   // All of it, or somebody has some still.
   if (!store_.depots.take_at(pointer(region->base), length)) return;
   store_.depots.note_gone(region->use, length);
-  store_.budget.release_sparse(length);
+  store_.budget.release(RegionKind::kSparse, length);
   policy_.note_lost(region->use, length);
   os::close(pointer(region->base), length);
   mover_.note_closed();
   region->set_retired(length);
   store_.regions.remove(*region);
+  forget_blocks(*region);
   note_emptied(region);
   const bool is_kept = store_.observers.any_of(
       [&](const RegionObserver& observer) { return !observer.has_let_go(*region); });
@@ -327,14 +328,34 @@ size_t Growth::count_regions() const { return store_.regions.size() - slots_.cou
 
 void Growth::note_lost(Region* region, size_t size) {
   policy_.note_lost(region->use, size);
-  if (region->is_empty()) note_emptied(region);
+  if (!region->is_empty()) return;
+  // Blocks that the program destroyed are still to be freed.
+  if (!store_.marks.is_changed(region->base, region->length)) forget_blocks(*region);
+  note_emptied(region);
 }
 
 void Growth::note_emptied(Region* region) {
   store_.observers.for_each([&](RegionObserver& observer)
                                 REQUIRES(growth_lock) { observer.on_retire(*region); });
-  if (region->use != RegionUse::kExtents) store_.blocks.forget(region->base, region->length);
   slots_.add(*region);
+}
+
+void Growth::forget_blocks(const Region& region) {
+  if (region.use != RegionUse::kExtents) store_.blocks.forget(region.base, region.length);
+}
+
+void Growth::note_taken(const Region& region, size_t size) { policy_.note_lost(region.use, size); }
+
+void Growth::note_regained(const Region& region, size_t size) {
+  policy_.note_got(region.use, size);
+}
+
+// Blocks in it are the program's still, to be freed.
+void Growth::note_destroyed(Region* region) {
+  store_.regions.remove(*region);
+  note_emptied(region);
+  store_.books.note_growth(count_regions());
+  store_.caches.set_held(store_.budget.held());
 }
 
 // Makes a region known, and takes the request's part of it: other threads, who need no growth lock

@@ -83,6 +83,12 @@ class Growth {
   // Has all of a region's pages come, unless it is done. False: there is no room for all of them.
   bool populate(const Region& region, PagesFor who) EXCLUDES(growth_lock);
 
+  // The program's own system calls took pages of a region, or did not in the end; or took all that
+  // were left of it. For ProgramHoles, which keeps the other books.
+  void note_taken(const Region& region, size_t size) REQUIRES(growth_lock);
+  void note_regained(const Region& region, size_t size) REQUIRES(growth_lock);
+  void note_destroyed(Region* region) REQUIRES(growth_lock);
+
   const GrowthPolicy& policy() const { return policy_; }
   const HugePageWatch& huge_pages() const { return huge_.watch(); }
   size_t moved_bytes() const { return mover_.moved_bytes(); }
@@ -125,6 +131,7 @@ class Growth {
   size_t count_regions() const REQUIRES(growth_lock);
   void note_lost(Region* region, size_t size) REQUIRES(growth_lock);
   void note_emptied(Region* region) REQUIRES(growth_lock);
+  void forget_blocks(const Region& region) REQUIRES(growth_lock);
   bool is_to_come_at_once(const Region& region) const;
   void make_ready(const Acquired& acquired, size_t wanted) EXCLUDES(growth_lock, depot_lock);
 

@@ -81,7 +81,24 @@ bool Heap::release(void* address, size_t size) {
   const Region* region = regions_.find(address);
   if (region == nullptr || region->use != RegionUse::kExtents) return false;
   if (region->end() - reinterpret_cast<uintptr_t>(address) < size) return false;
+  if (holes_.has(address, size)) return release_around(*region, address, size);
   if (!ok(depots_.give(*region, region->node, address, size))) return false;
+  books_.note_live();
+  return true;
+}
+
+// What is left of an extent between holes. There may be no record for all of it.
+bool Heap::release_around(const Region& region, void* address, size_t size) {
+  const auto base = reinterpret_cast<uintptr_t>(address);
+  holes_.reopen(base, size);
+  for (uintptr_t at = base; at < base + size;) {
+    const uintptr_t from = marks_.first_whole(at, base + size);
+    at = marks_.first_hole(from, base + size);
+    if (from == at) continue;
+    void* const whole = reinterpret_cast<void*>(from);
+    if (!ok(depots_.give(region, region.node, whole, at - from)))
+      depots_.abandon(region, at - from);
+  }
   books_.note_live();
   return true;
 }
@@ -128,7 +145,8 @@ HeapCounters Heap::counters(size_t kept) {
   now.live = live > kept + now.cached ? live - kept - now.cached : 0;
   now.live_exposed = depots_.live(RegionUse::kExposed);
   now.live_blocks = live_blocks();
-  now.gathered = now.retired = growth_.moved_bytes();
+  now.gathered = growth_.moved_bytes();
+  now.retired = now.gathered + holes_.lost_bytes();
   now.acquire_ns = growth_.acquire_ns();
   now.peak_held = books_.peak_held();
   now.peak_live = books_.raise_peak_live(now.live);

@@ -15,6 +15,7 @@
 #include "allocator/options.h"
 #include "allocator/pages/growth.h"
 #include "allocator/pages/large_blocks.h"
+#include "allocator/pages/program_holes.h"
 
 namespace rdmalloc {
 
@@ -60,6 +61,14 @@ class Heap {
   bool reserve(size_t bytes) { return growth_.reserve(bytes, placement_.node_here()); }
 
   LargeBlocks& blocks() { return blocks_; }
+
+  // What the program's own system calls do to the heap's pages.
+  ProgramHoles& holes() { return holes_; }
+  // ProgramHoles::begin(), of what no CPU cache keeps.
+  ProgramHoles::Hole begin_hole(uintptr_t base, size_t length) {
+    blocks_.drain(true);
+    return holes_.begin(base, length);
+  }
 
   // The region that holds a pointer, or null: also of an address that was retired.
   const Region* find(const void* pointer) const { return regions_.find(pointer); }
@@ -116,6 +125,7 @@ class Heap {
 
  private:
   Taken take(const Request& request);
+  bool release_around(const Region& region, void* address, size_t size);
   // Free pages of the region may be in that depot.
   bool is_place_of(const Region& region, const Depot& depot);
 
@@ -135,7 +145,8 @@ class Heap {
   const PageStore store_{options_, window_, regions_, marks_,     block_table_, budget_,
                          depots_,  caches_, books_,   observers_, placement_};
   Growth growth_{store_};
-  LargeBlocks blocks_{store_, growth_};
+  ProgramHoles holes_{store_, growth_};
+  LargeBlocks blocks_{store_, growth_, holes_};
 };
 
 // The process's heap.

@@ -127,6 +127,19 @@ void LargeBlocks::give_back(uintptr_t start, size_t size) {
   store_.books.note_live();
 }
 
+// Of a block that the program may have made holes in: what they leave of it, in runs.
+void LargeBlocks::give_back_apart(uintptr_t start, size_t size) {
+  if (!holes_.has(reinterpret_cast<void*>(start), size)) return give_back(start, size);
+  holes_.reopen(start, size);
+  store_.blocks.set(start, 0);
+  const uintptr_t end = start + size;
+  for (uintptr_t at = start; at < end;) {
+    const uintptr_t from = store_.marks.first_whole(at, end);
+    at = store_.marks.first_hole(from, end);
+    if (from != at) give_back(from, at - from);
+  }
+}
+
 bool LargeBlocks::resize(void* address, size_t size) {
   const auto start = reinterpret_cast<uintptr_t>(address);
   if (!is_covered(start) || size > kLargest) return false;
@@ -137,15 +150,16 @@ bool LargeBlocks::resize(void* address, size_t size) {
   const size_t wanted = os::page_ceil(size) / os::kPageSize;
   if (wanted > pages) {
     const uintptr_t end = start + pages * os::kPageSize;
-    const Region& region = *store_.regions.find(address);
-    if (end == region.end()) return false;
+    const Region* const region = store_.regions.find(address);
+    // Null: all of it was destroyed.
+    if (region == nullptr || end == region->end()) return false;
     const size_t missing = (wanted - pages) * os::kPageSize;
     if (!store_.depots.take_at(reinterpret_cast<void*>(end), missing)) return false;
     store_.blocks.set(start, BlockTable::make(wanted, wanted, flags));
   } else if (pages - wanted > pages / kShareKept || (flags & BlockTable::kExposed) != 0) {
     store_.blocks.set(start, BlockTable::make(wanted, wanted, flags));
     if (pages > wanted) {
-      give_back(start + wanted * os::kPageSize, (pages - wanted) * os::kPageSize);
+      give_back_apart(start + wanted * os::kPageSize, (pages - wanted) * os::kPageSize);
     }
   } else {
     store_.blocks.set(start, BlockTable::make(pages, wanted, flags));
@@ -160,6 +174,8 @@ void* LargeBlocks::move(void* address, size_t size) {
   const size_t old_size = BlockTable::pages_of(word) * os::kPageSize;
   const size_t wanted = os::page_ceil(size);
   if (old_size < kLeastMoved || wanted <= old_size || size > kLargest) return nullptr;
+  // What somebody mapped over it stays where it is.
+  if (holes_.has(address, old_size)) return nullptr;
   const Region& region = *store_.regions.find(address);
   // In a child of fork: what is exposed is pinned, and its parent's block is not.
   if (region.exposed && !region.locked) return nullptr;

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "allocator/pages/growth.h"
+#include "allocator/pages/program_holes.h"
 
 namespace rdmalloc {
 
@@ -22,7 +23,8 @@ class LargeBlocks {
   static constexpr size_t kLargestSmall = size_t{32} << 10;
   static constexpr size_t kLargest = size_t{1} << 43;
 
-  constexpr LargeBlocks(const PageStore& store, Growth& growth) : store_(store), growth_(growth) {}
+  constexpr LargeBlocks(const PageStore& store, Growth& growth, ProgramHoles& holes)
+      : store_(store), growth_(growth), holes_(holes) {}
   LargeBlocks(const LargeBlocks&) = delete;
   LargeBlocks& operator=(const LargeBlocks&) = delete;
 
@@ -60,7 +62,11 @@ class LargeBlocks {
     const BlockTable::Word word = store_.blocks.get(start);
     const size_t pages = BlockTable::pages_of(word);
     if (pages == 0 || (word & BlockTable::kCached) != 0) return false;
-    if ((word & BlockTable::kApart) == 0 && lies_here(start, pages)) {
+    if ((word & BlockTable::kApart) != 0) [[unlikely]] {
+      give_back_apart(start, pages * os::kPageSize);
+      return true;
+    }
+    if (lies_here(start, pages)) {
       store_.blocks.set(start, pages | BlockTable::kCached);
       if (store_.caches.give({store_.blocks.page_of(start), pages})) return true;
     }
@@ -75,6 +81,9 @@ class LargeBlocks {
   // happened.
   void* move(void* address, size_t size);
 
+  // An address of the part of the window that has blocks.
+  bool is_in_blocks(uintptr_t address) const { return store_.blocks.is_covered(address); }
+
   // Puts what the processors' caches keep back into the depots.
   void drain(bool patient);
 
@@ -82,6 +91,7 @@ class LargeBlocks {
   void* allocate_slowly(size_t size, size_t alignment, bool zero);
   Taken get(const Request& request);
   void give_back(uintptr_t start, size_t size);
+  void give_back_apart(uintptr_t start, size_t size);
   bool is_covered(uintptr_t address) const {
     return store_.blocks.is_covered(address) && address % os::kPageSize == 0;
   }
@@ -93,6 +103,7 @@ class LargeBlocks {
 
   const PageStore store_;
   Growth& growth_;
+  ProgramHoles& holes_;
   Reclaim reclaim_ = nullptr;
   uint64_t sparse_from_ = 0;       // 0: nothing is
   bool is_malloc_sparse_ = false;  // and not calloc alone

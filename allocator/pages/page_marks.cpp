@@ -23,10 +23,11 @@ void for_each_mask(size_t page, size_t end, Visit visit) {
 
 Status PageMarks::boot() {
   const size_t words = window_.size() / os::kPageSize / kWordBits + 1;
-  auto* memory = static_cast<Word*>(os::map_metadata(2 * words * sizeof(Word)));
+  auto* memory = static_cast<Word*>(os::map_metadata(3 * words * sizeof(Word)));
   if (memory == nullptr) return Status::kNoMemory;
   retired_ = memory;
   seams_ = memory + words;
+  changed_ = memory + 2 * words;
   return Status::kOk;
 }
 
@@ -52,13 +53,37 @@ void PageMarks::retire(uintptr_t address, size_t size) {
 }
 
 void PageMarks::set_retired(uintptr_t address, size_t size, bool retired) {
+  set(retired_, address, size, retired);
+}
+
+void PageMarks::set_changed(uintptr_t address, size_t size, bool changed) {
+  set(changed_, address, size, changed);
+  changes_.fetch_add(1, std::memory_order_release);
+}
+
+void PageMarks::set(Word* bits, uintptr_t address, size_t size, bool value) {
   for_each_mask(page_of(address), page_of(address + size), [&](size_t word, uint64_t mask) {
-    if (retired) {
-      retired_[word].fetch_or(mask, std::memory_order_release);
+    if (value) {
+      bits[word].fetch_or(mask, std::memory_order_release);
     } else {
-      retired_[word].fetch_and(~mask, std::memory_order_release);
+      bits[word].fetch_and(~mask, std::memory_order_release);
     }
   });
+}
+
+uintptr_t PageMarks::first_hole(uintptr_t address, uintptr_t end) const {
+  const size_t page = find(changed_, page_of(address), page_of(end));
+  return first_retired(address, page == kNone ? end : address_of(page));
+}
+
+uintptr_t PageMarks::first_whole(uintptr_t address, uintptr_t end) const {
+  for (uintptr_t at = address; at < end;) {
+    const uintptr_t kept = first_kept(at, end);
+    const size_t page = find(changed_, page_of(kept), page_of(end), true);
+    at = page == kNone ? end : address_of(page);
+    if (at == kept) return at;
+  }
+  return end;
 }
 
 uintptr_t PageMarks::first_retired(uintptr_t address, uintptr_t end) const {

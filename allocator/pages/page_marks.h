@@ -1,7 +1,9 @@
-// What is known of single pages of the window: two bits each, in arrays that are backed as they are
-// written. Only gathering writes them.
+// What is known of single pages of the window: three bits each, in arrays that are backed as they
+// are written. Only gathering writes them, and the program's own system calls (ProgramHoles).
 //
-//  retired  the page was moved away: the address is nobody's, for ever
+//  retired  the page is gone, moved away or destroyed: the address is nobody's, for ever
+//  changed  by the program: a page that is retired was unmapped or replaced by it; one that is not
+//           may not be read or written now, and no device can be given it
 //  seam     a mapping of the kernel's begins here that did not begin with its region; pages on both
 //           sides of it are moved by two calls
 //
@@ -43,6 +45,19 @@ class PageMarks {
   uintptr_t first_retired(uintptr_t address, uintptr_t end) const;
   uintptr_t first_kept(uintptr_t address, uintptr_t end) const;
 
+  void set_changed(uintptr_t address, size_t size, bool changed) REQUIRES(growth_lock);
+  bool is_changed(uintptr_t address, size_t size) const {
+    return find(changed_, page_of(address), page_of(address + size - 1) + 1) != kNone;
+  }
+  // How often any were changed: who was refused them looks again.
+  uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
+  // The same as above for pages that are retired or changed: what a device cannot have.
+  bool has_hole(uintptr_t address, size_t size) const {
+    return is_retired(address, size) || is_changed(address, size);
+  }
+  uintptr_t first_hole(uintptr_t address, uintptr_t end) const;
+  uintptr_t first_whole(uintptr_t address, uintptr_t end) const;
+
   void mark_seam(uintptr_t address) REQUIRES(growth_lock);
   // The first seam in the range, or its end.
   uintptr_t first_seam(uintptr_t address, uintptr_t end) const;
@@ -54,12 +69,15 @@ class PageMarks {
   size_t page_of(uintptr_t address) const { return (address - window_.base()) / os::kPageSize; }
   uintptr_t address_of(size_t page) const { return window_.base() + page * os::kPageSize; }
   void set_retired(uintptr_t address, size_t size, bool retired) REQUIRES(growth_lock);
+  void set(Word* bits, uintptr_t address, size_t size, bool value) REQUIRES(growth_lock);
   // The first page in [from, to) whose bit is set, or with `inverted` is not.
   static size_t find(const Word* bits, size_t from, size_t to, bool inverted = false);
 
   const Window& window_;
   Word* retired_ = nullptr;
   Word* seams_ = nullptr;
+  Word* changed_ = nullptr;
+  std::atomic<uint64_t> changes_{0};
 };
 
 }  // namespace rdmalloc

@@ -27,15 +27,15 @@ void populate(const Region& region, uintptr_t from, uintptr_t to, HugePageWatch&
   }
 }
 
-// Calls use(from, to) -> bool for what still has its pages, in parts of step() bytes at most, until
-// it returns false.
+// Calls use(from, to) -> bool for what still has its pages, and may be written to, in parts of
+// step() bytes at most, until it returns false.
 template <typename Step, typename Use>
 bool for_each_part(const Region& region, const PageMarks& marks, Step step, Use use) {
   for (uintptr_t from = region.base; from < region.end();) {
-    from = marks.first_kept(from, region.end());
+    from = marks.first_whole(from, region.end());
     const size_t unit = step();
     const uintptr_t most = region.end() - from < unit ? region.end() : from + unit;
-    const uintptr_t to = marks.first_retired(from, most);
+    const uintptr_t to = marks.first_hole(from, most);
     if (to > from && !use(from, to)) return false;
     from = to;
   }

@@ -50,6 +50,10 @@ class RegionObserver {
     return false;
   }
 
+  // The program's own system calls destroyed some of the region's pages, or shut them: see
+  // ProgramHoles. More may follow.
+  virtual void on_hole(const Region& region) noexcept REQUIRES(growth_lock) { (void)region; }
+
   // The region has lost all its pages, and no address of it is used ever again. Called inside
   // malloc. has_let_go() tells when nothing is kept of it any more.
   virtual void on_retire(const Region& region) noexcept REQUIRES(growth_lock) { (void)region; }

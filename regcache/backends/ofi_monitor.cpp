@@ -21,12 +21,14 @@ namespace {
 constexpr char kLibrary[] = "libfabric.so.1";
 constexpr uint32_t kSince = FI_VERSION(1, 13);
 
-// Whose pages stay what they are as long as the process lives. Overflow and sparse regions drop
+// Whose pages stay what they are as long as the process lives, but for such as the program itself
+// unmaps or replaces. Overflow and sparse regions drop
 // theirs while they are free.
 bool is_for_ever(const void* address, size_t length) {
   const Region* region = heap.regions().find(address);
   return region != nullptr && region->kind == RegionKind::kPinned && region->locked &&
-         length <= region->end() - reinterpret_cast<uintptr_t>(address);
+         length <= region->end() - reinterpret_cast<uintptr_t>(address) &&
+         !heap.is_retired(address, length);
 }
 
 int start(fid_mem_monitor*) { return 0; }

@@ -44,6 +44,13 @@ class ForeignDevice {
   virtual bool reclaim(size_t length) = 0;
   virtual bool may_reclaim(size_t length) = 0;
 
+  // A registration of these may be found again by the next who asks. False: it is for one use.
+  virtual bool may_keep(uintptr_t base, size_t length) {
+    (void)base;
+    (void)length;
+    return true;
+  }
+
   virtual size_t alignment() const = 0;   // bytes; a power of two, at least a page
   virtual size_t max_length() const = 0;  // bytes of one registration
   virtual bool may_run_in_malloc() const = 0;

@@ -152,7 +152,8 @@ int ForeignCache::build(Asked* asked, const Range& range, CacheEntry* entry, rdm
   entry->changed = changes.is_announced(range.base, range.end);
   counters_->misses.fetch_add(1, std::memory_order_relaxed);
   mutex().unlock();
-  const bool is_watched = asked->may_watch && monitor().watch(range.base, range.length());
+  const bool may_watch = asked->may_watch && device_->may_keep(range.base, range.length());
+  const bool is_watched = may_watch && monitor().watch(range.base, range.length());
   mutex().lock();
   const int status = make_unlocked(asked, entry);
   building_.erase(building_.iterator_to(*entry));

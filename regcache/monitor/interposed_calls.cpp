@@ -80,6 +80,91 @@ Result told(Result result, bool is_drop) {
   return result;
 }
 
+int unmap(void* address, size_t length) {
+  if (auto* const call = next.munmap.get()) return call(address, length);
+  return static_cast<int>(
+      libc_answer(system_call(SYS_munmap, word(address), static_cast<long>(length))));
+}
+
+void* map(void* address, size_t length, int protection, int flags, int fd, off_t offset) {
+  if (auto* const call = next.mmap.get()) {
+    return call(address, length, protection, flags, fd, offset);
+  }
+  return reinterpret_cast<void*>(libc_answer(system_call(
+      SYS_mmap, word(address), static_cast<long>(length), protection, flags, fd, offset)));
+}
+
+// munmap() of the heap's: nobody else is to be given these addresses.
+int reserve(void* address, size_t length) {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  return map(address, length, PROT_NONE, kFlags, -1, 0) == MAP_FAILED ? -1 : 0;
+}
+
+// What becomes of heap pages by mremap(): those it was asked of, and those it puts them over. What
+// it makes shorter, or must not move, it leaves where it is.
+class HeapMove {
+ public:
+  HeapMove(const void* base, size_t length, size_t new_length, int flags, const void* target)
+      : base_(base),
+        length_(in_pages(new_length)),
+        is_cut_((flags & (MREMAP_FIXED | kDontUnmap)) == 0 &&
+                (new_length <= length || (flags & MREMAP_MAYMOVE) == 0)),
+        leaves_mapped_((flags & kDontUnmap) != 0),
+        from_("mremap", static_cast<const char*>(base) + kept(length, new_length),
+              in_pages(length) - kept(length, new_length)),
+        to_("mremap", target, (flags & MREMAP_FIXED) != 0 ? in_pages(new_length) : 0) {}
+
+  void settle(const void* result) {
+    const bool is_done = result != MAP_FAILED;
+    to_.settle(is_done);
+    if (!is_done || leaves_mapped_) {
+      from_.settle(is_done);
+    } else if (result == base_ && !is_cut_) {
+      from_.settle_unchanged();
+    } else {
+      from_.settle_unmapped();
+    }
+    // The lock was ours, and went with the pages.
+    if (is_done && result != base_ && from_.is_of_heap())
+      os::unlock(const_cast<void*>(result), length_);
+  }
+
+ private:
+  static constexpr int kDontUnmap = 4;  // MREMAP_DONTUNMAP, Linux 5.7
+
+  size_t kept(size_t length, size_t new_length) const {
+    return is_cut_ ? in_pages(new_length < length ? new_length : length) : 0;
+  }
+
+  const void* const base_;
+  const size_t length_;
+  const bool is_cut_;
+  const bool leaves_mapped_;
+  HeapHole from_;
+  HeapHole to_;
+};
+
+// Before a call is made by its number: what touches the heap goes the way of the functions below.
+bool is_of_heap(long number, long a, long b, long c, long d, long e) {
+  const auto at = [](long address) { return pointer_to(static_cast<uintptr_t>(address)); };
+  switch (number) {
+    case SYS_munmap:
+    case SYS_mmap:
+    case SYS_mprotect:
+    case SYS_remap_file_pages:
+      return touches_heap(at(a), static_cast<size_t>(b));
+    case SYS_mremap:
+      return touches_heap(at(a), static_cast<size_t>(b)) ||
+             ((d & MREMAP_FIXED) != 0 && touches_heap(at(e), static_cast<size_t>(c)));
+    case SYS_shmat:
+      return touches_heap(at(b), 1);
+    case SYS_shmdt:
+      return touches_heap(at(a), 1);
+    default:
+      return false;
+  }
+}
+
 bool changes_memory(long number) {
   switch (number) {
     case SYS_munmap:
@@ -180,9 +265,11 @@ using rdmalloc::changes;
 RDM_INTERPOSED int munmap(void* address, size_t length) noexcept {
   probe.note(address);
   const Change change(address, in_pages(length));
-  if (auto* const call = next.munmap.get()) return call(address, length);
-  return static_cast<int>(
-      libc_answer(system_call(SYS_munmap, word(address), static_cast<long>(length))));
+  HeapHole hole("munmap", address, in_pages(length));
+  const int result =
+      lies_in_heap(address, in_pages(length)) ? reserve(address, length) : unmap(address, length);
+  hole.settle(result == 0);
+  return result;
 }
 
 // Fixed parameters where libc has `...`: the caller cannot tell, and the last one is looked at only
@@ -193,12 +280,14 @@ void* rdm_interposed_mremap(void* address, size_t length, size_t new_length, int
                             void* target) {
   probe.note(address);
   const Announced announced(of_mremap(address, length, new_length, flags, target));
+  HeapMove move(address, length, new_length, flags, target);
   make_one_mapping(address, length);
   auto* const call = next.mremap.get();
   void* const result = call != nullptr ? call(address, length, new_length, flags, target)
                                        : reinterpret_cast<void*>(libc_answer(system_call(
                                              SYS_mremap, word(address), static_cast<long>(length),
                                              static_cast<long>(new_length), flags, word(target))));
+  move.settle(result);
   return settled(result, new_length);
 }
 
@@ -233,11 +322,10 @@ RDM_INTERPOSED void* mmap(void* address, size_t length, int protection, int flag
                           off_t offset) noexcept {
   probe.note(address);
   const Change change(address, replaced_by_mmap(address, length, flags, fd));
-  auto* const call = next.mmap.get();
-  void* const result = call != nullptr ? call(address, length, protection, flags, fd, offset)
-                                       : reinterpret_cast<void*>(libc_answer(system_call(
-                                             SYS_mmap, word(address), static_cast<long>(length),
-                                             protection, flags, fd, offset)));
+  const bool may_replace = touches_heap(address, length);
+  HeapHole hole("mmap", address, may_replace ? replaced_of_heap(length, flags, fd) : 0);
+  void* const result = map(address, length, protection, flags, fd, offset);
+  hole.settle(result != MAP_FAILED);
   return settled(result, length);
 }
 
@@ -248,21 +336,31 @@ RDM_INTERPOSED void* mmap64(void*, size_t, int, int, int, off_t) noexcept
 RDM_INTERPOSED int mprotect(void* address, size_t length, int protection) noexcept {
   probe.note(address);
   note_protection(address, length, (protection & PROT_WRITE) != 0);
-  if (auto* const call = next.mprotect.get()) return call(address, length, protection);
-  return static_cast<int>(
-      libc_answer(system_call(SYS_mprotect, word(address), static_cast<long>(length), protection)));
+  constexpr int kAll = PROT_READ | PROT_WRITE;
+  const bool gives_all = (protection & kAll) == kAll;
+  if (!gives_all) note_rights(address, length, Rights::kAboutToGo);
+  auto* const call = next.mprotect.get();
+  const int result =
+      call != nullptr ? call(address, length, protection)
+                      : static_cast<int>(libc_answer(system_call(
+                            SYS_mprotect, word(address), static_cast<long>(length), protection)));
+  if (gives_all && result == 0) note_rights(address, length, Rights::kBack);
+  return result;
 }
 
 RDM_INTERPOSED int remap_file_pages(void* address, size_t length, int protection, size_t offset,
                                     int flags) noexcept {
   probe.note(address);
   const Change change(address, in_pages(length));
-  if (auto* const call = next.remap_file_pages.get()) {
-    return call(address, length, protection, offset, flags);
-  }
-  return static_cast<int>(
-      libc_answer(system_call(SYS_remap_file_pages, word(address), static_cast<long>(length),
-                              protection, static_cast<long>(offset), flags)));
+  HeapHole hole("remap_file_pages", address, in_pages(length));
+  auto* const call = next.remap_file_pages.get();
+  const int result = call != nullptr
+                         ? call(address, length, protection, offset, flags)
+                         : static_cast<int>(libc_answer(system_call(
+                               SYS_remap_file_pages, word(address), static_cast<long>(length),
+                               protection, static_cast<long>(offset), flags)));
+  hole.settle(result == 0);
+  return result;
 }
 
 // libc keeps the break in a variable of its own, so there is no going past it.
@@ -292,20 +390,65 @@ RDM_INTERPOSED void* sbrk(intptr_t increment) noexcept {
 RDM_INTERPOSED void* shmat(int id, const void* address, int flags) noexcept {
   probe.note(address);
   const Announced announced(of_shmat(id, address, flags));
+  const void* const base = pointer_to(os::page_floor(address_of(address)));
+  const bool may_replace = (flags & SHM_REMAP) != 0 && touches_heap(base, 1);
+  const size_t size = may_replace ? segment_size(id) : 0;
+  // Of a segment that there is not the call fails.
+  HeapHole hole("shmat", base, size == SIZE_MAX ? 0 : size);
   auto* const call = next.shmat.get();
   void* const result =
       call != nullptr
           ? call(id, address, flags)
           : reinterpret_cast<void*>(libc_answer(system_call(SYS_shmat, id, word(address), flags)));
+  hole.settle(reinterpret_cast<intptr_t>(result) != -1);
   return settled(result, changes.sink() != nullptr ? segment_size(id) : 0);
 }
 
 RDM_INTERPOSED int shmdt(const void* address) noexcept {
   probe.note(address);
   const Announced announced(of_shmdt(address));
-  if (auto* const call = next.shmdt.get()) return call(address);
-  return static_cast<int>(libc_answer(system_call(SYS_shmdt, word(address))));
+  // A segment is where the heap's pages are gone already.
+  const bool is_in_hole = touches_heap(address, 1) && rdmalloc::heap.is_retired(address, 1);
+  HeapHole hole("shmdt", address, is_in_hole ? attached_length(address) : 0);
+  auto* const call = next.shmdt.get();
+  const int result = call != nullptr
+                         ? call(address)
+                         : static_cast<int>(libc_answer(system_call(SYS_shmdt, word(address))));
+  if (result == 0) hole.settle_unmapped();
+  if (result != 0) hole.settle(false);
+  return result;
 }
+
+namespace rdmalloc::interposed {
+namespace {
+
+long change_heap(long number, long a, long b, long c, long d, long e, long f) {
+  void* const base = const_cast<void*>(pointer_to(static_cast<uintptr_t>(a)));
+  const auto length = static_cast<size_t>(b);
+  switch (number) {
+    case SYS_munmap:
+      return ::munmap(base, length);
+    case SYS_mmap:
+      return word(
+          ::mmap(base, length, static_cast<int>(c), static_cast<int>(d), static_cast<int>(e), f));
+    case SYS_mprotect:
+      return ::mprotect(base, length, static_cast<int>(c));
+    case SYS_remap_file_pages:
+      return ::remap_file_pages(base, length, static_cast<int>(c), static_cast<size_t>(d),
+                                static_cast<int>(e));
+    case SYS_mremap:
+      return word(rdm_interposed_mremap(base, length, static_cast<size_t>(c), static_cast<int>(d),
+                                        const_cast<void*>(pointer_to(static_cast<uintptr_t>(e)))));
+    case SYS_shmat:
+      return word(
+          ::shmat(static_cast<int>(a), pointer_to(static_cast<uintptr_t>(b)), static_cast<int>(c)));
+    default:
+      return ::shmdt(base);
+  }
+}
+
+}  // namespace
+}  // namespace rdmalloc::interposed
 
 // Open MPI, when it has overwritten the first instructions of the functions above, makes the calls
 // here.
@@ -313,6 +456,7 @@ RDM_INTERPOSED long rdm_interposed_syscall(long number, long a, long b, long c, 
                                            long f) asm("syscall");
 long rdm_interposed_syscall(long number, long a, long b, long c, long d, long e, long f) {
   if (changes_memory(number)) [[unlikely]] {
+    if (is_of_heap(number, a, b, c, d, e)) return change_heap(number, a, b, c, d, e, f);
     return change_by_number(number, a, b, c, d, e, f);
   }
   if (rdmalloc::os::installs_filter(number, a, b)) [[unlikely]] {

@@ -1,9 +1,11 @@
 #include "regcache/monitor/interposed_heap.h"
 
 #include <errno.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -55,6 +57,68 @@ bool follow_advice(void* address, size_t length, int advice) {
   if (reinterpret_cast<uintptr_t>(address) % os::kPageSize != 0 || bytes < length) return false;
   if (!is_of_heap(address, bytes)) return false;
   return advice == MADV_FREE || zero(static_cast<char*>(address), bytes);
+}
+
+void HeapHole::begin(const void* base, size_t length) {
+  const os::KeepErrno keep;
+  hole_ = heap.begin_hole(reinterpret_cast<uintptr_t>(base), length);
+  is_open_ = true;
+}
+
+// What was refused may have been unmapped all the same, before the kernel found out.
+void HeapHole::end(bool is_done) {
+  const os::KeepErrno keep;
+  const size_t length = hole_.to - hole_.from;
+  if (!is_done && (hole_.lost == 0 || os::is_mapped(reinterpret_cast<void*>(hole_.from), length))) {
+    heap.holes().undo(hole_);
+    return;
+  }
+  heap.holes().end(hole_, call_);
+  if (!is_done) reserve();
+}
+
+void HeapHole::reserve() const {
+  os::reserve_hole(reinterpret_cast<void*>(hole_.from), hole_.to - hole_.from);
+}
+
+void HeapHole::settle_unchanged() {
+  const os::KeepErrno keep;
+  if (is_open_) heap.holes().undo(hole_);
+}
+
+bool lies_in_heap(const void* base, size_t length) {
+  const auto from = reinterpret_cast<uintptr_t>(base);
+  return length != 0 && heap.contains(base) &&
+         length <= heap.window().base() + heap.window().size() - from;
+}
+
+void note_rights(const void* base, size_t length, Rights rights) {
+  const size_t bytes = os::page_ceil(length);
+  const auto from = reinterpret_cast<uintptr_t>(base);
+  if (!touches_heap(base, bytes) || from % os::kPageSize != 0) [[likely]]
+    return;
+  const os::KeepErrno keep;
+  if (rights == Rights::kAboutToGo) {
+    heap.holes().shut(from, bytes);
+  } else {
+    heap.holes().open(from, bytes);
+  }
+}
+
+size_t replaced_of_heap(size_t length, int flags, int fd) {
+  if ((flags & MAP_FIXED) == 0) return 0;
+  size_t unit = os::kPageSize;
+  if ((flags & MAP_HUGETLB) != 0) {
+    const unsigned shift = static_cast<unsigned>(flags) >> MAP_HUGE_SHIFT & MAP_HUGE_MASK;
+    unit = shift != 0 ? size_t{1} << shift : os::kHugePageSize;
+  } else if (fd >= 0 && (flags & MAP_ANONYMOUS) == 0) {
+    const os::KeepErrno keep;
+    struct statfs about {};
+    if (fstatfs(fd, &about) == 0 && about.f_type == HUGETLBFS_MAGIC) {
+      unit = static_cast<size_t>(about.f_bsize);
+    }
+  }
+  return os::align_up(length, unit);
 }
 
 }  // namespace rdmalloc::interposed

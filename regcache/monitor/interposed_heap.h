@@ -1,10 +1,20 @@
-// madvise() on the heap's own pages. The kernel drops none that are pinned: it refuses
+// What a program does to the heap's own pages. From any thread, outside malloc.
+//
+// Advice to drop them: the kernel drops none that are pinned: it refuses
 // MADV_DONTNEED and MADV_FREE with EINVAL, where a program that knows other mallocs expects zeroes
 // and success. So that these come, and the device's pages stay where they are, the bytes are set to
-// zero in place. From any thread, outside malloc.
+// zero in place.
+//
+// Calls that unmap them, replace them or move them away take their registrations' pages from under
+// the program: HeapHole stands around these, and what it tells the heap
+// (allocator/pages/program_holes.h) is known before the kernel acts. Calls that take the right to
+// them away are told by note_rights().
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+
+#include "allocator/pages/heap.h"
 
 namespace rdmalloc::interposed {
 
@@ -13,5 +23,61 @@ namespace rdmalloc::interposed {
 // whole pages of one region of the heap that the program may write to. False: nothing was done,
 // unless the program took some of the pages' rights away; errno is as it was.
 bool follow_advice(void* address, size_t length, int advice);
+
+// Some of the range lies in the heap's window. All that calls elsewhere cost.
+inline bool touches_heap(const void* base, size_t length) {
+  const uintptr_t window = heap.window().base();
+  const auto from = reinterpret_cast<uintptr_t>(base);
+  return from < window + heap.window().size() && length != 0 && from + length - 1 >= window;
+}
+
+// Lives around one call that ends the mappings of a range.
+class [[nodiscard]] HeapHole {
+ public:
+  // `call`: its name, for the user.
+  HeapHole(const char* call, const void* base, size_t length) : call_(call) {
+    if (touches_heap(base, length)) [[unlikely]]
+      begin(base, length);
+  }
+  HeapHole(const HeapHole&) = delete;
+  HeapHole& operator=(const HeapHole&) = delete;
+
+  // It takes pages that are the heap's.
+  bool is_of_heap() const { return hole_.lost != 0; }
+
+  // Which of these holds when the call has returned; errno stays.
+  void settle(bool is_done) {
+    if (is_open_) [[unlikely]]
+      end(is_done);
+  }
+  // Done, and nothing is mapped there now: the kernel must not put others' mappings there.
+  void settle_unmapped() {
+    settle(true);
+    if (is_open_) [[unlikely]]
+      reserve();
+  }
+  // Done, and nothing became of these pages.
+  void settle_unchanged();
+
+ private:
+  void begin(const void* base, size_t length);
+  void end(bool is_done);
+  void reserve() const;
+
+  const char* const call_;
+  bool is_open_ = false;
+  ProgramHoles::Hole hole_;
+};
+
+// Instead of unmapping what lies in the heap's window, it is reserved, in one step: else another
+// thread could be given the addresses. False: some of the range lies elsewhere.
+bool lies_in_heap(const void* base, size_t length);
+
+// mprotect(), which is about to be called, or has been.
+enum class Rights : uint8_t { kAboutToGo, kBack };
+void note_rights(const void* base, size_t length, Rights rights);
+
+// Bytes that mmap() replaces of the heap's: no more than it maps.
+size_t replaced_of_heap(size_t length, int flags, int fd);
 
 }  // namespace rdmalloc::interposed

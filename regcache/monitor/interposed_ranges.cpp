@@ -23,7 +23,8 @@ size_t in_largest_pages(const void* address, size_t length) {
   return whole < length ? SIZE_MAX : whole;
 }
 
-// shmdt() says where, and not how much: as far as mappings of the same segment go.
+}  // namespace
+
 size_t attached_length(const void* address) {
   const os::KeepErrno keep;
   uint64_t end = 0;
@@ -46,8 +47,6 @@ size_t attached_length(const void* address) {
   });
   return end == 0 ? SIZE_MAX : end - address_of(address);
 }
-
-}  // namespace
 
 size_t replaced_by_mmap(const void* address, size_t length, int flags, int fd) {
   if ((flags & MAP_FIXED) == 0 || length == 0) return 0;

@@ -29,6 +29,10 @@ size_t replaced_by_mmap(const void* address, size_t length, int flags, int fd);
 // All advice but such as is known to leave the pages where they are.
 bool is_dropping(int advice);
 
+// What shmdt() detaches there, which says where, and not how much: as far as mappings of the same
+// segment go. SIZE_MAX when nothing is.
+size_t attached_length(const void* address);
+
 // Bytes of a System V segment; SIZE_MAX when nobody tells.
 size_t segment_size(int id);
 

@@ -1,0 +1,225 @@
+#include "allocator/pages/program_holes.h"
+
+#include <algorithm>
+
+#include "allocator/message.h"
+
+namespace rdmalloc {
+namespace {
+
+void* pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
+
+// As it was charged when the region was published.
+RegionKind charged_as(const Region& region) {
+  const bool is_pinned = region.kind == RegionKind::kPinned && region.locked;
+  return is_pinned || region.kind == RegionKind::kSparse ? region.kind : RegionKind::kOverflow;
+}
+
+}  // namespace
+
+// Calls visit(region, from, to) for what of the range lies in each region.
+template <typename Visit>
+void ProgramHoles::for_each_part(uintptr_t from, uintptr_t to, Visit visit) {
+  Region* const one = store_.regions.find(pointer(from));
+  if (one != nullptr && to <= one->end()) {
+    if (!one->is_empty()) visit(one, from, to);
+    return;
+  }
+  for (size_t i = 0; i < store_.regions.size(); ++i) {
+    Region& region = store_.regions[i];
+    if (region.is_empty()) continue;
+    const uintptr_t low = std::max(from, region.base);
+    const uintptr_t high = std::min(to, region.end());
+    if (low < high) visit(&region, low, high);
+  }
+}
+
+ProgramHoles::Hole ProgramHoles::begin(uintptr_t base, size_t length) {
+  const uintptr_t end = length > UINTPTR_MAX - base ? UINTPTR_MAX : base + os::page_ceil(length);
+  const uintptr_t window = store_.window.base();
+  Hole hole;
+  hole.from = std::max(os::page_floor(base), window);
+  hole.to = std::min(end, window + store_.window.size());
+  if (hole.from >= hole.to) return {};
+  Locked hold(growth_.mutex());
+  hole.is_whole = true;
+  for_each_part(hole.from, hole.to,
+                [&](Region* region, uintptr_t from, uintptr_t to)
+                    REQUIRES(growth_lock) { lose(region, from, to, &hole); });
+  store_.budget.settle();
+  return hole;
+}
+
+// All pages of the region below the hole's end are looked up one by one from here on: a range may
+// begin at any of them, and reach into the hole.
+void ProgramHoles::lose(Region* region, uintptr_t from, uintptr_t to, Hole* hole) {
+  for (uintptr_t at = from; at < to;) {
+    const uintptr_t low = store_.marks.first_kept(at, to);
+    at = store_.marks.first_retired(low, to);
+    if (low != from || at != to) hole->is_whole = false;
+    if (low == at) continue;
+    const size_t size = at - low;
+    if (claim(*region, low, at) != 0) hole->is_whole = false;
+    store_.marks.set_changed(low, size, true);
+    store_.marks.announce(low, size);
+    region->set_retired(region->retired() + size);
+    store_.depots.note_gone(region->use, size);
+    store_.budget.release(charged_as(*region), size);
+    growth_.note_taken(*region, size);
+    hole->lost += size;
+  }
+  store_.regions.note_hole(region->base, to - region->base);
+  note(*region);
+}
+
+void ProgramHoles::note(const Region& region) {
+  any_.store(true, std::memory_order_relaxed);
+  store_.observers.for_each([&](RegionObserver& observer)
+                                REQUIRES(growth_lock) { observer.on_hole(region); });
+}
+
+// Blocks in the range go back in parts when they are freed. What is nobody's is taken. Returns how
+// much that was.
+size_t ProgramHoles::claim(const Region& region, uintptr_t from, uintptr_t to) {
+  if (region.use == RegionUse::kExtents) return take_free(from, to);
+  size_t taken = 0;
+  for (uintptr_t at = first_block(region, from); at < to;) {
+    const BlockTable::Word word = store_.blocks.get(at);
+    const size_t pages = BlockTable::pages_of(word);
+    if (pages != 0) {
+      store_.blocks.at(at).fetch_or(BlockTable::kApart, std::memory_order_relaxed);
+      at += pages * os::kPageSize;
+      continue;
+    }
+    const uintptr_t free_from = std::max(at, from);
+    while (at < to && BlockTable::pages_of(store_.blocks.get(at)) == 0) at += os::kPageSize;
+    if (free_from < at) taken += take_free(free_from, at);
+  }
+  return taken;
+}
+
+// The block that the address lies in; the address itself, if it lies in none.
+uintptr_t ProgramHoles::first_block(const Region& region, uintptr_t from) const {
+  for (uintptr_t at = from;; at -= os::kPageSize) {
+    const size_t pages = BlockTable::pages_of(store_.blocks.get(at));
+    if (pages != 0) return from - at < pages * os::kPageSize ? at : from;
+    if (at == region.base) return from;
+  }
+}
+
+size_t ProgramHoles::take_free(uintptr_t from, uintptr_t to) {
+  size_t taken = 0;
+  size_t step = to - from;
+  for (uintptr_t at = from; at < to;) {
+    step = std::min(step, to - at);
+    if (store_.depots.take_at(pointer(at), step)) {
+      taken += step;
+    } else if (step > os::kPageSize) {
+      step = os::page_ceil(step / 2);
+      continue;
+    }
+    at += step;
+    step = to - at;
+  }
+  return taken;
+}
+
+void ProgramHoles::end(const Hole& hole, const char* call) {
+  if (hole.lost == 0) return;
+  {
+    Locked hold(growth_.mutex());
+    for (size_t i = 0; i < store_.regions.size(); ++i) {
+      Region& region = store_.regions[i];
+      const bool is_there = store_.regions.find(pointer(region.base)) == &region;
+      if (region.is_empty() && is_there) growth_.note_destroyed(&region);
+    }
+  }
+  lost_.fetch_add(hole.lost, std::memory_order_relaxed);
+  tell(hole, call);
+}
+
+void ProgramHoles::undo(const Hole& hole) {
+  if (hole.lost == 0 || !hole.is_whole) return;
+  Locked hold(growth_.mutex());
+  for (size_t i = 0; i < store_.regions.size(); ++i) {
+    Region& region = store_.regions[i];
+    const uintptr_t low = std::max(hole.from, region.base);
+    const uintptr_t high = std::min(hole.to, region.end());
+    const bool is_there = store_.regions.find(pointer(region.base)) == &region;
+    if (is_there && low < high) regain(&region, low, high);
+  }
+}
+
+void ProgramHoles::regain(Region* region, uintptr_t from, uintptr_t to) {
+  const size_t size = to - from;
+  store_.marks.recall(from, size);
+  store_.marks.set_changed(from, size, false);
+  region->set_retired(region->retired() - size);
+  store_.depots.note_back(region->use, size);
+  store_.budget.charge(charged_as(*region), size);
+  growth_.note_regained(*region, size);
+}
+
+// Blocks that are shut are not kept by CPU caches, and small ones are looked at when they are
+// freed.
+void ProgramHoles::shut(uintptr_t base, size_t length) {
+  const uintptr_t end = base + os::page_ceil(length);
+  Locked hold(growth_.mutex());
+  for_each_part(base, end, [&](Region* region, uintptr_t from, uintptr_t to) REQUIRES(growth_lock) {
+    for (uintptr_t at = from; at < to;) {
+      const uintptr_t low = store_.marks.first_kept(at, to);
+      at = store_.marks.first_retired(low, to);
+      if (low == at) continue;
+      if (region->use != RegionUse::kExtents) {
+        for (uintptr_t block = first_block(*region, low); block < at;) {
+          const size_t pages = BlockTable::pages_of(store_.blocks.get(block));
+          if (pages != 0) {
+            store_.blocks.at(block).fetch_or(BlockTable::kApart, std::memory_order_relaxed);
+          }
+          block += std::max<size_t>(pages, 1) * os::kPageSize;
+        }
+      }
+      store_.marks.set_changed(low, at - low, true);
+    }
+    note(*region);
+  });
+}
+
+void ProgramHoles::open(uintptr_t base, size_t length) {
+  if (!has(pointer(base), length)) return;
+  const uintptr_t end = base + os::page_ceil(length);
+  Locked hold(growth_.mutex());
+  for_each_part(base, end, [&](Region*, uintptr_t from, uintptr_t to) REQUIRES(growth_lock) {
+    for (uintptr_t at = from; at < to;) {
+      const uintptr_t low = store_.marks.first_kept(at, to);
+      at = store_.marks.first_retired(low, to);
+      if (low != at) store_.marks.set_changed(low, at - low, false);
+    }
+  });
+}
+
+void ProgramHoles::reopen(uintptr_t base, size_t length) {
+  const uintptr_t end = base + length;
+  for (uintptr_t at = base; at < end;) {
+    const uintptr_t low = store_.marks.first_kept(at, end);
+    at = store_.marks.first_retired(low, end);
+    if (low == at || !store_.marks.is_changed(low, at - low)) continue;
+    if (os::make_accessible(pointer(low), at - low)) {
+      open(low, at - low);
+    } else {
+      this->end(begin(low, at - low), "mprotect");
+    }
+  }
+}
+
+void ProgramHoles::tell(const Hole& hole, const char* call) {
+  if (!store_.options.on(OptionId::warn) || has_told_.exchange(true)) return;
+  Message message;
+  message.add("rdmalloc: the program's ").add(call).add(" at ").add_address(pointer(hole.from));
+  message.add(" has unmapped or replaced ").add_size(hole.lost);
+  message.add(" of what malloc returned: these pages are not registered any more, lookups refuse ");
+  message.add("them, and malloc never returns them again (RDMALLOC_WARN=off silences this)");
+  message.send();
+}
+
+}  // namespace rdmalloc
