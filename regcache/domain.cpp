@@ -45,6 +45,10 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
     say("the backend could not tell its limits");
     return status;
   }
+  if ((flags & RDM_DOMAIN_CALLERS_ONLY) != 0 && may_run_in_malloc()) {
+    say("RDM_DOMAIN_CALLERS_ONLY is not for a backend that registers inside malloc");
+    return RDM_INVALID;
+  }
   const size_t unit = limits_.alignment > os::kPageSize ? limits_.alignment : os::kPageSize;
   if ((unit & (unit - 1)) != 0 || (limits_.max_length != 0 && limits_.max_length < unit)) {
     say("the backend's limits make no sense: an alignment that is no power of two, or a largest "
@@ -66,6 +70,7 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
   context_ = context;
   access_ = access == 0 ? unsigned{RDM_LOCAL_WRITE} : access;
   share_heap_ = (flags & RDM_DOMAIN_SHARE_HEAP) != 0;
+  callers_only_ = (flags & RDM_DOMAIN_CALLERS_ONLY) != 0;
   if (source_ == nullptr) {
     // The same for every use of this domain, and read by lookups that come too late.
     source_ = &source;

@@ -70,6 +70,8 @@ class Domain {
   // This thread is in an operation of some backend, which must not open or close domains: who
   // opens and closes holds a lock meanwhile, and waits for the operations to end.
   static bool is_in_backend();
+  // Nobody but who looks up, or closes it, may have the backend called (RDM_DOMAIN_CALLERS_ONLY).
+  bool is_callers_only() const { return callers_only_; }
   // Of an open domain.
   bool may_run_in_malloc() const { return (limits_.abilities & RDM_BACKEND_IN_MALLOC) != 0; }
 
@@ -138,6 +140,10 @@ class Domain {
   bool enter();
   void leave();
 
+  bool has_no_leave_of(Caller caller) const {
+    return callers_only_ && caller != Caller::kLookup;
+  }
+  void retire_leftovers();
   bool is_put_off() const;
   bool waits_for_backend(Caller caller, uint64_t* waited_ns);
   int register_entered(const Region& region, Caller caller);
@@ -218,6 +224,7 @@ class Domain {
   rdm_backend_limits limits_{};
   unsigned access_ = 0;
   bool share_heap_ = false;
+  bool callers_only_ = false;
   const RegionSource* source_ = nullptr;
   PinAccount* account_ = nullptr;
   Retries* retries_ = nullptr;

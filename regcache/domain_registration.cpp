@@ -51,6 +51,14 @@ int Domain::register_region(const Region& region, Caller caller) {
   return status;
 }
 
+// Of regions that are no more, which nobody else may deregister.
+void Domain::retire_leftovers() {
+  for (size_t i = 0; i < source_->regions().size(); ++i) {
+    const Region& region = source_->regions()[i];
+    if (region.is_empty()) retire_region(region);
+  }
+}
+
 // Inside malloc the backend may be called by a thread that cannot register: one that does not issue
 // to the ring, or has descriptors of its own. The next that registers foreign memory, and so can,
 // makes up for it.
@@ -64,7 +72,7 @@ void Domain::register_missed() {
 }
 
 int Domain::register_entered(const Region& region, Caller caller) {
-  if (!takes(region)) return RDM_OK;
+  if (!takes(region) || has_no_leave_of(caller)) return RDM_OK;
   // Its pages would lie where the registering thread runs: not before the program wants its key.
   if (region.by_touch && caller != Caller::kLookup) return RDM_OK;
   if (caller == Caller::kMalloc && !may_run_in_malloc()) return RDM_BACKEND_LATER;
@@ -80,6 +88,7 @@ int Domain::register_entered(const Region& region, Caller caller) {
     } else if (is_put_off() && !entry.was_refused()) {
       return RDM_BACKEND_LATER;
     } else if (entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel)) {
+      if (callers_only_) retire_leftovers();
       const int status = register_claimed(region, entry, caller);
       os::wake_all(entry.state);
       if (status != RDM_OK && caller == Caller::kMalloc) has_missed_ = true;
@@ -275,7 +284,7 @@ void Domain::make_due(const Region& region) {
 
 bool Domain::may_try_again(const Region& region, const KeyEntry& entry, Caller caller) {
   if (caller == Caller::kLookup) say_no(region, entry);
-  if (caller != Caller::kRegistrar) return false;
+  if (caller != Caller::kRegistrar && !callers_only_) return false;
   return is_due(region, entry) || (entry.cause == Cause::kNoRoom && may_make_room(region, entry));
 }
 

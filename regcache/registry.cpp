@@ -18,7 +18,8 @@ namespace rdmalloc {
 namespace {
 
 constexpr unsigned kKnownFlags = RDM_DOMAIN_SHARE_HEAP | RDM_DOMAIN_PARTIAL |
-                                 RDM_DOMAIN_LEAVE_NOTHING_PINNED | RDM_DOMAIN_DO_NOT_WAIT;
+                                 RDM_DOMAIN_LEAVE_NOTHING_PINNED | RDM_DOMAIN_DO_NOT_WAIT |
+                                 RDM_DOMAIN_CALLERS_ONLY;
 constexpr unsigned kKnownAccess =
     RDM_LOCAL_WRITE | RDM_REMOTE_WRITE | RDM_REMOTE_READ | RDM_REMOTE_ATOMIC;
 
@@ -123,7 +124,7 @@ int Registry::open_locked(const rdm_backend& backend, void* context,
                             &retries_, &counters_);
   if (status != RDM_OK) return fail(options, domain->why(), status);
   open_foreign(foreign, options);
-  if (!domain->may_run_in_malloc()) (void)start_registrar();
+  if (needs_registrar()) (void)start_registrar();
   status = replay(domain, (options.flags & RDM_DOMAIN_PARTIAL) != 0);
   if (status != RDM_OK) {
     (void)domain->close(false);
@@ -143,7 +144,7 @@ int Registry::open_locked(const rdm_backend& backend, void* context,
 // wrote before.
 int Registry::replay(Domain* domain, bool partial) {
   meeting_.fetch_add(1, std::memory_order_acq_rel);
-  for (size_t i = 0; i < source_->regions().size(); ++i) {
+  for (size_t i = 0; i < source_->regions().size() && !domain->is_callers_only(); ++i) {
     // Opened in part, what would have to be waited for is left to the registrar.
     const auto caller = partial ? Domain::Caller::kRegistrar : Domain::Caller::kLookup;
     const Region& region = source_->regions()[i];
@@ -182,7 +183,7 @@ bool Registry::wake_registrar(bool may_start) {
 
 bool Registry::needs_registrar() const {
   for (const Domain& domain : domains_) {
-    if (domain.is_open() && !domain.may_run_in_malloc()) return true;
+    if (domain.is_open() && !domain.may_run_in_malloc() && !domain.is_callers_only()) return true;
   }
   return false;
 }
@@ -219,7 +220,7 @@ void Registry::note_registrations() noexcept {
 bool Registry::wants_pages(const Region& region) const noexcept {
   if (region.by_touch) return false;
   for (const Domain& domain : domains_) {
-    if (domain.is_open() && domain.wants_pages(region)) return true;
+    if (domain.is_open() && !domain.is_callers_only() && domain.wants_pages(region)) return true;
   }
   return false;
 }
@@ -309,6 +310,10 @@ bool Registry::work_for(Domain& domain, bool all_due, uint64_t* next) {
   bool is_put_off = false;
   for (size_t i = 0; i < source_->regions().size(); ++i) {
     const Region& region = source_->regions()[i];
+    if (domain.is_callers_only()) {
+      if (all_due) domain.make_due(region);
+      continue;
+    }
     if (region.is_empty()) {
       domain.retire_region(region);
       is_put_off = is_put_off || domain.keeps(region);

@@ -101,8 +101,13 @@ enum {
   RDM_DOMAIN_SHARE_HEAP = 1, /* give remote rights to all of the heap, not to exposed regions only */
   RDM_DOMAIN_PARTIAL = 2,    /* open even if some region cannot be registered: lookups tell which */
   RDM_DOMAIN_LEAVE_NOTHING_PINNED = 4, /* foreign memory is registered while somebody has it, only */
-  RDM_DOMAIN_DO_NOT_WAIT = 8 /* RDM_BUSY, rather than wait, while another thread opens or closes a
+  RDM_DOMAIN_DO_NOT_WAIT = 8, /* RDM_BUSY, rather than wait, while another thread opens or closes a
                                 domain: for a caller that may hold a lock that some driver needs */
+  RDM_DOMAIN_CALLERS_ONLY = 32 /* the backend is called in threads that look up in this domain, or
+                                close it, and in no other: for a device's library that takes no locks,
+                                where the caller keeps such threads apart. A region is registered at
+                                its first lookup; rdm_get of foreign memory is RDM_UNSUPPORTED. Not
+                                with a backend of RDM_BACKEND_IN_MALLOC (RDM_INVALID) */
 };
 
 /* Zero everything but `size`, or pass null, for the defaults. */
