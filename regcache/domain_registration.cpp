@@ -477,25 +477,43 @@ int Domain::deregister(const Region& region) {
 void Domain::retire_region(const Region& region) {
   if (!enter()) return;
   KeyEntry& entry = entry_of(region);
-  uint32_t state = entry.state.load(std::memory_order_acquire);
   // The slot may be another region's by now.
-  const bool is_mine = region.is_empty() && (state == kRegistered || state == kRefused) &&
-                       entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel);
-  if (is_mine) {
-    os::NoCancel no_cancel;
-    const Piece whole{0, entry.length.load(std::memory_order_relaxed), entry.key()};
-    bool is_put_off = deregister_piece(region, whole, true) == RDM_BACKEND_LATER;
-    if (!is_put_off) entry.length.store(0, std::memory_order_release);
-    while (!is_put_off && entry.pieces != 0) {
-      is_put_off =
-          deregister_piece(region, entry.piece[entry.pieces - 1], true) == RDM_BACKEND_LATER;
-      if (!is_put_off) --entry.pieces;
-    }
-    if (!is_put_off) entry.forget_refusals();
-    entry.state.store(is_put_off ? kRegistered : kUnregistered, std::memory_order_release);
-    os::wake_all(entry.state);
-  }
+  if (region.is_empty()) let_go_of(region, entry);
   leave();
+}
+
+void Domain::release_for_fork() {
+  if (!releases_at_fork_ || !enter()) return;
+  was_released_ = true;
+  for (size_t i = 0; i < source_->regions().size(); ++i) {
+    const Region& region = source_->regions()[i];
+    if (entry_of(region).state.load(std::memory_order_acquire) == kRegistered) {
+      let_go_of(region, entry_of(region));
+    }
+  }
+  (void)foreign_->give_up(foreign_->idle_bytes(UINT64_MAX));
+  leave();
+}
+
+// Unless another thread is at it.
+void Domain::let_go_of(const Region& region, KeyEntry& entry) {
+  uint32_t state = entry.state.load(std::memory_order_acquire);
+  const bool is_mine = (state == kRegistered || state == kRefused) &&
+                       entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel);
+  if (!is_mine) return;
+  os::NoCancel no_cancel;
+  // Nobody finds the key from here on, unless it stays.
+  const Piece whole{0, entry.length.exchange(0, std::memory_order_acq_rel), entry.key()};
+  bool is_put_off = deregister_piece(region, whole, true) == RDM_BACKEND_LATER;
+  if (is_put_off) entry.length.store(whole.length, std::memory_order_release);
+  while (!is_put_off && entry.pieces != 0) {
+    is_put_off =
+        deregister_piece(region, entry.piece[entry.pieces - 1], true) == RDM_BACKEND_LATER;
+    if (!is_put_off) --entry.pieces;
+  }
+  if (!is_put_off) entry.forget_refusals();
+  entry.state.store(is_put_off ? kRegistered : kUnregistered, std::memory_order_release);
+  os::wake_all(entry.state);
 }
 
 }  // namespace rdmalloc

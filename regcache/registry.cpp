@@ -19,7 +19,7 @@ namespace {
 
 constexpr unsigned kKnownFlags = RDM_DOMAIN_SHARE_HEAP | RDM_DOMAIN_PARTIAL |
                                  RDM_DOMAIN_LEAVE_NOTHING_PINNED | RDM_DOMAIN_DO_NOT_WAIT |
-                                 RDM_DOMAIN_CALLERS_ONLY;
+                                 RDM_DOMAIN_CALLERS_ONLY | RDM_DOMAIN_RELEASE_AT_FORK;
 constexpr unsigned kKnownAccess =
     RDM_LOCAL_WRITE | RDM_REMOTE_WRITE | RDM_REMOTE_READ | RDM_REMOTE_ATOMIC;
 
@@ -96,6 +96,10 @@ int Registry::open(const rdm_backend* given_backend, void* context,
   // Before taking the lock: once attached, a forked child gives itself a new one.
   if (!ok(source_->attach(this))) {
     return fail(options, "the heap has no room for an observer", RDM_SYSTEM);
+  }
+  if ((options.flags & RDM_DOMAIN_RELEASE_AT_FORK) != 0) {
+    source_->call_before_forks(
+        [](void* self) { static_cast<Registry*>(self)->release_for_fork(); }, this);
   }
   os::NoCancel no_cancel;
   if ((options.flags & RDM_DOMAIN_DO_NOT_WAIT) == 0) {
@@ -360,6 +364,14 @@ bool Registry::is_cached(uintptr_t base, uintptr_t end) noexcept {
     if (foreign != nullptr && foreign->cache.is_cached(base, end)) return true;
   }
   return false;
+}
+
+// By who forks, before it takes the heap's locks: domains are opened and closed meanwhile.
+void Registry::release_for_fork() noexcept {
+  for (Domain& domain : domains_) {
+    if (domain.is_open()) domain.release_for_fork();
+  }
+  note_registrations();
 }
 
 // Another thread may have held the lock when this process was forked.

@@ -103,11 +103,17 @@ enum {
   RDM_DOMAIN_LEAVE_NOTHING_PINNED = 4, /* foreign memory is registered while somebody has it, only */
   RDM_DOMAIN_DO_NOT_WAIT = 8, /* RDM_BUSY, rather than wait, while another thread opens or closes a
                                 domain: for a caller that may hold a lock that some driver needs */
-  RDM_DOMAIN_CALLERS_ONLY = 32 /* the backend is called in threads that look up in this domain, or
+  RDM_DOMAIN_CALLERS_ONLY = 32, /* the backend is called in threads that look up in this domain, or
                                 close it, and in no other: for a device's library that takes no locks,
                                 where the caller keeps such threads apart. A region is registered at
                                 its first lookup; rdm_get of foreign memory is RDM_UNSUPPORTED. Not
-                                with a backend of RDM_BACKEND_IN_MALLOC (RDM_INVALID) */
+                                with a backend of RDM_BACKEND_IN_MALLOC (RDM_INVALID), nor pools */
+  RDM_DOMAIN_RELEASE_AT_FORK = 64 /* fork() deregisters what the domain has first, so that the kernel
+                                does not copy all of it for the child (posix_spawn and vfork copy
+                                nothing and leave it alone). Whoever forks sees to it that no device
+                                uses the heap meanwhile; keys from before the fork are dead after it,
+                                and a region is registered anew at its next lookup. Foreign memory that
+                                somebody has (rdm_get) stays registered. No pools (RDM_INVALID) */
 };
 
 /* Zero everything but `size`, or pass null, for the defaults. */

@@ -146,6 +146,34 @@ TEST_CASE("a domain of its callers' threads is called in no other") {
   CHECK(f.open(inside, &none, RDM_DOMAIN_CALLERS_ONLY) == RDM_INVALID);
 }
 
+TEST_CASE("before a fork a domain that releases then has nothing registered, and lookups register anew") {
+  Fixture f;
+  fake::Backend backend;
+  fake::Backend other;
+  in_malloc(backend);
+  in_malloc(other);
+  Domain* domain = f.opened(backend, RDM_DOMAIN_RELEASE_AT_FORK);
+  Domain* kept = f.opened(other);
+  const Region& region = f.source.acquire(kMiB);
+  CHECK_FALSE(domain->hold());
+  CHECK(backend.registered().size() == 1);
+  f.registry->release_for_fork();
+  CHECK(backend.registered().empty());
+  CHECK(other.registered().size() == 1);
+  rdm_mr mr{};
+  REQUIRE(domain->lookup(at(region), kPage, &mr) == RDM_OK);
+  CHECK(backend.covers(mr, at(region), kPage));
+  // From then on what nobody asks for costs the next fork nothing.
+  const Region& unused = f.source.acquire(kMiB);
+  CHECK(backend.registered().size() == 1);
+  REQUIRE(kept->lookup(at(unused), kPage, &mr) == RDM_OK);
+  REQUIRE(domain->lookup(at(unused), kPage, &mr) == RDM_OK);
+  CHECK(backend.registered().size() == 2);
+  f.registry->release_for_fork();
+  CHECK(backend.registered().empty());
+  CHECK(f.registry->validate());
+}
+
 TEST_CASE("a lookup answers for exactly the bytes of a region") {
   Fixture f;
   fake::Backend backend;
