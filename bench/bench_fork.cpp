@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
            match.figure(side, kFork), match.ratio(side, match.find("none"), kFork),
            match.figure(side, kAgain), match.figure(side, kMore));
   }
-  const bool met = judge("fork/released of kept", {match.ratio(1, 2, kFork)}, Limit::kAtMost,
-                         kMostOfKept);
+  const bool met =
+      judge("fork/released of kept", {match.ratio(1, 2, kFork)}, Limit::kAtMost, kMostOfKept);
   return status_of(ran, met);
 }

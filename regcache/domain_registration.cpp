@@ -507,8 +507,7 @@ void Domain::let_go_of(const Region& region, KeyEntry& entry) {
   bool is_put_off = deregister_piece(region, whole, true) == RDM_BACKEND_LATER;
   if (is_put_off) entry.length.store(whole.length, std::memory_order_release);
   while (!is_put_off && entry.pieces != 0) {
-    is_put_off =
-        deregister_piece(region, entry.piece[entry.pieces - 1], true) == RDM_BACKEND_LATER;
+    is_put_off = deregister_piece(region, entry.piece[entry.pieces - 1], true) == RDM_BACKEND_LATER;
     if (!is_put_off) --entry.pieces;
   }
   if (!is_put_off) entry.forget_refusals();

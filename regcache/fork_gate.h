@@ -19,8 +19,8 @@ class ForkGate {
   void register_handlers();
 
   // Called in each fork of this process from then on, when no registration is under way and before
-  // the heap's locks are taken: what is to be deregistered for the fork may be. Some other thread may
-  // have started a fork before; the last one given counts.
+  // the heap's locks are taken: what is to be deregistered for the fork may be. Some other thread
+  // may have started a fork before; the last one given counts.
   using Release = void (*)(void* context);
   void set_release(Release release, void* context) {
     release_context_ = context;

@@ -98,8 +98,8 @@ int Registry::open(const rdm_backend* given_backend, void* context,
     return fail(options, "the heap has no room for an observer", RDM_SYSTEM);
   }
   if ((options.flags & RDM_DOMAIN_RELEASE_AT_FORK) != 0) {
-    source_->call_before_forks(
-        [](void* self) { static_cast<Registry*>(self)->release_for_fork(); }, this);
+    source_->call_before_forks([](void* self) { static_cast<Registry*>(self)->release_for_fork(); },
+                               this);
   }
   os::NoCancel no_cancel;
   if ((options.flags & RDM_DOMAIN_DO_NOT_WAIT) == 0) {

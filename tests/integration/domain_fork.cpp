@@ -117,8 +117,8 @@ void check_child(int ring_fd, probe::Device& device, const char* kind) {
 }
 
 // The bytes in the child right after fork, before anybody writes; then in the parent, whose device
-// has the same pages still, under keys that are looked up anew. Several times: each fork begins with
-// what was registered since.
+// has the same pages still, under keys that are looked up anew. Several times: each fork begins
+// with what was registered since.
 void check_release(unsigned flags) {
   probe::Device device(kSize);
   rdm_domain* domain = probe::open_domain(device.ring_fd(), verdict, flags);

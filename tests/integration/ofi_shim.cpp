@@ -157,9 +157,12 @@ void copying() {
   speaker.use(&verdict, sizeof verdict);
 }
 
-constexpr probe::Case kCases[] = {{"steady", steady},         {"foreign", foreign},
-                                  {"unwatched", unwatched},   {"threads", threads},
-                                  {"two_caches", two_caches}, {"copying", copying},
+constexpr probe::Case kCases[] = {{"steady", steady},
+                                  {"foreign", foreign},
+                                  {"unwatched", unwatched},
+                                  {"threads", threads},
+                                  {"two_caches", two_caches},
+                                  {"copying", copying},
                                   {"thread_domain", thread_domain},
                                   {"thread_completion", thread_completion}};
 

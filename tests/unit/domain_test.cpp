@@ -146,7 +146,8 @@ TEST_CASE("a domain of its callers' threads is called in no other") {
   CHECK(f.open(inside, &none, RDM_DOMAIN_CALLERS_ONLY) == RDM_INVALID);
 }
 
-TEST_CASE("before a fork a domain that releases then has nothing registered, and lookups register anew") {
+TEST_CASE(
+    "before a fork a domain that releases then has nothing registered, and lookups register anew") {
   Fixture f;
   fake::Backend backend;
   fake::Backend other;
