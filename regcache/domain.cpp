@@ -45,6 +45,10 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
     say("the backend could not tell its limits");
     return status;
   }
+  if ((flags & RDM_DOMAIN_CALLERS_ONLY) != 0 && may_run_in_malloc()) {
+    say("RDM_DOMAIN_CALLERS_ONLY is not for a backend that registers inside malloc");
+    return RDM_INVALID;
+  }
   const size_t unit = limits_.alignment > os::kPageSize ? limits_.alignment : os::kPageSize;
   if ((unit & (unit - 1)) != 0 || (limits_.max_length != 0 && limits_.max_length < unit)) {
     say("the backend's limits make no sense: an alignment that is no power of two, or a largest "
@@ -66,6 +70,9 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
   context_ = context;
   access_ = access == 0 ? unsigned{RDM_LOCAL_WRITE} : access;
   share_heap_ = (flags & RDM_DOMAIN_SHARE_HEAP) != 0;
+  callers_only_ = (flags & RDM_DOMAIN_CALLERS_ONLY) != 0;
+  releases_at_fork_ = (flags & RDM_DOMAIN_RELEASE_AT_FORK) != 0;
+  was_released_ = false;
   if (source_ == nullptr) {
     // The same for every use of this domain, and read by lookups that come too late.
     source_ = &source;
@@ -140,7 +147,7 @@ int Domain::refuse_while_pools(uint32_t pools) const {
 }
 
 bool Domain::hold() {
-  if (!is_open()) return false;
+  if (!is_open() || callers_only_ || releases_at_fork_) return false;
   pools_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }

@@ -55,7 +55,7 @@ class Domain {
   ForeignCache& foreign() const { return *foreign_; }
 
   // A pool is to hand out this domain's keys: it is not closed until the pool lets go. False: it is
-  // not open. Not for a domain that another thread is closing.
+  // not open, or its keys are not for pools. Not for a domain that another thread is closing.
   bool hold();
   void let_go() { pools_.fetch_sub(1, std::memory_order_release); }
 
@@ -70,6 +70,8 @@ class Domain {
   // This thread is in an operation of some backend, which must not open or close domains: who
   // opens and closes holds a lock meanwhile, and waits for the operations to end.
   static bool is_in_backend();
+  // Nobody but who looks up, or closes it, may have the backend called (RDM_DOMAIN_CALLERS_ONLY).
+  bool is_callers_only() const { return callers_only_; }
   // Of an open domain.
   bool may_run_in_malloc() const { return (limits_.abilities & RDM_BACKEND_IN_MALLOC) != 0; }
 
@@ -91,6 +93,9 @@ class Domain {
   // Deregisters a region that has lost all its pages; nothing, while another thread is at it. Where
   // register_region() may be called.
   void retire_region(const Region& region);
+  // Before a fork, of a domain of RDM_DOMAIN_RELEASE_AT_FORK: deregisters all regions, but such as
+  // another thread is at, and what is idle of foreign memory. From then on lookups register.
+  void release_for_fork();
   // Something of a region that has lost all its pages, or a thread that may be reading about it.
   bool keeps(const Region& region) const {
     return is_in_use() && (registering_.load(std::memory_order_seq_cst) != 0 ||
@@ -141,6 +146,12 @@ class Domain {
   bool enter();
   void leave();
 
+  void let_go_of(const Region& region, KeyEntry& entry);
+  bool has_no_leave_of(Caller caller) const {
+    return (callers_only_ || was_released_.load(std::memory_order_relaxed)) &&
+           caller != Caller::kLookup;
+  }
+  void retire_leftovers();
   bool is_put_off() const;
   bool waits_for_backend(Caller caller, uint64_t* waited_ns);
   int register_entered(const Region& region, Caller caller);
@@ -231,6 +242,9 @@ class Domain {
   rdm_backend_limits limits_{};
   unsigned access_ = 0;
   bool share_heap_ = false;
+  bool callers_only_ = false;
+  bool releases_at_fork_ = false;
+  std::atomic<bool> was_released_{false};  // since it was opened
   const RegionSource* source_ = nullptr;
   PinAccount* account_ = nullptr;
   Retries* retries_ = nullptr;

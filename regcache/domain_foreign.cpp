@@ -17,6 +17,11 @@ int Domain::get_slowly(Domain* domain, const void* address, size_t length, rdm_m
   if (touched != PageMemo::kNone) domain->foreign_->release_touched(touched);
   if (domain->is_in_window(address)) return domain->get_of_window(address, length, out);
   if (!domain->is_open()) return domain->refuse_not_open();
+  if (domain->callers_only_) {
+    return fail(RDM_UNSUPPORTED,
+                "a domain of RDM_DOMAIN_CALLERS_ONLY registers malloc'd memory alone: other memory "
+                "may have to be deregistered by any thread that changes it");
+  }
   const uintptr_t at = reinterpret_cast<uintptr_t>(address);
   if (at < domain->window_base_ && length > domain->window_base_ - at) {
     return fail(RDM_INVALID,
@@ -108,7 +113,7 @@ int Domain::get_of_window(const void* address, size_t length, rdm_mr* out) {
                 "malloc returned");
   }
   if (!is_open()) return refuse_not_open();
-  if (!is_beside && takes(*region)) {
+  if ((!is_beside && takes(*region)) || callers_only_) {
     return fail(status, why_[0] != '\0' ? why_
                                         : "the device's limits do not allow to register all of "
                                           "the malloc'd memory");

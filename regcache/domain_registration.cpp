@@ -54,6 +54,14 @@ int Domain::register_region(const Region& region, Caller caller) {
   return status;
 }
 
+// Of regions that are no more, which nobody else may deregister.
+void Domain::retire_leftovers() {
+  for (size_t i = 0; i < source_->regions().size(); ++i) {
+    const Region& region = source_->regions()[i];
+    if (region.is_empty()) retire_region(region);
+  }
+}
+
 // Inside malloc the backend may be called by a thread that cannot register: one that does not issue
 // to the ring, or has descriptors of its own. The next that registers foreign memory, and so can,
 // makes up for it.
@@ -67,7 +75,7 @@ void Domain::register_missed() {
 }
 
 int Domain::register_entered(const Region& region, Caller caller) {
-  if (!takes(region)) return RDM_OK;
+  if (!takes(region) || has_no_leave_of(caller)) return RDM_OK;
   // Its pages would lie where the registering thread runs: not before the program wants its key.
   if (region.by_touch && caller != Caller::kLookup) return RDM_OK;
   if (caller == Caller::kMalloc && !may_run_in_malloc()) return RDM_BACKEND_LATER;
@@ -83,6 +91,7 @@ int Domain::register_entered(const Region& region, Caller caller) {
     } else if (is_put_off() && !entry.was_refused()) {
       return RDM_BACKEND_LATER;
     } else if (entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel)) {
+      if (callers_only_) retire_leftovers();
       const int status = register_claimed(region, entry, caller);
       os::wake_all(entry.state);
       if (status != RDM_OK && caller == Caller::kMalloc) has_missed_ = true;
@@ -281,7 +290,7 @@ void Domain::make_due(const Region& region) {
 
 bool Domain::may_try_again(const Region& region, const KeyEntry& entry, Caller caller) {
   if (caller == Caller::kLookup) say_no(region, entry);
-  if (caller != Caller::kRegistrar) return false;
+  if (caller != Caller::kRegistrar && !callers_only_) return false;
   return is_due(region, entry) || (entry.cause == Cause::kNoRoom && may_make_room(region, entry));
 }
 
@@ -474,25 +483,42 @@ int Domain::deregister(const Region& region) {
 void Domain::retire_region(const Region& region) {
   if (!enter()) return;
   KeyEntry& entry = entry_of(region);
-  uint32_t state = entry.state.load(std::memory_order_acquire);
   // The slot may be another region's by now.
-  const bool is_mine = region.is_empty() && (state == kRegistered || state == kRefused) &&
-                       entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel);
-  if (is_mine) {
-    os::NoCancel no_cancel;
-    const Piece whole{0, entry.length.load(std::memory_order_relaxed), entry.key()};
-    bool is_put_off = deregister_piece(region, whole, true) == RDM_BACKEND_LATER;
-    if (!is_put_off) entry.length.store(0, std::memory_order_release);
-    while (!is_put_off && entry.pieces != 0) {
-      is_put_off =
-          deregister_piece(region, entry.piece[entry.pieces - 1], true) == RDM_BACKEND_LATER;
-      if (!is_put_off) --entry.pieces;
-    }
-    if (!is_put_off) entry.forget_refusals();
-    entry.state.store(is_put_off ? kRegistered : kUnregistered, std::memory_order_release);
-    os::wake_all(entry.state);
-  }
+  if (region.is_empty()) let_go_of(region, entry);
   leave();
+}
+
+void Domain::release_for_fork() {
+  if (!releases_at_fork_ || !enter()) return;
+  was_released_ = true;
+  for (size_t i = 0; i < source_->regions().size(); ++i) {
+    const Region& region = source_->regions()[i];
+    if (entry_of(region).state.load(std::memory_order_acquire) == kRegistered) {
+      let_go_of(region, entry_of(region));
+    }
+  }
+  (void)foreign_->give_up(foreign_->idle_bytes(UINT64_MAX));
+  leave();
+}
+
+// Unless another thread is at it.
+void Domain::let_go_of(const Region& region, KeyEntry& entry) {
+  uint32_t state = entry.state.load(std::memory_order_acquire);
+  const bool is_mine = (state == kRegistered || state == kRefused) &&
+                       entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel);
+  if (!is_mine) return;
+  os::NoCancel no_cancel;
+  // Nobody finds the key from here on, unless it stays.
+  const Piece whole{0, entry.length.exchange(0, std::memory_order_acq_rel), entry.key()};
+  bool is_put_off = deregister_piece(region, whole, true) == RDM_BACKEND_LATER;
+  if (is_put_off) entry.length.store(whole.length, std::memory_order_release);
+  while (!is_put_off && entry.pieces != 0) {
+    is_put_off = deregister_piece(region, entry.piece[entry.pieces - 1], true) == RDM_BACKEND_LATER;
+    if (!is_put_off) --entry.pieces;
+  }
+  if (!is_put_off) entry.forget_refusals();
+  entry.state.store(is_put_off ? kRegistered : kUnregistered, std::memory_order_release);
+  os::wake_all(entry.state);
 }
 
 }  // namespace rdmalloc

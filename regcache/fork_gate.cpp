@@ -44,6 +44,9 @@ void ForkGate::before_fork() {
   for (int i = 0; i < kLongestWaitMs && registering_.load() > own_registrations; ++i) {
     nanosleep(&millisecond, nullptr);
   }
+  // Not from within a driver, which may hold what deregistering takes.
+  const Release release = release_.load(std::memory_order_acquire);
+  if (release != nullptr && own_registrations == 0) release(release_context_);
 }
 
 // Of the threads that were counted, this one alone is here: it goes on with what it was at.

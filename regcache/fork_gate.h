@@ -18,6 +18,15 @@ class ForkGate {
   // these run before it takes malloc's locks.
   void register_handlers();
 
+  // Called in each fork of this process from then on, when no registration is under way and before
+  // the heap's locks are taken: what is to be deregistered for the fork may be. Some other thread
+  // may have started a fork before; the last one given counts.
+  using Release = void (*)(void* context);
+  void set_release(Release release, void* context) {
+    release_context_ = context;
+    release_.store(release, std::memory_order_release);
+  }
+
   // False: a fork is under way; do not register now. Else leave() must follow.
   bool enter();
   void leave();
@@ -27,6 +36,8 @@ class ForkGate {
   void after_fork_in_parent() { forks_.fetch_sub(1); }
   void after_fork_in_child();
 
+  std::atomic<Release> release_{nullptr};
+  void* release_context_ = nullptr;
   std::atomic<bool> registered_{false};
   std::atomic<uint32_t> forks_{0};
   std::atomic<uint32_t> registering_{0};

@@ -2,6 +2,7 @@
 
 #include "allocator/os/limits.h"
 #include "allocator/pages/heap.h"
+#include "regcache/fork_gate.h"
 
 namespace rdmalloc {
 
@@ -36,6 +37,11 @@ ForeignDefaults HeapSource::foreign() const noexcept {
 
 void HeapSource::note_registrations(uint64_t domains, uint64_t bytes, uint64_t pinned) noexcept {
   heap.note_registrations(domains, bytes, pinned);
+}
+
+void HeapSource::call_before_forks(void (*release)(void* context), void* context) noexcept {
+  fork_gate.set_release(release, context);
+  fork_gate.register_handlers();
 }
 
 bool HeapSource::warns() const noexcept { return heap.options().on(OptionId::warn); }

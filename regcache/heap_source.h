@@ -18,6 +18,7 @@ class HeapSource final : public RegionSource {
   uint64_t pin_limit() const noexcept override;
   ForeignDefaults foreign() const noexcept override;
   void note_registrations(uint64_t domains, uint64_t bytes, uint64_t pinned) noexcept override;
+  void call_before_forks(void (*release)(void* context), void* context) noexcept override;
   bool warns() const noexcept override;
 };
 

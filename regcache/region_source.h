@@ -59,6 +59,13 @@ class RegionSource {
     (void)pinned;
   }
 
+  // Has each fork begin with that call, when no registration is under way: see ForkGate. Not inside
+  // malloc, under no lock.
+  virtual void call_before_forks(void (*release)(void* context), void* context) noexcept {
+    (void)release;
+    (void)context;
+  }
+
   // Whether messages for the user are wanted.
   virtual bool warns() const noexcept = 0;
 

@@ -18,7 +18,8 @@ namespace rdmalloc {
 namespace {
 
 constexpr unsigned kKnownFlags = RDM_DOMAIN_SHARE_HEAP | RDM_DOMAIN_PARTIAL |
-                                 RDM_DOMAIN_LEAVE_NOTHING_PINNED | RDM_DOMAIN_DO_NOT_WAIT;
+                                 RDM_DOMAIN_LEAVE_NOTHING_PINNED | RDM_DOMAIN_DO_NOT_WAIT |
+                                 RDM_DOMAIN_CALLERS_ONLY | RDM_DOMAIN_RELEASE_AT_FORK;
 constexpr unsigned kKnownAccess =
     RDM_LOCAL_WRITE | RDM_REMOTE_WRITE | RDM_REMOTE_READ | RDM_REMOTE_ATOMIC;
 
@@ -96,6 +97,10 @@ int Registry::open(const rdm_backend* given_backend, void* context,
   if (!ok(source_->attach(this))) {
     return fail(options, "the heap has no room for an observer", RDM_SYSTEM);
   }
+  if ((options.flags & RDM_DOMAIN_RELEASE_AT_FORK) != 0) {
+    source_->call_before_forks([](void* self) { static_cast<Registry*>(self)->release_for_fork(); },
+                               this);
+  }
   os::NoCancel no_cancel;
   if ((options.flags & RDM_DOMAIN_DO_NOT_WAIT) == 0) {
     const PosixLock hold(&mutex_, LockRank::kOuter);
@@ -123,7 +128,7 @@ int Registry::open_locked(const rdm_backend& backend, void* context,
                             &retries_, &counters_);
   if (status != RDM_OK) return fail(options, domain->why(), status);
   open_foreign(foreign, options);
-  if (!domain->may_run_in_malloc()) (void)start_registrar();
+  if (needs_registrar()) (void)start_registrar();
   status = replay(domain, (options.flags & RDM_DOMAIN_PARTIAL) != 0);
   if (status != RDM_OK) {
     (void)domain->close(false);
@@ -143,7 +148,7 @@ int Registry::open_locked(const rdm_backend& backend, void* context,
 // wrote before.
 int Registry::replay(Domain* domain, bool partial) {
   meeting_.fetch_add(1, std::memory_order_acq_rel);
-  for (size_t i = 0; i < source_->regions().size(); ++i) {
+  for (size_t i = 0; i < source_->regions().size() && !domain->is_callers_only(); ++i) {
     // Opened in part, what would have to be waited for is left to the registrar.
     const auto caller = partial ? Domain::Caller::kRegistrar : Domain::Caller::kLookup;
     const Region& region = source_->regions()[i];
@@ -182,7 +187,7 @@ bool Registry::wake_registrar(bool may_start) {
 
 bool Registry::needs_registrar() const {
   for (const Domain& domain : domains_) {
-    if (domain.is_open() && !domain.may_run_in_malloc()) return true;
+    if (domain.is_open() && !domain.may_run_in_malloc() && !domain.is_callers_only()) return true;
   }
   return false;
 }
@@ -219,7 +224,7 @@ void Registry::note_registrations() noexcept {
 bool Registry::wants_pages(const Region& region) const noexcept {
   if (region.by_touch) return false;
   for (const Domain& domain : domains_) {
-    if (domain.is_open() && domain.wants_pages(region)) return true;
+    if (domain.is_open() && !domain.is_callers_only() && domain.wants_pages(region)) return true;
   }
   return false;
 }
@@ -309,6 +314,10 @@ bool Registry::work_for(Domain& domain, bool all_due, uint64_t* next) {
   bool is_put_off = false;
   for (size_t i = 0; i < source_->regions().size(); ++i) {
     const Region& region = source_->regions()[i];
+    if (domain.is_callers_only()) {
+      if (all_due) domain.make_due(region);
+      continue;
+    }
     if (region.is_empty()) {
       domain.retire_region(region);
       is_put_off = is_put_off || domain.keeps(region);
@@ -355,6 +364,14 @@ bool Registry::is_cached(uintptr_t base, uintptr_t end) noexcept {
     if (foreign != nullptr && foreign->cache.is_cached(base, end)) return true;
   }
   return false;
+}
+
+// By who forks, before it takes the heap's locks: domains are opened and closed meanwhile.
+void Registry::release_for_fork() noexcept {
+  for (Domain& domain : domains_) {
+    if (domain.is_open()) domain.release_for_fork();
+  }
+  note_registrations();
 }
 
 // Another thread may have held the lock when this process was forked.

@@ -50,6 +50,9 @@ class Registry final : public RegionObserver, public ChangeSink {
   void on_change(uintptr_t base, uintptr_t end) noexcept override;
   bool is_cached(uintptr_t base, uintptr_t end) noexcept override;
 
+  // For a fork that is about to be made: the domains of RDM_DOMAIN_RELEASE_AT_FORK deregister.
+  void release_for_fork() noexcept;
+
   bool validate() const;
 
   // A round of the registrar's: registers what is missing, as far as it is due. Nanoseconds until

@@ -7,6 +7,7 @@ namespace {
 constexpr Workload kWorkloads[] = {
     {"message", run_message}, {"register", run_register}, {"register_bare", run_register_bare},
     {"count", run_count},     {"unmap", run_unmap},       {"miss", run_miss},
+    {"fork", run_fork},
 };
 
 }  // namespace

@@ -49,10 +49,12 @@ rdm_stats Library::stats() const {
   return stats;
 }
 
-rdm_domain* Library::open_io_uring(int ring_fd) const {
+rdm_domain* Library::open_io_uring(int ring_fd, unsigned flags) const {
   return open_or_exit([&](const rdm_domain_options* options, rdm_domain** out) {
     if (domain_open_io_uring == nullptr) return int{RDM_UNSUPPORTED};
-    return domain_open_io_uring(ring_fd, options, out);
+    rdm_domain_options flagged = *options;
+    flagged.flags |= flags;
+    return domain_open_io_uring(ring_fd, &flagged, out);
   });
 }
 

@@ -20,7 +20,7 @@ struct Library {
   // All zeros under other mallocs.
   rdm_stats stats() const;
   // Exits when it cannot be opened, and says why.
-  rdm_domain* open_io_uring(int ring_fd) const;
+  rdm_domain* open_io_uring(int ring_fd, unsigned flags = 0) const;
   rdm_domain* open(const rdm_backend& backend) const;
 };
 

@@ -106,6 +106,7 @@ void run_message(const Arguments& arguments, Meter& meter);
 void run_register(const Arguments& arguments, Meter& meter);
 void run_register_bare(const Arguments& arguments, Meter& meter);
 void run_count(const Arguments& arguments, Meter& meter);
+void run_fork(const Arguments& arguments, Meter& meter);
 void run_unmap(const Arguments& arguments, Meter& meter);
 void run_miss(const Arguments& arguments, Meter& meter);
 

@@ -11,8 +11,10 @@ extern "C" {
 
 /* What rdm_domain_open_ofi asks of the domain, which does not show how it was opened: so memory is
  * registered with it once, as a trial.
- * - fi_mr_reg is called by a thread of ours: FI_THREAD_SAFE, or a provider that locks it anyway (as
- *   verbs does).
+ * - Threads: without RDM_DOMAIN_CALLERS_ONLY a thread of ours calls fi_mr_reg and fi_close. A domain
+ *   does not show its threading model, so it is yours to say: pass that flag for any but
+ *   FI_THREAD_SAFE (FI_THREAD_DOMAIN, FI_THREAD_COMPLETION and the others), and look up only where you
+ *   might call fi_mr_reg. `rdmalloc run --ofi` sees the model and does so by itself.
  * - mr_mode: FI_MR_ENDPOINT is refused, RDM_UNSUPPORTED: a region serves all endpoints. With
  *   FI_MR_RAW ask the handle for its key (fi_mr_raw_attr). Without FI_MR_VIRT_ADDR peers address by
  *   the offset from rdm_mr.base. The others make no difference.

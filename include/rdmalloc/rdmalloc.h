@@ -101,8 +101,19 @@ enum {
   RDM_DOMAIN_SHARE_HEAP = 1, /* give remote rights to all of the heap, not to exposed regions only */
   RDM_DOMAIN_PARTIAL = 2,    /* open even if some region cannot be registered: lookups tell which */
   RDM_DOMAIN_LEAVE_NOTHING_PINNED = 4, /* foreign memory is registered while somebody has it, only */
-  RDM_DOMAIN_DO_NOT_WAIT = 8 /* RDM_BUSY, rather than wait, while another thread opens or closes a
+  RDM_DOMAIN_DO_NOT_WAIT = 8, /* RDM_BUSY, rather than wait, while another thread opens or closes a
                                 domain: for a caller that may hold a lock that some driver needs */
+  RDM_DOMAIN_CALLERS_ONLY = 32, /* the backend is called in threads that look up in this domain, or
+                                close it, and in no other: for a device's library that takes no locks,
+                                where the caller keeps such threads apart. A region is registered at
+                                its first lookup; rdm_get of foreign memory is RDM_UNSUPPORTED. Not
+                                with a backend of RDM_BACKEND_IN_MALLOC (RDM_INVALID), nor pools */
+  RDM_DOMAIN_RELEASE_AT_FORK = 64 /* fork() deregisters what the domain has first, so that the kernel
+                                does not copy all of it for the child (posix_spawn and vfork copy
+                                nothing and leave it alone). Whoever forks sees to it that no device
+                                uses the heap meanwhile; keys from before the fork are dead after it,
+                                and a region is registered anew at its next lookup. Foreign memory that
+                                somebody has (rdm_get) stays registered. No pools (RDM_INVALID) */
 };
 
 /* Zero everything but `size`, or pass null, for the defaults. */
@@ -142,7 +153,18 @@ RDM_API int rdm_domain_open_io_uring(int ring_fd, const rdm_domain_options *opti
 /* A protection domain of libibverbs. `access`: IBV_ACCESS_* flags; options->access is not used.
  * Remote rights go to exposed regions only, unless RDM_DOMAIN_SHARE_HEAP. With IBV_ACCESS_ON_DEMAND
  * nothing is pinned and memory beyond the budget is registered too; RDM_UNSUPPORTED where the device
- * cannot page on demand. Close the domain before the protection domain. */
+ * cannot page on demand. Close the domain before the protection domain, and before a parent domain
+ * that it was opened with: ibv_dealloc_pd of one that has memory regions is EBUSY.
+ * - A key is the whole region's: the device checks an SGE or a remote access against the region, not
+ *   against the buffer, and a key serves after its buffer was freed.
+ * - Buffers of one region have one lkey: it cannot tell them apart.
+ * - Memory that is not pinned is paged on demand by itself where the device reports that for RC, and
+ *   for UC and UD as far as it reports anything of these.
+ * - A device that is gone (EIO, ENODEV) is not asked again: lookups of what is not registered yet are
+ *   RDM_NOT_REGISTERED; close the domain and open the device anew.
+ * - Kernels before 5.12 do not copy pinned pages at fork: whoever of parent and child writes first to a
+ *   registered page takes it away from the parent's registration. With ibv_fork_init() in force there
+ *   it is RDM_UNSUPPORTED. */
 struct ibv_pd;
 RDM_API int rdm_domain_open_verbs(struct ibv_pd *pd, int access, const rdm_domain_options *options,
                                   rdm_domain **out);
@@ -153,7 +175,10 @@ RDM_API int rdm_domain_open_verbs(struct ibv_pd *pd, int access, const rdm_domai
  * the domain before the context is destroyed; one that was destroyed, or lost to an error, is noticed
  * and costs a status. The driver registers memory once: CUDA domains share the heap's registrations,
  * and a program's own cudaHostRegister of malloc'd memory is told that it is registered already.
- * RDM_UNSUPPORTED where there is no driver or no device. */
+ * RDM_UNSUPPORTED where there is no driver or no device.
+ * What this changes for the program: cudaMemcpyAsync copies pageable memory to a buffer of the driver's
+ * before it returns, and reads registered memory later. A program that writes to a malloc'd buffer at
+ * once after the call, which was right by chance, now sends other bytes: wait for the stream first. */
 RDM_API int rdm_domain_open_cuda(void *context, const rdm_domain_options *options,
                                  rdm_domain **out);
 

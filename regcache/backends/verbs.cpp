@@ -61,16 +61,21 @@ int check_fork(const VerbsLibrary& library, char* why, size_t size) {
       why, size);
 }
 
+// A transport for which the device reports nothing, as mlx5 does for UC, pages nothing on demand,
+// and nothing is asked of it; one for which it reports something must send and receive.
+bool sends_and_receives(uint32_t abilities) {
+  constexpr uint32_t kMessages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
+  return abilities == 0 || (abilities & kMessages) == kMessages;
+}
+
 // Every way in which the program may use memory that it never asked to be paged on demand.
 bool serves_everything(const ibv_odp_caps& caps, unsigned access) {
   uint32_t need =
       IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
   if ((access & IBV_ACCESS_REMOTE_ATOMIC) != 0) need |= IBV_ODP_SUPPORT_ATOMIC;
-  const uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
   const auto& transport = caps.per_transport_caps;
   return (caps.general_caps & IBV_ODP_SUPPORT) != 0 && (transport.rc_odp_caps & need) == need &&
-         (transport.uc_odp_caps & messages) == messages &&
-         (transport.ud_odp_caps & messages) == messages;
+         sends_and_receives(transport.uc_odp_caps) && sends_and_receives(transport.ud_odp_caps);
 }
 
 size_t clamp(uint64_t bytes) { return bytes > SIZE_MAX / 2 ? 0 : static_cast<size_t>(bytes); }

@@ -33,6 +33,10 @@ constexpr const char* kNoThread = "no thread can be started that reads what the 
 
 thread_local constinit bool is_thread_of_ours = false;
 
+// Its destructor tells that the main thread ends. Once made it is kept, for children of fork too.
+constinit pthread_key_t main_key = 0;
+constinit bool has_main_key = false;
+
 }  // namespace
 
 const char* UserfaultfdMonitor::why() const noexcept { return kernel_.what(); }
@@ -58,11 +62,29 @@ const char* UserfaultfdMonitor::start() {
     return refusal_;
   }
   // Nothing is watched yet, so nothing is missed without it; the other two wait for work for ever.
+  watch_main_thread();
   if (start_thread<&UserfaultfdMonitor::tell_events>(&teller_, "rdmalloc-tell") != 0) {
     return kNoThread;
   }
   changes.attach_late(this);
   return nullptr;
+}
+
+// As the registrar does: while the main thread is watched nothing is looked at by time.
+void UserfaultfdMonitor::watch_main_thread() {
+  if (gettid() != getpid()) return;
+  const auto note_end = [](void* self) {
+    auto* const its = static_cast<UserfaultfdMonitor*>(self);
+    its->is_main_watched_.store(false, std::memory_order_release);
+    its->wake_teller();
+  };
+  has_main_key = has_main_key || pthread_key_create(&main_key, note_end) == 0;
+  is_main_watched_ = has_main_key && pthread_setspecific(main_key, this) == 0;
+}
+
+void UserfaultfdMonitor::wake_teller() {
+  news_.fetch_add(1, std::memory_order_release);
+  os::wake_all(news_);
 }
 
 bool UserfaultfdMonitor::watch(uintptr_t base, size_t length) noexcept {
@@ -240,7 +262,7 @@ void UserfaultfdMonitor::read_events() {
     }
     events_.fetch_add(static_cast<uint32_t>(count), std::memory_order_relaxed);
     batch_count_.store(static_cast<uint32_t>(count), std::memory_order_release);
-    os::wake_all(batch_count_);
+    wake_teller();
     while (const uint32_t left = batch_count_.load(std::memory_order_acquire)) {
       os::wait_while(batch_count_, left);
     }
@@ -250,11 +272,11 @@ void UserfaultfdMonitor::read_events() {
 void UserfaultfdMonitor::tell_events() {
   is_thread_of_ours = true;
   for (;;) {
-    os::wait_while_for(batch_count_, 0, drops_ != 0 ? kDropNs : kLookNs);
+    const uint32_t seen = news_.load(std::memory_order_acquire);
     end_drops();
     const uint32_t count = batch_count_.load(std::memory_order_acquire);
     if (count == 0) {
-      if (drops_ == 0 && os::is_only_ours_left()) exit(0);
+      wait_for_news(seen);
       continue;
     }
     for (size_t i = 0; i < count; ++i) tell(batch_[i]);
@@ -262,6 +284,15 @@ void UserfaultfdMonitor::tell_events() {
     batch_count_.store(0, std::memory_order_release);
     os::wake_all(batch_count_);
   }
+}
+
+// By time only while drops are under way, or where nobody tells that the main thread has ended:
+// libc does not end a process that has threads of ours.
+void UserfaultfdMonitor::wait_for_news(uint32_t seen) {
+  if (drops_ != 0) return os::wait_while_for(news_, seen, kDropNs);
+  if (is_main_watched_.load(std::memory_order_acquire)) return os::wait_while(news_, seen);
+  if (os::is_only_ours_left()) exit(0);
+  os::wait_while_for(news_, seen, kLookNs);
 }
 
 void UserfaultfdMonitor::tell(const KernelEvent& event) {

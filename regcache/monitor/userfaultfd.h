@@ -98,6 +98,7 @@ class UserfaultfdMonitor final : public Monitor, public LateMonitor {
 
   // The teller.
   void tell_events();
+  void wait_for_news(uint32_t seen);
   void tell(const KernelEvent& event);
   void expect_drop(const KernelEvent& event);
   void end_drops();
@@ -107,6 +108,8 @@ class UserfaultfdMonitor final : public Monitor, public LateMonitor {
   bool put(const Request& request);
   int ask(Request::Kind kind, uintptr_t base, size_t length);
   void wake_keeper();
+  void wake_teller();
+  void watch_main_thread();
 
   KernelUserfaultfd kernel_;  // the threads'
   pthread_t keeper_{};
@@ -131,6 +134,8 @@ class UserfaultfdMonitor final : public Monitor, public LateMonitor {
   // What is read and not told yet: the reader's while there are none, else the teller's.
   KernelEvent batch_[kMostEvents];
   std::atomic<uint32_t> batch_count_{0};
+  std::atomic<uint32_t> news_{0};  // changes when there is something for the teller
+  std::atomic<bool> is_main_watched_{false};
 
   // The teller's.
   Dropping droppings_[kMostDroppings] = {};

@@ -118,11 +118,19 @@ bool copies_bytes(const fi_info* info) {
   return false;
 }
 
-rdm_domain* open_domain(fid_domain* domain) {
+// Under any other model the program keeps its own threads apart, and knows nothing of ours.
+bool is_thread_safe(const fi_info* info) {
+  const fi_domain_attr* attributes = info->domain_attr;
+  return attributes == nullptr || attributes->threading == FI_THREAD_UNSPEC ||
+         attributes->threading == FI_THREAD_SAFE;
+}
+
+rdm_domain* open_domain(fid_domain* domain, const fi_info* info) {
   char why[320] = {};
   rdm_domain_options options{};
   options.size = sizeof options;
   options.flags = RDM_DOMAIN_PARTIAL;
+  if (!is_thread_safe(info)) options.flags |= RDM_DOMAIN_CALLERS_ONLY;
   options.error = why;
   options.error_size = sizeof why;
   rdm_domain* opened_domain = nullptr;
@@ -131,11 +139,11 @@ rdm_domain* open_domain(fid_domain* domain) {
   return opened_domain;
 }
 
-void cover(fid_domain* domain) {
+void cover(fid_domain* domain, const fi_info* info) {
   const size_t mr_bytes = offsetof(Covered, mr) + bytes_of(domain->mr);
   auto* covered = static_cast<Covered*>(calloc(1, mr_bytes));
   auto* fid = static_cast<fi_ops*>(calloc(1, bytes_of(domain->fid.ops)));
-  rdm_domain* ours = covered != nullptr && fid != nullptr ? open_domain(domain) : nullptr;
+  rdm_domain* ours = covered != nullptr && fid != nullptr ? open_domain(domain, info) : nullptr;
   if (ours == nullptr) {
     free(fid);
     free(covered);
@@ -163,7 +171,7 @@ int open_and_cover(const fi_info* info, fid_domain** out, Open open) {
   if (status != 0) return status;
   const bool is_inner = opened == before;
   ++opened;
-  if (is_inner && !copies_bytes(info)) cover(*out);
+  if (is_inner && !copies_bytes(info)) cover(*out, info);
   return status;
 }
 

@@ -3,6 +3,8 @@
 //
 //   domain_fork child
 //   domain_fork storm SECONDS
+//   domain_fork released     nothing is registered while a fork is made, and all is right after it
+//   domain_fork kept         the control: without the flag it stays registered
 #include <sys/wait.h>
 #include <time.h>
 
@@ -114,6 +116,42 @@ void check_child(int ring_fd, probe::Device& device, const char* kind) {
   if (probe::domains().close(domain) != RDM_OK) verdict.broken("the parent cannot close");
 }
 
+// The bytes in the child right after fork, before anybody writes; then in the parent, whose device
+// has the same pages still, under keys that are looked up anew. Several times: each fork begins
+// with what was registered since.
+void check_release(unsigned flags) {
+  probe::Device device(kSize);
+  rdm_domain* domain = probe::open_domain(device.ring_fd(), verdict, flags);
+  if (domain == nullptr) return;
+  for (uint64_t round = 0; round < 5 && verdict.count() == 0; ++round) {
+    send_all(device, domain, round * 1000, "the parent before fork");
+    for (size_t i = 0; i < kCount; ++i) probe::Pattern(round * 100 + i).fill(buffers[i], kSize);
+    const pid_t pid = fork();
+    if (pid == 0) {
+      alarm(20);
+      for (size_t i = 0; i < kCount; ++i) {
+        if (probe::Pattern(round * 100 + i).mismatch(buffers[i], kSize) != kSize) {
+          verdict.broken("the child has other bytes");
+        }
+        memset(buffers[i], 0xC1, kSize);
+      }
+      expect_disowned(domain, buffers[0], "what it inherited");
+      _exit(verdict.status());
+    }
+    if (probe::stats().registered_bytes != 0) verdict.broken("the heap is registered during fork");
+    for (size_t i = 0; i < kCount; ++i) {
+      if (probe::Pattern(round * 100 + i).mismatch(buffers[i], kSize) != kSize) {
+        verdict.broken("the parent has other bytes");
+      }
+    }
+    send_all(device, domain, round * 1000 + 200, "the parent after fork");
+    receive_all(device, domain, round * 1000 + 300, "the parent after fork");
+    expect_good_end(pid, "the child");
+    probe::grow(size_t{4} << 20);
+  }
+  if (probe::domains().close(domain) != RDM_OK) verdict.broken("the parent cannot close");
+}
+
 std::atomic<bool> done{false};
 std::atomic<uint64_t> children{0};
 std::atomic<uint64_t> sends{0};
@@ -188,6 +226,10 @@ int main(int argc, char** argv) {
   for (void*& buffer : buffers) buffer = probe::grow(kSize);
   if (argc > 1 && strcmp(argv[1], "storm") == 0) {
     storm(probe::argument(argc, argv, 2, 5));
+  } else if (argc > 1 && strcmp(argv[1], "released") == 0) {
+    check_release(RDM_DOMAIN_RELEASE_AT_FORK);
+  } else if (argc > 1 && strcmp(argv[1], "kept") == 0) {
+    check_release(0);
   } else {
     probe::Device device(kSize);
     check_child(device.ring_fd(), device, "the parent, on its ring");

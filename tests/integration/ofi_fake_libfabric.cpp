@@ -7,6 +7,7 @@
 
 #include <list>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -49,6 +50,8 @@ struct Entry {
 struct Domain {
   fid_domain domain{};
   fid_domain* inner = nullptr;  // of a layered provider
+  bool is_locked = true;        // as asked for: else the program calls in one thread at a time
+  std::thread::id opener = std::this_thread::get_id();
   std::list<Entry> entries;
 };
 
@@ -56,6 +59,10 @@ struct Fabric {
   fid_fabric fabric{};
   fid_fabric* inner = nullptr;
 };
+
+void note_thread(const Domain& domain) {
+  if (!domain.is_locked && domain.opener != std::this_thread::get_id()) ++books.elsewhere;
+}
 
 void end(Domain* domain, std::list<Entry>::iterator entry) {
   --books.live;
@@ -66,6 +73,7 @@ int close_mr(fid* mr) {
   const std::lock_guard<std::mutex> hold(mutex);
   auto* given = reinterpret_cast<Entry*>(mr);
   Domain* domain = given->domain;
+  note_thread(*domain);
   for (auto entry = domain->entries.begin(); entry != domain->entries.end(); ++entry) {
     if (&*entry != given) continue;
     check(--entry->users >= 0, "a memory region is closed twice");
@@ -123,6 +131,7 @@ int reg(fid* given, const void* base, size_t length, uint64_t access, uint64_t o
     return fi_mr_reg(domain->inner, base, length, access, offset, key, flags, out, context);
   }
   const std::lock_guard<std::mutex> hold(mutex);
+  note_thread(*domain);
   const auto* at = static_cast<const char*>(base);
   Entry* entry = monitor != nullptr ? find(domain, at, length) : nullptr;
   if (entry != nullptr) {
@@ -165,6 +174,9 @@ int open_domain(fid_fabric* given, fi_info* info, fid_domain** out, void* contex
   auto* domain = new Domain;
   domain->domain.fid = {FI_CLASS_DOMAIN, nullptr, &operations};
   domain->domain.mr = &mr;
+  const fi_domain_attr* attributes = info->domain_attr;
+  domain->is_locked = attributes == nullptr || attributes->threading == FI_THREAD_UNSPEC ||
+                      attributes->threading == FI_THREAD_SAFE;
   auto* fabric = reinterpret_cast<Fabric*>(given);
   if (fabric->inner != nullptr) fi_domain(fabric->inner, info, &domain->inner, context);
   *out = &domain->domain;

@@ -16,6 +16,7 @@ struct FakeOfiBooks {
   uint64_t registered;     // with the device, ever
   uint64_t live;           // now, kept ones included
   uint64_t old_interface;  // calls of fi_fabric of FABRIC_1.0
+  uint64_t elsewhere;      // with a domain that is one thread's (FI_THREAD_DOMAIN), in another
 };
 FakeOfiBooks fake_ofi_books();
 

@@ -120,6 +120,33 @@ void two_caches() {
   munmap(memory, kBytes);
 }
 
+// A domain that takes no locks is called in the program's thread alone, though the heap grows, in
+// which other threads help, and though another domain has the registrar at work.
+void one_thread(fi_threading threading) {
+  Speaker locked("verbs");
+  Speaker speaker("verbs;ofi_rxm", threading);
+  probe::Random random(4);
+  const uint64_t cost = speaker.cost([&] {
+    for (size_t i = 0; i < kMessages / 10; ++i) {
+      const size_t size = random.size_between(16, kLargest);
+      void* bytes = malloc(size);
+      if (i % 100 == 0) {
+        std::thread([&] { free(malloc(kLargest << (i / 100 % 6))); }).join();
+        usleep(1000);
+      }
+      speaker.use(bytes, size, static_cast<int>(i));
+      free(bytes);
+    }
+  });
+  speaker.close();
+  const uint64_t elsewhere = fake_ofi_books().elsewhere;
+  if (elsewhere != 0) verdict.broken("%lu calls in threads of ours", elsewhere);
+  if (cost > 2 * kFewRegistrations) verdict.broken("%lu registrations", cost);
+}
+
+void thread_domain() { one_thread(FI_THREAD_DOMAIN); }
+void thread_completion() { one_thread(FI_THREAD_COMPLETION); }
+
 // A provider that copies gains nothing, and is left alone.
 void copying() {
   Speaker speaker("tcp");
@@ -130,9 +157,14 @@ void copying() {
   speaker.use(&verdict, sizeof verdict);
 }
 
-constexpr probe::Case kCases[] = {{"steady", steady},         {"foreign", foreign},
-                                  {"unwatched", unwatched},   {"threads", threads},
-                                  {"two_caches", two_caches}, {"copying", copying}};
+constexpr probe::Case kCases[] = {{"steady", steady},
+                                  {"foreign", foreign},
+                                  {"unwatched", unwatched},
+                                  {"threads", threads},
+                                  {"two_caches", two_caches},
+                                  {"copying", copying},
+                                  {"thread_domain", thread_domain},
+                                  {"thread_completion", thread_completion}};
 
 }  // namespace
 

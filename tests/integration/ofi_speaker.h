@@ -16,7 +16,11 @@ inline Verdict verdict;
 
 class Speaker {
  public:
-  explicit Speaker(const char* provider = "verbs;ofi_rxm") {
+  explicit Speaker(const char* provider = "verbs;ofi_rxm",
+                   fi_threading threading = FI_THREAD_SAFE) {
+    fi_domain_attr domain_attributes{};
+    domain_attributes.threading = threading;
+    info_.domain_attr = &domain_attributes;
     fi_fabric_attr attributes{};
     attributes.prov_name = name_;
     snprintf(name_, sizeof name_, "%s", provider);

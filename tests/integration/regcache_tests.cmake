@@ -65,6 +65,11 @@ rdm_case("control: where no memlock limit applies everything is registered"
 
 rdm_case("a forked child is told that it owns no registration, and the parent's device stays right"
   PROGRAM domain_fork ARGUMENTS child LABELS root)
+rdm_case("a domain that releases at fork has nothing for the kernel to copy, and every byte is right at once"
+  PROGRAM domain_fork ARGUMENTS released LABELS root)
+rdm_test("control: a domain that does not release at fork is registered while one is made"
+  COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --library $<TARGET_FILE:rdmalloc> --expect 1
+    -- $<TARGET_FILE:integration_domain_fork> kept)
 rdm_case("forks while registered heaps grow neither hang nor change a byte"
   PROGRAM domain_fork ARGUMENTS storm 5 LABELS root)
 

@@ -28,10 +28,11 @@ inline const DomainLibrary& domains() {
 }
 
 // A domain, or a broken promise said with the library's own sentence.
-inline rdm_domain* open_domain(int ring_fd, Verdict& verdict) {
+inline rdm_domain* open_domain(int ring_fd, Verdict& verdict, unsigned flags = 0) {
   char why[512] = {};
   rdm_domain_options options{};
   options.size = sizeof options;
+  options.flags = flags;
   options.error = why;
   options.error_size = sizeof why;
   rdm_domain* domain = nullptr;

@@ -102,6 +102,79 @@ TEST_CASE("a late domain is replayed every region, and then told of new ones") {
   CHECK(f.registry->validate());
 }
 
+TEST_CASE("a domain of its callers' threads is called in no other") {
+  Fixture f;
+  fake::Backend other;
+  (void)f.opened(other);  // the registrar runs, for that one
+  struct Caller {
+    std::thread::id thread = std::this_thread::get_id();
+    std::atomic<int> strangers{0};
+  } caller;
+  fake::Backend backend;
+  backend.on_register = [](void* context) {
+    auto* const its = static_cast<Caller*>(context);
+    if (its->thread != std::this_thread::get_id()) ++its->strangers;
+  };
+  backend.on_register_context = &caller;
+  f.source.acquire(kMiB);
+  Domain* domain = f.opened(backend, RDM_DOMAIN_CALLERS_ONLY);
+  CHECK(backend.calls() == 0);
+  const Region& region = f.source.acquire(kMiB);
+  while (other.registered().size() < 2) std::this_thread::yield();
+  CHECK(backend.calls() == 0);
+  rdm_mr mr{};
+  REQUIRE(domain->lookup(at(region), kPage, &mr) == RDM_OK);
+  // What is gone stays registered until the next caller comes.
+  (void)f.source.retire(region, 0, kMiB);
+  while (other.registered().size() > 1) std::this_thread::yield();
+  CHECK(backend.registered().size() == 1);
+  const Region& next = f.source.acquire(kMiB);
+  REQUIRE(domain->lookup(at(next), kPage, &mr) == RDM_OK);
+  CHECK(backend.registered().size() == 1);
+  // And what was refused is tried again by a lookup, when it is due.
+  const Region& refused = f.source.acquire(2 * kMiB);
+  backend.fail_only = backend.calls() + 1;
+  CHECK(domain->lookup(at(refused), kPage, &mr) == RDM_NOT_REGISTERED);
+  f.source.now += uint64_t{1} << 40;
+  CHECK(domain->lookup(at(refused), kPage, &mr) == RDM_OK);
+  int foreign = 0;
+  CHECK(Domain::get(domain, &foreign, sizeof foreign, &mr) == RDM_UNSUPPORTED);
+  CHECK(caller.strangers == 0);
+  fake::Backend inside;
+  in_malloc(inside);
+  Domain* none = nullptr;
+  CHECK(f.open(inside, &none, RDM_DOMAIN_CALLERS_ONLY) == RDM_INVALID);
+}
+
+TEST_CASE(
+    "before a fork a domain that releases then has nothing registered, and lookups register anew") {
+  Fixture f;
+  fake::Backend backend;
+  fake::Backend other;
+  in_malloc(backend);
+  in_malloc(other);
+  Domain* domain = f.opened(backend, RDM_DOMAIN_RELEASE_AT_FORK);
+  Domain* kept = f.opened(other);
+  const Region& region = f.source.acquire(kMiB);
+  CHECK_FALSE(domain->hold());
+  CHECK(backend.registered().size() == 1);
+  f.registry->release_for_fork();
+  CHECK(backend.registered().empty());
+  CHECK(other.registered().size() == 1);
+  rdm_mr mr{};
+  REQUIRE(domain->lookup(at(region), kPage, &mr) == RDM_OK);
+  CHECK(backend.covers(mr, at(region), kPage));
+  // From then on what nobody asks for costs the next fork nothing.
+  const Region& unused = f.source.acquire(kMiB);
+  CHECK(backend.registered().size() == 1);
+  REQUIRE(kept->lookup(at(unused), kPage, &mr) == RDM_OK);
+  REQUIRE(domain->lookup(at(unused), kPage, &mr) == RDM_OK);
+  CHECK(backend.registered().size() == 2);
+  f.registry->release_for_fork();
+  CHECK(backend.registered().empty());
+  CHECK(f.registry->validate());
+}
+
 TEST_CASE("a lookup answers for exactly the bytes of a region") {
   Fixture f;
   fake::Backend backend;

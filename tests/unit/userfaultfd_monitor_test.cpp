@@ -198,6 +198,32 @@ TEST_CASE("Memory of which some is watched can be moved when it was let go of, a
 }
 
 #ifndef __SANITIZE_THREAD__  // which lets no child of a process with threads start any
+TEST_CASE("Threads of ours sleep while nothing happens: none wakes by time") {
+  if (monitor() == nullptr) return;
+  wait_for_drops();
+  const auto wakes = [] {
+    uint64_t sum = 0;
+    int threads = 0;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::ifstream status(task.path() / "status");
+      bool is_ours = false;
+      for (std::string line; std::getline(status, line);) {
+        is_ours = is_ours || line.starts_with("Name:\trdmalloc-");
+        const std::string key = "voluntary_ctxt_switches:";
+        if (is_ours && line.starts_with(key)) sum += std::stoull(line.substr(key.size()));
+      }
+      threads += is_ours ? 1 : 0;
+    }
+    CHECK(threads == 3);
+    return sum;
+  };
+  // What was under way before ends first: the last announced drop is waited for once more.
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const uint64_t before = wakes();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  CHECK(wakes() - before == 0);
+}
+
 TEST_CASE("The program cannot close the monitor's descriptor") {
   if (monitor() == nullptr) return;
   const pid_t child = fork();

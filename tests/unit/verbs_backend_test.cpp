@@ -228,6 +228,15 @@ TEST_CASE("unasked, nothing is paged on demand by a device that cannot receive i
   CHECK(device.limits().abilities == 0);
 }
 
+TEST_CASE("what a device reports for RC is enough where it reports nothing for UC and UD") {
+  Device device;
+  device.fake.odp = everything_on_demand();
+  device.fake.odp.per_transport_caps.uc_odp_caps = 0;
+  device.fake.odp.per_transport_caps.ud_odp_caps = 0;
+  REQUIRE(device.open(kLocal) == RDM_OK);
+  CHECK(device.limits().abilities == RDM_BACKEND_ON_DEMAND);
+}
+
 TEST_CASE("huge pages are named to paging alone, and not when the driver refuses") {
   Device device;
   device.fake.odp.general_caps = IBV_ODP_SUPPORT;
