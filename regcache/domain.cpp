@@ -73,6 +73,7 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
   callers_only_ = (flags & RDM_DOMAIN_CALLERS_ONLY) != 0;
   releases_at_fork_ = (flags & RDM_DOMAIN_RELEASE_AT_FORK) != 0;
   was_released_ = false;
+  when_asked_ = (flags & (RDM_DOMAIN_WHEN_ASKED | RDM_DOMAIN_CALLERS_ONLY)) != 0;
   if (source_ == nullptr) {
     // The same for every use of this domain, and read by lookups that come too late.
     source_ = &source;

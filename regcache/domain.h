@@ -86,6 +86,9 @@ class Domain {
   // It is due now, if it was refused.
   void make_due(const Region& region);
 
+  // Its regions, each at the first lookup in it: RDM_DOMAIN_WHEN_ASKED, RDM_DOMAIN_CALLERS_ONLY.
+  bool registers_when_asked() const { return when_asked_.load(std::memory_order_relaxed); }
+
   // This domain will register the region, and its pages come by that.
   bool wants_pages(const Region& region) const {
     return takes(region) && (limits_.abilities & RDM_BACKEND_ON_DEMAND) == 0;
@@ -245,6 +248,7 @@ class Domain {
   bool callers_only_ = false;
   bool releases_at_fork_ = false;
   std::atomic<bool> was_released_{false};  // since it was opened
+  std::atomic<bool> when_asked_{false};    // read while another use of this domain is opened, too
   const RegionSource* source_ = nullptr;
   PinAccount* account_ = nullptr;
   Retries* retries_ = nullptr;

@@ -78,8 +78,13 @@ int Domain::register_entered(const Region& region, Caller caller) {
   if (!takes(region) || has_no_leave_of(caller)) return RDM_OK;
   // Its pages would lie where the registering thread runs: not before the program wants its key.
   if (region.by_touch && caller != Caller::kLookup) return RDM_OK;
-  if (caller == Caller::kMalloc && !may_run_in_malloc()) return RDM_BACKEND_LATER;
   KeyEntry& entry = entry_of(region);
+  // What was asked for and refused is the registrar's to try again.
+  if (registers_when_asked() && caller != Caller::kLookup &&
+      entry.state.load(std::memory_order_acquire) != kRefused) {
+    return RDM_OK;
+  }
+  if (caller == Caller::kMalloc && !may_run_in_malloc()) return RDM_BACKEND_LATER;
   uint64_t waited_ns = 0;
   for (;;) {
     uint32_t state = entry.state.load(std::memory_order_acquire);

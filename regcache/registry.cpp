@@ -19,7 +19,8 @@ namespace {
 
 constexpr unsigned kKnownFlags = RDM_DOMAIN_SHARE_HEAP | RDM_DOMAIN_PARTIAL |
                                  RDM_DOMAIN_LEAVE_NOTHING_PINNED | RDM_DOMAIN_DO_NOT_WAIT |
-                                 RDM_DOMAIN_CALLERS_ONLY | RDM_DOMAIN_RELEASE_AT_FORK;
+                                 RDM_DOMAIN_WHEN_ASKED | RDM_DOMAIN_CALLERS_ONLY |
+                                 RDM_DOMAIN_RELEASE_AT_FORK;
 constexpr unsigned kKnownAccess =
     RDM_LOCAL_WRITE | RDM_REMOTE_WRITE | RDM_REMOTE_READ | RDM_REMOTE_ATOMIC;
 
@@ -147,8 +148,9 @@ int Registry::open_locked(const rdm_backend& backend, void* context,
 // is open already, by on_ready(): of the two, who comes second to meeting_ sees what the other
 // wrote before.
 int Registry::replay(Domain* domain, bool partial) {
+  if (domain->registers_when_asked()) return RDM_OK;
   meeting_.fetch_add(1, std::memory_order_acq_rel);
-  for (size_t i = 0; i < source_->regions().size() && !domain->is_callers_only(); ++i) {
+  for (size_t i = 0; i < source_->regions().size(); ++i) {
     // Opened in part, what would have to be waited for is left to the registrar.
     const auto caller = partial ? Domain::Caller::kRegistrar : Domain::Caller::kLookup;
     const Region& region = source_->regions()[i];
@@ -224,7 +226,8 @@ void Registry::note_registrations() noexcept {
 bool Registry::wants_pages(const Region& region) const noexcept {
   if (region.by_touch) return false;
   for (const Domain& domain : domains_) {
-    if (domain.is_open() && !domain.is_callers_only() && domain.wants_pages(region)) return true;
+    if (domain.is_open() && !domain.registers_when_asked() && domain.wants_pages(region))
+      return true;
   }
   return false;
 }

@@ -103,6 +103,8 @@ enum {
   RDM_DOMAIN_LEAVE_NOTHING_PINNED = 4, /* foreign memory is registered while somebody has it, only */
   RDM_DOMAIN_DO_NOT_WAIT = 8, /* RDM_BUSY, rather than wait, while another thread opens or closes a
                                 domain: for a caller that may hold a lock that some driver needs */
+  RDM_DOMAIN_WHEN_ASKED = 16, /* a region is registered at the first lookup in it, and not before:
+                                for who cannot know whether the domain will be used at all */
   RDM_DOMAIN_CALLERS_ONLY = 32, /* the backend is called in threads that look up in this domain, or
                                 close it, and in no other: for a device's library that takes no locks,
                                 where the caller keeps such threads apart. A region is registered at

@@ -129,7 +129,7 @@ rdm_domain* open_domain(fid_domain* domain, const fi_info* info) {
   char why[320] = {};
   rdm_domain_options options{};
   options.size = sizeof options;
-  options.flags = RDM_DOMAIN_PARTIAL;
+  options.flags = RDM_DOMAIN_PARTIAL | RDM_DOMAIN_WHEN_ASKED;
   if (!is_thread_safe(info)) options.flags |= RDM_DOMAIN_CALLERS_ONLY;
   options.error = why;
   options.error_size = sizeof why;

@@ -23,7 +23,8 @@ void open_domain(ibv_pd* pd, DomainEntry* entry) {
   options.size = sizeof options;
   // Not to wait: a driver that another thread opens a domain over may need a lock that the
   // caller's library holds.
-  options.flags = entry->flags | RDM_DOMAIN_DO_NOT_WAIT;
+  // Nor to register what nobody asks for: a program may have many protection domains, and rights.
+  options.flags = entry->flags | RDM_DOMAIN_DO_NOT_WAIT | RDM_DOMAIN_WHEN_ASKED;
   options.error = why;
   options.error_size = sizeof why;
   rdm_domain* domain = nullptr;

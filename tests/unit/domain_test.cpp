@@ -83,6 +83,30 @@ void wait_for(const std::atomic<bool>& flag) {
 
 }  // namespace
 
+TEST_CASE("a domain registers when asked, and only what is asked for") {
+  Fixture f;
+  fake::Backend backend;
+  if (GENERATE(false, true)) in_malloc(backend);
+  const Region& first = f.source.acquire(4 * kMiB);
+  Domain* domain = f.opened(backend, RDM_DOMAIN_WHEN_ASKED);
+  const Region& second = f.source.acquire(4 * kMiB);
+  (void)f.registry->work();
+  REQUIRE(f.counters().registrations == 0);
+  REQUIRE_FALSE(f.registry->wants_pages(second));
+  rdm_mr mr{};
+  REQUIRE(domain->lookup(at(second), 1, &mr) == RDM_OK);
+  REQUIRE(backend.covers(mr, at(second), second.length));
+  REQUIRE(domain->lookup(at(second, kMiB), 1, &mr) == RDM_OK);
+  (void)f.registry->work();
+  REQUIRE(f.counters().registrations == 1);
+  REQUIRE(domain->lookup(at(first), 1, &mr) == RDM_OK);
+  REQUIRE(f.counters().registrations == 2);
+  REQUIRE(f.registry->close(domain) == RDM_OK);
+  // The next use of the same domain registers as regions are acquired, again.
+  domain = f.opened(backend);
+  REQUIRE(f.counters().registrations == 4);
+}
+
 TEST_CASE("a late domain is replayed every region, and then told of new ones") {
   Fixture f;
   fake::Backend backend;
