@@ -84,11 +84,12 @@ void wait_for(const std::atomic<bool>& flag) {
 }  // namespace
 
 TEST_CASE("a domain registers when asked, and only what is asked for") {
-  Fixture f;
   fake::Backend backend;
+  Fixture f;
   if (GENERATE(false, true)) in_malloc(backend);
   const Region& first = f.source.acquire(4 * kMiB);
   Domain* domain = f.opened(backend, RDM_DOMAIN_WHEN_ASKED);
+  f.registry->stop();  // its rounds are the test's
   const Region& second = f.source.acquire(4 * kMiB);
   (void)f.registry->work();
   REQUIRE(f.counters().registrations == 0);
@@ -108,8 +109,8 @@ TEST_CASE("a domain registers when asked, and only what is asked for") {
 }
 
 TEST_CASE("a late domain is replayed every region, and then told of new ones") {
-  Fixture f;
   fake::Backend backend;
+  Fixture f;
   in_malloc(backend);
   const Region& before = f.source.acquire(3 * kMiB);
   Domain* domain = f.opened(backend);
@@ -127,8 +128,8 @@ TEST_CASE("a late domain is replayed every region, and then told of new ones") {
 }
 
 TEST_CASE("a domain of its callers' threads is called in no other") {
-  Fixture f;
   fake::Backend other;
+  Fixture f;
   (void)f.opened(other);  // the registrar runs, for that one
   struct Caller {
     std::thread::id thread = std::this_thread::get_id();
@@ -172,9 +173,9 @@ TEST_CASE("a domain of its callers' threads is called in no other") {
 
 TEST_CASE(
     "before a fork a domain that releases then has nothing registered, and lookups register anew") {
-  Fixture f;
   fake::Backend backend;
   fake::Backend other;
+  Fixture f;
   in_malloc(backend);
   in_malloc(other);
   Domain* domain = f.opened(backend, RDM_DOMAIN_RELEASE_AT_FORK);
@@ -200,8 +201,8 @@ TEST_CASE(
 }
 
 TEST_CASE("a lookup answers for exactly the bytes of a region") {
-  Fixture f;
   fake::Backend backend;
+  Fixture f;
   in_malloc(backend);
   const Region& region = f.source.acquire(5 * kPage);
   const Region& next = f.source.acquire(2 * kMiB);
@@ -226,9 +227,9 @@ TEST_CASE("a lookup answers for exactly the bytes of a region") {
 }
 
 TEST_CASE("a region that is not pinned is in no domain, but in one that pages on demand") {
-  Fixture f;
   fake::Backend plain;
   fake::Backend paging;
+  Fixture f;
   paging.limits.abilities = RDM_BACKEND_ON_DEMAND;
   paging.limits.charges = RDM_CHARGES_PROCESS;
   const Region& overflow = f.source.acquire(kMiB, RegionKind::kOverflow);
@@ -251,9 +252,9 @@ TEST_CASE("a region that is not pinned is in no domain, but in one that pages on
 }
 
 TEST_CASE("remote rights go to exposed regions, and to the heap only when it is shared by name") {
-  Fixture f;
   fake::Backend careful;
   fake::Backend sharing;
+  Fixture f;
   f.source.acquire(kMiB);
   f.source.acquire(kMiB, RegionKind::kPinned, true);
   const unsigned all = RDM_LOCAL_WRITE | RDM_REMOTE_WRITE | RDM_REMOTE_READ | RDM_REMOTE_ATOMIC;
@@ -267,8 +268,8 @@ TEST_CASE("remote rights go to exposed regions, and to the heap only when it is 
 }
 
 TEST_CASE("several domains register each region once") {
-  Fixture f;
   fake::Backend backends[3];
+  Fixture f;
   in_malloc(backends[0]);
   Domain* domains[3];
   f.source.acquire(kMiB);
@@ -296,8 +297,8 @@ TEST_CASE("several domains register each region once") {
 }
 
 TEST_CASE("a backend that may not run inside malloc is called by other threads, or by lookups") {
-  Fixture f;
   fake::Backend backend;
+  Fixture f;
   struct Watch {
     std::thread::id acquiring = std::this_thread::get_id();
     std::atomic<bool> inside{false};
@@ -328,8 +329,8 @@ TEST_CASE("a backend that may not run inside malloc is called by other threads, 
 }
 
 TEST_CASE("a lookup waits for another thread's registration instead of making a second") {
-  Fixture f;
   fake::Backend backend;
+  Fixture f;
   struct Gate {
     std::atomic<bool> entered{false};
     std::atomic<bool> open{false};
@@ -389,8 +390,8 @@ TEST_CASE("opening undoes what it did when the k-th registration fails, for ever
 }
 
 TEST_CASE("a failure while attached leaves that region out until it is tried again") {
-  Fixture f;
   fake::Backend backend;
+  Fixture f;
   in_malloc(backend);
   Domain* domain = f.opened(backend);
   backend.fail_from = 1;
@@ -408,8 +409,8 @@ TEST_CASE("a failure while attached leaves that region out until it is tried aga
 }
 
 TEST_CASE("a domain opened in part says which regions it has") {
-  Fixture f;
   fake::Backend backend;
+  Fixture f;
   in_malloc(backend);  // one thread registers, so the second call is for the second region
   const Region& first = f.source.acquire(kMiB);
   const Region& second = f.source.acquire(kMiB);
@@ -423,8 +424,8 @@ TEST_CASE("a domain opened in part says which regions it has") {
 }
 
 TEST_CASE("whom a backend in malloc puts off asks again later, and another thread at once") {
-  Fixture f;
   fake::Backend backend;
+  Fixture f;
   in_malloc(backend);
   backend.fail_from = 1;
   backend.fail_status = RDM_BACKEND_LATER;
@@ -438,8 +439,8 @@ TEST_CASE("whom a backend in malloc puts off asks again later, and another threa
 }
 
 TEST_CASE("a lookup waits while a driver asks to come later, as it does during a fork") {
-  Fixture f;
   fake::Backend backend;
+  Fixture f;
   Domain* domain = f.opened(backend);
   backend.fail_status = RDM_BACKEND_LATER;
   backend.fail_from = 1;
@@ -463,8 +464,8 @@ TEST_CASE("a lookup waits while a driver asks to come later, as it does during a
 }
 
 TEST_CASE("with MRs of 2 MiB, 8 of them, no byte is claimed that no MR covers") {
-  Fixture f;
   fake::Backend backend;
+  Fixture f;
   in_malloc(backend);
   backend.limits.max_length = 2 * kMiB;
   backend.limits.max_count = 8;
@@ -490,8 +491,8 @@ TEST_CASE("with MRs of 2 MiB, 8 of them, no byte is claimed that no MR covers") 
 }
 
 TEST_CASE("an alignment above a page leaves a region's tail out") {
-  Fixture f;
   fake::Backend backend;
+  Fixture f;
   backend.limits.alignment = 64 * 1024;
   f.source.acquire(kMiB + kPage);
   const Region& small = f.source.acquire(kPage);
@@ -526,8 +527,8 @@ TEST_CASE("registrations stay within the memlock limit, each domain charged agai
 }
 
 TEST_CASE("in a child of fork nothing is registered, and a domain of its own can be") {
-  Fixture f;
   fake::Backend backend;
+  Fixture f;
   backend.limits.charges = RDM_CHARGES_PROCESS;
   const Region& region = f.source.acquire(kMiB);
   Domain* domain = f.opened(backend);
@@ -553,8 +554,8 @@ TEST_CASE("in a child of fork nothing is registered, and a domain of its own can
 }
 
 TEST_CASE("nonsense is refused with a status and a sentence") {
-  Fixture f;
   fake::Backend backend;
+  Fixture f;
   const rdm_backend good = backend.ops();
   Domain* out = nullptr;
   rdm_backend ops = good;
@@ -587,8 +588,8 @@ TEST_CASE("nonsense is refused with a status and a sentence") {
 }
 
 TEST_CASE("a backend that keeps an MR is told of when the domain is closed, and stays charged") {
-  Fixture f;
   fake::Backend backend;
+  Fixture f;
   backend.limits.charges = RDM_CHARGES_PROCESS;
   f.source.acquire(kMiB);
   Domain* domain = f.opened(backend);
