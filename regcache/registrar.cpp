@@ -5,7 +5,6 @@
 
 #include "allocator/os/clock.h"
 #include "allocator/os/futex.h"
-#include "allocator/os/thread.h"
 
 namespace rdmalloc {
 
@@ -14,7 +13,7 @@ bool Registrar::start(Work work, void* context) {
   work_ = work;
   context_ = context;
   stopping_ = false;
-  watch_main_thread();
+  main_thread_.start([](void* self) { static_cast<Registrar*>(self)->poke(); }, this);
   const auto run = [](void* self) -> void* {
     static_cast<Registrar*>(self)->loop();
     return nullptr;
@@ -34,29 +33,16 @@ void Registrar::loop() {
   }
 }
 
-// The destructors of a thread's data run when it ends, but not when the process does.
-void Registrar::watch_main_thread() {
-  if (gettid() != getpid() || is_main_watched_) return;
-  const auto note_end = [](void* self) {
-    auto* const registrar = static_cast<Registrar*>(self);
-    registrar->is_main_watched_ = false;
-    registrar->poke();
-  };
-  if (pthread_key_create(&main_key_, note_end) != 0) return;
-  is_main_watched_ = pthread_setspecific(main_key_, this) == 0;
-  if (!is_main_watched_) pthread_key_delete(main_key_);
-}
-
 // A poke during the work changed the word: no sleep then.
 void Registrar::sleep(uint32_t pokes, uint64_t ns) {
   constexpr uint64_t kWatchNs = 1'000'000'000;
   constexpr uint64_t kLongestNs = 1'000'000 * kWatchNs;
   const uint64_t begin = os::now_ns();
   for (uint64_t slept = 0; slept < ns; slept = os::now_ns() - begin) {
-    const uint64_t most = is_main_watched_ ? kLongestNs : kWatchNs;
+    const uint64_t most = main_thread_.is_on() ? kLongestNs : kWatchNs;
     os::wait_while_for(pokes_, pokes, ns - slept < most ? ns - slept : most);
     if (pokes_.load(std::memory_order_acquire) != pokes) return;
-    if (!is_main_watched_ && os::is_only_ours_left()) exit(0);
+    if (!main_thread_.is_on() && os::is_only_ours_left()) exit(0);
   }
 }
 
@@ -70,7 +56,7 @@ void Registrar::stop() {
   stopping_ = true;
   poke();
   pthread_join(thread_, nullptr);
-  if (is_main_watched_.exchange(false)) pthread_key_delete(main_key_);
+  main_thread_.stop();
   started_ = false;
 }
 

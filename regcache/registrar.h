@@ -12,6 +12,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "allocator/os/thread.h"
+
 namespace rdmalloc {
 
 class Registrar {
@@ -38,13 +40,12 @@ class Registrar {
   // In the child of a fork there is no such thread.
   void note_fork_child() {
     started_ = false;
-    is_main_watched_ = false;
+    main_thread_.note_fork_child();
   }
 
  private:
   void loop();
   void sleep(uint32_t pokes, uint64_t ns);
-  void watch_main_thread();
 
   std::atomic<bool> started_{false};
   pthread_t thread_{};
@@ -52,8 +53,7 @@ class Registrar {
   void* context_ = nullptr;
   std::atomic<uint32_t> pokes_{0};
   std::atomic<bool> stopping_{false};
-  pthread_key_t main_key_ = 0;                // its destructor tells, if ...
-  std::atomic<bool> is_main_watched_{false};  // ... and while the main thread lives
+  os::MainThreadWatch main_thread_;  // while it is on, nothing is looked at by time
 };
 
 }  // namespace rdmalloc

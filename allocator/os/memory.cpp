@@ -160,6 +160,13 @@ void leave(void* address, size_t bytes) {
   }
 }
 
+bool give_up(void* address, size_t bytes) {
+  const KeepErrno keep;
+  if (!reserve_over(address, bytes, MAP_FIXED)) return false;
+  if (is_confined()) note_closed(bytes);
+  return true;
+}
+
 Status populate(void* address, size_t bytes) {
   const KeepErrno keep;
   const Status populated = result(madvise(address, bytes, kMadvPopulateWrite));

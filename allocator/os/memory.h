@@ -50,6 +50,10 @@ bool moves_locks();
 // What was moved away holds no memory, and is reserved from here on.
 void leave(void* address, size_t bytes);
 
+// Gives the pages of an open range to the kernel; it is reserved like what was left. False: the
+// kernel refused, because the process has too many mappings, and nothing happened.
+bool give_up(void* address, size_t bytes);
+
 // Faults every page in, and leaves what is there as it is. Unlike touching, a lack of huge pages is
 // an error and not a SIGBUS, and so is what was moved away meanwhile. kUnsupported before
 // Linux 5.14: then pages come by touch.

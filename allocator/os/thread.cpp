@@ -83,4 +83,23 @@ bool is_only_ours_left() {
   return only_ours;
 }
 
+void MainThreadWatch::start(void (*note_end)(void* context), void* context) {
+  if (gettid() != getpid() || is_on()) return;
+  note_end_ = note_end;
+  context_ = context;
+  const auto note = [](void* self) {
+    auto* const watch = static_cast<MainThreadWatch*>(self);
+    watch->is_on_.store(false, std::memory_order_release);
+    watch->note_end_(watch->context_);
+  };
+  has_key_ = has_key_ || pthread_key_create(&key_, note) == 0;
+  is_on_ = has_key_ && pthread_setspecific(key_, this) == 0;
+}
+
+void MainThreadWatch::stop() {
+  if (!is_on_.exchange(false)) return;
+  pthread_key_delete(key_);
+  has_key_ = false;
+}
+
 }  // namespace rdmalloc::os

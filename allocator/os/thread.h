@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <cstddef>
 
 namespace rdmalloc::os {
@@ -30,5 +31,30 @@ class [[nodiscard]] NoCancel {
 // Then libc, which counts those, does not end the process. A thread of ours is one whose name
 // starts as ours do.
 bool is_only_ours_left();
+
+// Tells when the main thread ends, so that a thread of ours need not look by time for the moment
+// when is_only_ours_left(). By the destructor of a thread's data: it runs when the thread ends, but
+// not when the process does.
+class MainThreadWatch {
+ public:
+  constexpr MainThreadWatch() = default;
+  MainThreadWatch(const MainThreadWatch&) = delete;
+  MainThreadWatch& operator=(const MainThreadWatch&) = delete;
+
+  // note_end(context) is called by the main thread as it ends, when is_on() says false. Nothing is
+  // watched unless the main thread calls this. One thread at a time.
+  void start(void (*note_end)(void* context), void* context);
+  bool is_on() const { return is_on_.load(std::memory_order_acquire); }
+  void stop();
+  // In the child of a fork: what was watched was another thread.
+  void note_fork_child() { is_on_ = false; }
+
+ private:
+  std::atomic<bool> is_on_{false};
+  bool has_key_ = false;  // once made it is kept, for children of fork too
+  pthread_key_t key_ = 0;
+  void (*note_end_)(void* context) = nullptr;
+  void* context_ = nullptr;
+};
 
 }  // namespace rdmalloc::os

@@ -12,6 +12,8 @@ namespace {
 constexpr size_t kLeastPiece = size_t{64} << 10;
 // A piece's own mapping, and what it leaves on both sides of it.
 constexpr size_t kMappingsOfPiece = 3;
+// Of the mappings that there may be: with more, few are left of what was one.
+constexpr size_t kShareOfWhole = 4;
 // Whole huge pages, and what lies before and behind them.
 constexpr size_t kMostPiecesOfRun = 3;
 
@@ -31,7 +33,8 @@ size_t Gathering::least_piece() const {
   return kLeastPiece << (4 * mover_.mappings() / mover_.most_mappings());
 }
 
-bool Gathering::has_room_for(size_t pieces) const {
+bool Gathering::has_room_for(size_t pieces, Way way) const {
+  if (way == Way::kRenew) return !is_off_ && count_ + pieces <= kMostPieces;
   // Where locked pages must be unlocked to be moved.
   if (!os::moves_locks() && os::is_confined()) return false;
   return !is_off_ && count_ + pieces <= kMostPieces &&
@@ -56,25 +59,41 @@ Region Gathering::model() const {
 }
 
 size_t Gathering::collect(Depot& depot, size_t wanted, size_t most) {
-  return collect_from(depot, wanted, most, least_piece());
+  return collect_from(depot, wanted, most, least_piece(), Way::kMove);
 }
 
-size_t Gathering::collect_all(Depot& depot, size_t wanted) {
-  return collect_from(depot, wanted, wanted, os::kPageSize);
+size_t Gathering::collect_all(Depot& depot, size_t wanted, Way way) {
+  return collect_from(depot, wanted, wanted, os::kPageSize, way);
 }
 
-size_t Gathering::collect_from(Depot& depot, size_t wanted, size_t most, size_t least) {
+Gathering::Way Gathering::best_way() const {
+  const bool are_many = kShareOfWhole * mover_.mappings() > mover_.most_mappings();
+  return are_many && !is_forced_ ? Way::kRenew : Way::kMove;
+}
+
+bool Gathering::may_take(const Region& region, Way way) const {
+  if (!is_movable(region) || (count_ != 0 && region.locked != model().locked)) return false;
+  return way == Way::kMove || !observers_.any_of([&](const RegionObserver& observer) {
+    return !observer.has_let_go(region);
+  });
+}
+
+size_t Gathering::collect_from(Depot& depot, size_t wanted, size_t most, size_t least, Way way) {
   size_t got = 0;
-  while (got < wanted && has_room_for(1)) {
+  while (got < wanted && has_room_for(1, way)) {
     size_t size = 0;
     void* const address = depot.take_largest(least, most - got, &size);
     if (address == nullptr) break;
     const Region& region = *regions_.find(address);
-    if (!is_movable(region) || (count_ != 0 && region.locked != model().locked)) {
+    if (!may_take(region, way)) {
       (void)depot.give_back(address, size);  // where it just was: it needs no record
       break;
     }
-    add_run(depot, reinterpret_cast<uintptr_t>(address), size, region);
+    if (way == Way::kMove) {
+      add_run(depot, reinterpret_cast<uintptr_t>(address), size, region);
+    } else {
+      pieces_[count_++] = {reinterpret_cast<uintptr_t>(address), size, &depot, false};
+    }
     got += size;
   }
   collected_ += got;

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "allocator/pages/depot.h"
+#include "allocator/pages/observers.h"
 #include "allocator/pages/page_mover.h"
 #include "allocator/pages/region_table.h"
 
@@ -19,8 +20,12 @@ namespace rdmalloc {
 
 class Gathering {
  public:
-  constexpr Gathering(const RegionTable& regions, PageMover& mover)
-      : regions_(regions), mover_(mover) {}
+  // What becomes of the pieces: their pages are moved, or given to the kernel, which needs no
+  // mappings, but may not be where a device has the pages: they would be held twice.
+  enum class Way : uint8_t { kMove, kRenew };
+
+  constexpr Gathering(const RegionTable& regions, const Observers& observers, PageMover& mover)
+      : regions_(regions), observers_(observers), mover_(mover) {}
   Gathering(const Gathering&) = delete;
   Gathering& operator=(const Gathering&) = delete;
 
@@ -32,7 +37,7 @@ class Gathering {
   // not. Returns how many bytes.
   size_t collect(Depot& depot, size_t wanted, size_t most) REQUIRES(growth_lock);
   // The same, down to single pages, and exactly as much: when nothing else is to be had.
-  size_t collect_all(Depot& depot, size_t wanted) REQUIRES(growth_lock);
+  size_t collect_all(Depot& depot, size_t wanted, Way way) REQUIRES(growth_lock);
   // A block that a program has, as the first piece: its bytes go where its pages go.
   void collect_block(uintptr_t address, size_t size) REQUIRES(growth_lock);
   // False: sealed, or of a kind that is not moved.
@@ -46,6 +51,28 @@ class Gathering {
 
   // Gives all of it back to its depot.
   void put_back() REQUIRES(growth_lock);
+
+  // With a part of the mappings used up, pieces are of several small ones each, and moving them
+  // costs more than new pages.
+  Way best_way() const REQUIRES(growth_lock);
+
+  // Gives the pieces' pages to the kernel, and calls left(region, bytes) as move_to() does. Returns
+  // how many bytes: what the kernel refused is put back.
+  template <typename Left>
+  size_t give_up(Left left) REQUIRES(growth_lock) {
+    size_t given = 0;
+    size_t done = 0;
+    for (; done < count_; ++done) {
+      Region* region = nullptr;
+      const Piece& piece = pieces_[done];
+      if (!mover_.give_up(piece.address, piece.size, &region)) break;
+      left(region, piece.size);
+      given += piece.size;
+    }
+    forget(done);
+    put_back();
+    return given;
+  }
 
   // Moves the pieces to `to`, whole huge pages first and what was never handed out last; calls
   // left(region, bytes) for the region that has lost them by it. Returns how many bytes were moved:
@@ -80,16 +107,19 @@ class Gathering {
   static constexpr size_t kMostPieces = 2048;
 
   size_t least_piece() const REQUIRES(growth_lock);
-  size_t collect_from(Depot& depot, size_t wanted, size_t most, size_t least) REQUIRES(growth_lock);
+  size_t collect_from(Depot& depot, size_t wanted, size_t most, size_t least, Way way)
+      REQUIRES(growth_lock);
+  bool may_take(const Region& region, Way way) const REQUIRES(growth_lock);
   void add_run(Depot& depot, uintptr_t address, size_t size, const Region& region)
       REQUIRES(growth_lock);
   void add_used(Depot& depot, uintptr_t address, uintptr_t end, bool is_huge) REQUIRES(growth_lock);
   void put_clean_last() REQUIRES(growth_lock);
-  bool has_room_for(size_t pieces) const REQUIRES(growth_lock);
+  bool has_room_for(size_t pieces, Way way = Way::kMove) const REQUIRES(growth_lock);
   static bool is_movable(const Region& region);
   void forget(size_t count) REQUIRES(growth_lock);
 
   const RegionTable& regions_;
+  const Observers& observers_;
   PageMover& mover_;
   bool is_off_ = false;
   bool is_forced_ = false;

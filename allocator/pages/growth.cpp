@@ -41,7 +41,7 @@ void Growth::boot() {
 
 // Whole huge pages, of either kind: with a tail of base pages the kernel registers the whole region
 // page by page, in ten times the time.
-Growth::Plan Growth::plan(const Request& request, RegionKind of) const {
+Growth::Plan Growth::plan(const Request& request, RegionKind of) {
   size_t bytes = policy_.amount(request);
   Region region;
   region.kind = of;
@@ -87,12 +87,12 @@ Growth::Acquired Growth::grow_locked(const Request& request) {
     note_refusal();
     // Before asking how much memory there is, which reads such files, too.
     if (const Acquired taken = take_anywhere(); taken.taken) return taken;
-    if (!may_overflow) return gather_last(request);
+    if (!may_overflow) return make_last(request);
     wanted = plan(request, RegionKind::kOverflow);
     if (const Acquired gathered = gather(request, wanted, false); gathered.taken) return gathered;
     grant = store_.budget.ask_overflow(request.size, wanted.bytes);
   }
-  if (grant.bytes == 0) return gather_last(request);
+  if (grant.bytes == 0) return make_last(request);
   const Acquired acquired = acquire(grant, request, wanted.kind);
   store_.budget.settle();
   return acquired.taken ? acquired : take_anywhere();
@@ -202,31 +202,75 @@ Growth::Acquired Growth::gather(const Request& request, const Plan& plan, bool p
   return assemble(request, plan, nullptr);
 }
 
+// What of the free memory may serve it, of any use but that of exposed regions, which serves its
+// own alone.
+size_t Growth::free_for(const Request& request, bool pinned) const {
+  size_t free = 0;
+  for (int node = 0; node < store_.depots.nodes(); ++node) {
+    free += store_.depots.of(request.use, node, pinned).free_bytes();
+    if (request.use == RegionUse::kExposed) continue;
+    free += store_.depots.of(other_than(request.use), node, pinned).free_bytes();
+  }
+  return free;
+}
+
+// However small the pieces are. False: there is not enough, and nothing is collected.
+bool Growth::collect_last(const Request& request, bool pinned, Gathering::Way way) {
+  if (free_for(request, pinned) < request.size) return false;
+  for (const RegionUse use : {request.use, other_than(request.use)}) {
+    if (request.use == RegionUse::kExposed && use != request.use) continue;
+    for (int i = 0; i < store_.depots.nodes(); ++i) {
+      const size_t got = gathering_.collected();
+      if (got >= request.size) return true;
+      Depot& depot = store_.depots.of(use, nth_node(request, i), pinned);
+      (void)gathering_.collect_all(depot, request.size - got, way);
+    }
+  }
+  if (gathering_.collected() >= request.size) return true;
+  gathering_.put_back();
+  return false;
+}
+
 // No more memory may be held: what is free is pieced together, however little it is, and whatever
 // it was for.
-Growth::Acquired Growth::gather_last(const Request& request) {
+Growth::Acquired Growth::make_last(const Request& request) {
   if (request.alignment > Window::kGranule) return {};
-  const bool is_exposed = request.use == RegionUse::kExposed;
-  for (const bool pinned : {true, false}) {
-    if (!pinned && (is_exposed || request.pinned)) continue;
-    for (const RegionUse use : {request.use, RegionUse::kBlocks, RegionUse::kExtents}) {
-      if (is_exposed && use != request.use) continue;
-      for (int i = 0; i < store_.depots.nodes(); ++i) {
-        const size_t got = gathering_.collected();
-        if (got >= request.size) break;
-        Depot& depot = store_.depots.of(use, nth_node(request, i), pinned);
-        (void)gathering_.collect_all(depot, request.size - got);
-      }
-    }
-    if (gathering_.collected() >= request.size) {
+  const bool may_overflow = request.use != RegionUse::kExposed && !request.pinned;
+  const auto first = gathering_.best_way();
+  const auto second =
+      first == Gathering::Way::kMove ? Gathering::Way::kRenew : Gathering::Way::kMove;
+  for (const auto way : {first, second}) {
+    for (const bool pinned : {true, false}) {
+      if ((!pinned && !may_overflow) || !collect_last(request, pinned, way)) continue;
       const Plan exact{request.size, os::PageKind::kBase};
-      if (const Acquired gathered = assemble(request, exact, nullptr); gathered.taken) {
-        return gathered;
-      }
+      const Acquired made =
+          way == Gathering::Way::kMove ? assemble(request, exact, nullptr) : renew(request);
+      if (made.taken) return made;
     }
-    gathering_.put_back();
   }
   return {};
+}
+
+// Where moving takes more mappings than there may be: what was collected goes to the kernel, and
+// new pages come for it.
+Growth::Acquired Growth::renew(const Request& request) {
+  if (!has_slot()) {
+    gathering_.put_back();
+    return {};
+  }
+  const bool is_pinned = gathering_.model().locked;
+  const size_t given =
+      gathering_.give_up([this](Region* region, size_t size) REQUIRES(growth_lock) {
+        store_.budget.release(region->charged_as(), size);
+        note_lost(region, size);
+      });
+  if (given < request.size) return {};
+  const Grant grant = is_pinned ? store_.budget.ask_pinned(request.size, request.size)
+                                : store_.budget.ask_overflow(request.size, request.size);
+  const Acquired acquired =
+      grant.bytes == 0 ? Acquired{} : acquire(grant, request, os::PageKind::kBase);
+  store_.budget.settle();
+  return acquired;
 }
 
 // Puts what was collected, and new pages for the rest, under fresh addresses. Nothing taken:
@@ -362,10 +406,7 @@ void Growth::note_destroyed(Region* region) {
 // to take, could use it up at once.
 Growth::Acquired Growth::publish(const Region& region, size_t charged, const Request& request) {
   Region* const added = store_.regions.add(region, slots_.take());
-  const bool is_pinned = region.kind == RegionKind::kPinned && region.locked;
-  store_.budget.charge(
-      is_pinned || region.kind == RegionKind::kSparse ? region.kind : RegionKind::kOverflow,
-      charged);
+  store_.budget.charge(region.charged_as(), charged);
   policy_.note_got(region.use, region.length);
   store_.observers.for_each([&](RegionObserver& observer)
                                 REQUIRES(growth_lock) { observer.on_acquire(*added); });

@@ -56,7 +56,7 @@ class Growth {
         slots_(store.regions, store.observers),
         maker_(store.window, store.budget, store.options, store.placement),
         mover_(store.regions, store.marks),
-        gathering_(store.regions, mover_),
+        gathering_(store.regions, store.observers, mover_),
         assembly_(gathering_, mover_, maker_, store.window, store.blocks, store.depots,
                   store.regions, store.budget) {}
   Growth(const Growth&) = delete;
@@ -92,6 +92,7 @@ class Growth {
   const GrowthPolicy& policy() const { return policy_; }
   const HugePageWatch& huge_pages() const { return huge_.watch(); }
   size_t moved_bytes() const { return mover_.moved_bytes(); }
+  size_t given_up_bytes() const { return mover_.given_up_bytes(); }
   uint64_t acquire_ns() const { return acquire_ns_.load(std::memory_order_relaxed); }
 
   // For fork, tests, and who attaches observers.
@@ -109,7 +110,7 @@ class Growth {
     os::PageKind kind;
   };
 
-  Plan plan(const Request& request, RegionKind of) const REQUIRES(growth_lock);
+  Plan plan(const Request& request, RegionKind of) REQUIRES(growth_lock);
   Acquired grow_locked(const Request& request) REQUIRES(growth_lock);
   void note_refusal() REQUIRES(growth_lock);
   // All nodes in turn, the request's own first.
@@ -120,7 +121,10 @@ class Growth {
       REQUIRES(growth_lock);
   bool collect(const Request& request, size_t target, bool pinned) REQUIRES(growth_lock);
   Acquired gather(const Request& request, const Plan& plan, bool pinned) REQUIRES(growth_lock);
-  Acquired gather_last(const Request& request) REQUIRES(growth_lock);
+  Acquired make_last(const Request& request) REQUIRES(growth_lock);
+  size_t free_for(const Request& request, bool pinned) const;
+  bool collect_last(const Request& request, bool pinned, Gathering::Way way) REQUIRES(growth_lock);
+  Acquired renew(const Request& request) REQUIRES(growth_lock);
   Acquired assemble(const Request& request, const Plan& plan, const Assembly::Block* block)
       REQUIRES(growth_lock);
   Acquired acquire(Grant grant, const Request& request, os::PageKind kind) REQUIRES(growth_lock);

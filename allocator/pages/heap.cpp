@@ -91,14 +91,11 @@ bool Heap::release(void* address, size_t size) {
 bool Heap::release_around(const Region& region, void* address, size_t size) {
   const auto base = reinterpret_cast<uintptr_t>(address);
   holes_.reopen(base, size);
-  for (uintptr_t at = base; at < base + size;) {
-    const uintptr_t from = marks_.first_whole(at, base + size);
-    at = marks_.first_hole(from, base + size);
-    if (from == at) continue;
+  marks_.for_each_whole(base, base + size, [&](uintptr_t from, uintptr_t to) {
     void* const whole = reinterpret_cast<void*>(from);
-    if (!ok(depots_.give(region, region.node, whole, at - from)))
-      depots_.abandon(region, at - from);
-  }
+    if (!ok(depots_.give(region, region.node, whole, to - from)))
+      depots_.abandon(region, to - from);
+  });
   books_.note_live();
   return true;
 }
@@ -146,7 +143,7 @@ HeapCounters Heap::counters(size_t kept) {
   now.live_exposed = depots_.live(RegionUse::kExposed);
   now.live_blocks = live_blocks();
   now.gathered = growth_.moved_bytes();
-  now.retired = now.gathered + holes_.lost_bytes();
+  now.retired = now.gathered + growth_.given_up_bytes() + holes_.lost_bytes();
   now.acquire_ns = growth_.acquire_ns();
   now.peak_held = books_.peak_held();
   now.peak_live = books_.raise_peak_live(now.live);

@@ -66,13 +66,19 @@ void HugePages::boot(uint64_t choice) {
   watch_.boot(choice);
 }
 
+bool HugePages::is_dense(size_t held, const RegionTable& regions, const PageMarks& marks) {
+  if (held != held_then_) was_dense_ = is_touched_densely(regions, marks);
+  held_then_ = held;
+  return was_dense_;
+}
+
 os::PageKind HugePages::kind_for(size_t length, size_t held, bool at_once,
-                                 const RegionTable& regions, const PageMarks& marks) const {
+                                 const RegionTable& regions, const PageMarks& marks) {
   if (length < os::kHugePageSize) return os::PageKind::kBase;
   if (!is_auto_) return chosen_;
   if (watch_.has_gone_back() || !watch_.can_tell()) return os::PageKind::kBase;
   const bool is_large = held + (at_once ? length : 0) >= kLeastHeld;
-  const bool pays = is_large && (at_once || is_touched_densely(regions, marks));
+  const bool pays = is_large && (at_once || is_dense(held, regions, marks));
   return pays ? os::PageKind::kTransparentHuge : os::PageKind::kBase;
 }
 

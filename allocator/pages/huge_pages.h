@@ -30,7 +30,7 @@ class HugePages {
   // For a region of that length in a heap that holds so many bytes. `at_once`: it is populated as
   // soon as it is ready.
   os::PageKind kind_for(size_t length, size_t held, bool at_once, const RegionTable& regions,
-                        const PageMarks& marks) const REQUIRES(growth_lock);
+                        const PageMarks& marks) REQUIRES(growth_lock);
 
   // What the user asked for, whatever there is; base pages with auto.
   os::PageKind chosen() const { return chosen_; }
@@ -39,9 +39,16 @@ class HugePages {
   const HugePageWatch& watch() const { return watch_; }
 
  private:
+  bool is_dense(size_t held, const RegionTable& regions, const PageMarks& marks)
+      REQUIRES(growth_lock);
+
   os::PageKind chosen_ = os::PageKind::kBase;
   bool is_auto_ = false;
   HugePageWatch watch_;
+  // The last answer, and what was held then: a heap at its cap is refused often, and stays as it
+  // is.
+  bool was_dense_ GUARDED_BY(growth_lock) = false;
+  size_t held_then_ GUARDED_BY(growth_lock) = 0;
 };
 
 }  // namespace rdmalloc

@@ -132,12 +132,8 @@ void LargeBlocks::give_back_apart(uintptr_t start, size_t size) {
   if (!holes_.has(reinterpret_cast<void*>(start), size)) return give_back(start, size);
   holes_.reopen(start, size);
   store_.blocks.set(start, 0);
-  const uintptr_t end = start + size;
-  for (uintptr_t at = start; at < end;) {
-    const uintptr_t from = store_.marks.first_whole(at, end);
-    at = store_.marks.first_hole(from, end);
-    if (from != at) give_back(from, at - from);
-  }
+  store_.marks.for_each_whole(start, start + size,
+                              [&](uintptr_t from, uintptr_t to) { give_back(from, to - from); });
 }
 
 bool LargeBlocks::resize(void* address, size_t size) {

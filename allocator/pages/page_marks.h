@@ -58,6 +58,27 @@ class PageMarks {
   uintptr_t first_hole(uintptr_t address, uintptr_t end) const;
   uintptr_t first_whole(uintptr_t address, uintptr_t end) const;
 
+  // visit(from, to) for each run of pages in the range that are not retired, or no holes. Under the
+  // locks that visit needs.
+  template <typename Visit>
+  void for_each_kept(uintptr_t address, uintptr_t end,
+                     Visit visit) const NO_THREAD_SAFETY_ANALYSIS {
+    for (uintptr_t at = address; at < end;) {
+      const uintptr_t from = first_kept(at, end);
+      at = first_retired(from, end);
+      if (from != at) visit(from, at);
+    }
+  }
+  template <typename Visit>
+  void for_each_whole(uintptr_t address, uintptr_t end,
+                      Visit visit) const NO_THREAD_SAFETY_ANALYSIS {
+    for (uintptr_t at = address; at < end;) {
+      const uintptr_t from = first_whole(at, end);
+      at = first_hole(from, end);
+      if (from != at) visit(from, at);
+    }
+  }
+
   void mark_seam(uintptr_t address) REQUIRES(growth_lock);
   // The first seam in the range, or its end.
   uintptr_t first_seam(uintptr_t address, uintptr_t end) const;

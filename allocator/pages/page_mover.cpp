@@ -77,7 +77,19 @@ size_t PageMover::move(uintptr_t address, size_t size, Region** left) {
   if (done == 0) return 0;
   os::leave(pointer(address), done);
   *left = retire(address, done);
+  moved_.fetch_add(done, std::memory_order_relaxed);
   return done;
+}
+
+bool PageMover::give_up(uintptr_t address, size_t size, Region** left) {
+  announce(address, size);
+  if (!os::give_up(pointer(address), size)) {
+    recall(address, size);
+    return false;
+  }
+  *left = retire(address, size);
+  given_up_.fetch_add(size, std::memory_order_relaxed);
+  return true;
 }
 
 size_t PageMover::end() {
@@ -131,7 +143,6 @@ Region* PageMover::retire(uintptr_t address, size_t size) {
   note_borders(*region, address, address + size);
   regions_.note_hole(address, size);
   marks_.retire(address, size);
-  moved_.fetch_add(size, std::memory_order_relaxed);
   if (region->is_empty()) regions_.remove(*region);
   return region;
 }

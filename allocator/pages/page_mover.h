@@ -1,6 +1,6 @@
 // Moves pages under other addresses by the kernel's page tables: their bytes, their locks and their
-// place on a NUMA node stay. The addresses they leave are retired: reserved for ever, never handed
-// out again.
+// place on a NUMA node stay. Or gives them to the kernel. The addresses they leave are retired:
+// reserved for ever, never handed out again.
 //
 // Counts the kernel's mappings of the window, which may be an eighth of vm.max_map_count.
 //
@@ -32,6 +32,10 @@ class PageMover {
   // refused the rest, which stays where it is. `left`: the region that has lost them, unless none.
   size_t move(uintptr_t address, size_t size, Region** left) REQUIRES(growth_lock);
 
+  // Gives pages of one region to the kernel, which move() could have moved. False: it refused, and
+  // nothing happened.
+  bool give_up(uintptr_t address, size_t size, Region** left) REQUIRES(growth_lock);
+
   // Of what was moved last, some could not be locked again.
   bool lost_locks() const REQUIRES(growth_lock) { return lost_locks_; }
 
@@ -49,6 +53,7 @@ class PageMover {
 
   // Bytes, ever.
   size_t moved_bytes() const { return moved_.load(std::memory_order_relaxed); }
+  size_t given_up_bytes() const { return given_up_.load(std::memory_order_relaxed); }
 
  private:
   size_t move_mapping(uintptr_t from, size_t size, uintptr_t to) REQUIRES(growth_lock);
@@ -71,6 +76,7 @@ class PageMover {
   bool lost_locks_ GUARDED_BY(growth_lock) = false;
   size_t moved_mappings_ GUARDED_BY(growth_lock) = 0;
   std::atomic<size_t> moved_{0};
+  std::atomic<size_t> given_up_{0};
 };
 
 }  // namespace rdmalloc

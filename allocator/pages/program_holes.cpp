@@ -9,12 +9,6 @@ namespace {
 
 void* pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
 
-// As it was charged when the region was published.
-RegionKind charged_as(const Region& region) {
-  const bool is_pinned = region.kind == RegionKind::kPinned && region.locked;
-  return is_pinned || region.kind == RegionKind::kSparse ? region.kind : RegionKind::kOverflow;
-}
-
 }  // namespace
 
 // Calls visit(region, from, to) for what of the range lies in each region.
@@ -53,21 +47,19 @@ ProgramHoles::Hole ProgramHoles::begin(uintptr_t base, size_t length) {
 // All pages of the region below the hole's end are looked up one by one from here on: a range may
 // begin at any of them, and reach into the hole.
 void ProgramHoles::lose(Region* region, uintptr_t from, uintptr_t to, Hole* hole) {
-  for (uintptr_t at = from; at < to;) {
-    const uintptr_t low = store_.marks.first_kept(at, to);
-    at = store_.marks.first_retired(low, to);
-    if (low != from || at != to) hole->is_whole = false;
-    if (low == at) continue;
-    const size_t size = at - low;
-    if (claim(*region, low, at) != 0) hole->is_whole = false;
-    store_.marks.set_changed(low, size, true);
-    store_.marks.announce(low, size);
-    region->set_retired(region->retired() + size);
-    store_.depots.note_gone(region->use, size);
-    store_.budget.release(charged_as(*region), size);
-    growth_.note_taken(*region, size);
-    hole->lost += size;
-  }
+  if (store_.marks.is_retired(from, to - from)) hole->is_whole = false;
+  store_.marks.for_each_kept(
+      from, to, [&](uintptr_t low, uintptr_t high) REQUIRES(growth_lock) EXCLUDES(depot_lock) {
+        const size_t size = high - low;
+        if (claim(*region, low, high) != 0) hole->is_whole = false;
+        store_.marks.set_changed(low, size, true);
+        store_.marks.announce(low, size);
+        region->set_retired(region->retired() + size);
+        store_.depots.note_gone(region->use, size);
+        store_.budget.release(region->charged_as(), size);
+        growth_.note_taken(*region, size);
+        hole->lost += size;
+      });
   store_.regions.note_hole(region->base, to - region->base);
   note(*region);
 }
@@ -156,7 +148,7 @@ void ProgramHoles::regain(Region* region, uintptr_t from, uintptr_t to) {
   store_.marks.set_changed(from, size, false);
   region->set_retired(region->retired() - size);
   store_.depots.note_back(region->use, size);
-  store_.budget.charge(charged_as(*region), size);
+  store_.budget.charge(region->charged_as(), size);
   growth_.note_regained(*region, size);
 }
 
@@ -166,12 +158,9 @@ void ProgramHoles::shut(uintptr_t base, size_t length) {
   const uintptr_t end = base + os::page_ceil(length);
   Locked hold(growth_.mutex());
   for_each_part(base, end, [&](Region* region, uintptr_t from, uintptr_t to) REQUIRES(growth_lock) {
-    for (uintptr_t at = from; at < to;) {
-      const uintptr_t low = store_.marks.first_kept(at, to);
-      at = store_.marks.first_retired(low, to);
-      if (low == at) continue;
+    store_.marks.for_each_kept(from, to, [&](uintptr_t low, uintptr_t high) REQUIRES(growth_lock) {
       if (region->use != RegionUse::kExtents) {
-        for (uintptr_t block = first_block(*region, low); block < at;) {
+        for (uintptr_t block = first_block(*region, low); block < high;) {
           const size_t pages = BlockTable::pages_of(store_.blocks.get(block));
           if (pages != 0) {
             store_.blocks.at(block).fetch_or(BlockTable::kApart, std::memory_order_relaxed);
@@ -179,8 +168,8 @@ void ProgramHoles::shut(uintptr_t base, size_t length) {
           block += std::max<size_t>(pages, 1) * os::kPageSize;
         }
       }
-      store_.marks.set_changed(low, at - low, true);
-    }
+      store_.marks.set_changed(low, high - low, true);
+    });
     note(*region);
   });
 }
@@ -190,26 +179,21 @@ void ProgramHoles::open(uintptr_t base, size_t length) {
   const uintptr_t end = base + os::page_ceil(length);
   Locked hold(growth_.mutex());
   for_each_part(base, end, [&](Region*, uintptr_t from, uintptr_t to) REQUIRES(growth_lock) {
-    for (uintptr_t at = from; at < to;) {
-      const uintptr_t low = store_.marks.first_kept(at, to);
-      at = store_.marks.first_retired(low, to);
-      if (low != at) store_.marks.set_changed(low, at - low, false);
-    }
+    store_.marks.for_each_kept(from, to, [&](uintptr_t low, uintptr_t high) REQUIRES(growth_lock) {
+      store_.marks.set_changed(low, high - low, false);
+    });
   });
 }
 
 void ProgramHoles::reopen(uintptr_t base, size_t length) {
-  const uintptr_t end = base + length;
-  for (uintptr_t at = base; at < end;) {
-    const uintptr_t low = store_.marks.first_kept(at, end);
-    at = store_.marks.first_retired(low, end);
-    if (low == at || !store_.marks.is_changed(low, at - low)) continue;
-    if (os::make_accessible(pointer(low), at - low)) {
-      open(low, at - low);
+  store_.marks.for_each_kept(base, base + length, [&](uintptr_t from, uintptr_t to) {
+    if (!store_.marks.is_changed(from, to - from)) return;
+    if (os::make_accessible(pointer(from), to - from)) {
+      open(from, to - from);
     } else {
-      this->end(begin(low, at - low), "mprotect");
+      end(begin(from, to - from), "mprotect");
     }
-  }
+  });
 }
 
 void ProgramHoles::tell(const Hole& hole, const char* call) {

@@ -48,6 +48,12 @@ struct RegionFacts {
             __atomic_load_n(&fresh_to, __ATOMIC_RELAXED)};
   }
 
+  // How the budget has it.
+  RegionKind charged_as() const {
+    const bool is_as_made = kind == RegionKind::kSparse || (kind == RegionKind::kPinned && locked);
+    return is_as_made ? kind : RegionKind::kOverflow;
+  }
+
   uintptr_t end() const { return base + length; }
   bool contains(uintptr_t address) const { return address - base < length; }
 };

@@ -33,9 +33,8 @@ constexpr const char* kNoThread = "no thread can be started that reads what the 
 
 thread_local constinit bool is_thread_of_ours = false;
 
-// Its destructor tells that the main thread ends. Once made it is kept, for children of fork too.
-constinit pthread_key_t main_key = 0;
-constinit bool has_main_key = false;
+// While it is on, nothing is looked at by time. Kept for children of fork, whose monitor is new.
+constinit os::MainThreadWatch main_thread;
 
 }  // namespace
 
@@ -62,24 +61,13 @@ const char* UserfaultfdMonitor::start() {
     return refusal_;
   }
   // Nothing is watched yet, so nothing is missed without it; the other two wait for work for ever.
-  watch_main_thread();
+  main_thread.start([](void* self) { static_cast<UserfaultfdMonitor*>(self)->wake_teller(); },
+                    this);
   if (start_thread<&UserfaultfdMonitor::tell_events>(&teller_, "rdmalloc-tell") != 0) {
     return kNoThread;
   }
   changes.attach_late(this);
   return nullptr;
-}
-
-// As the registrar does: while the main thread is watched nothing is looked at by time.
-void UserfaultfdMonitor::watch_main_thread() {
-  if (gettid() != getpid()) return;
-  const auto note_end = [](void* self) {
-    auto* const its = static_cast<UserfaultfdMonitor*>(self);
-    its->is_main_watched_.store(false, std::memory_order_release);
-    its->wake_teller();
-  };
-  has_main_key = has_main_key || pthread_key_create(&main_key, note_end) == 0;
-  is_main_watched_ = has_main_key && pthread_setspecific(main_key, this) == 0;
 }
 
 void UserfaultfdMonitor::wake_teller() {
@@ -126,7 +114,10 @@ void UserfaultfdMonitor::let_go(uintptr_t base, size_t length) noexcept {
 }
 
 // The threads are gone, and their descriptor with them.
-void UserfaultfdMonitor::note_fork_child() noexcept { new (this) UserfaultfdMonitor; }
+void UserfaultfdMonitor::note_fork_child() noexcept {
+  main_thread.note_fork_child();
+  new (this) UserfaultfdMonitor;
+}
 
 bool UserfaultfdMonitor::put(const Request& request) {
   pthread_mutex_lock(&mutex_);
@@ -290,7 +281,7 @@ void UserfaultfdMonitor::tell_events() {
 // libc does not end a process that has threads of ours.
 void UserfaultfdMonitor::wait_for_news(uint32_t seen) {
   if (drops_ != 0) return os::wait_while_for(news_, seen, kDropNs);
-  if (is_main_watched_.load(std::memory_order_acquire)) return os::wait_while(news_, seen);
+  if (main_thread.is_on()) return os::wait_while(news_, seen);
   if (os::is_only_ours_left()) exit(0);
   os::wait_while_for(news_, seen, kLookNs);
 }

@@ -109,7 +109,6 @@ class UserfaultfdMonitor final : public Monitor, public LateMonitor {
   int ask(Request::Kind kind, uintptr_t base, size_t length);
   void wake_keeper();
   void wake_teller();
-  void watch_main_thread();
 
   KernelUserfaultfd kernel_;  // the threads'
   pthread_t keeper_{};
@@ -135,7 +134,6 @@ class UserfaultfdMonitor final : public Monitor, public LateMonitor {
   KernelEvent batch_[kMostEvents];
   std::atomic<uint32_t> batch_count_{0};
   std::atomic<uint32_t> news_{0};  // changes when there is something for the teller
-  std::atomic<bool> is_main_watched_{false};
 
   // The teller's.
   Dropping droppings_[kMostDroppings] = {};

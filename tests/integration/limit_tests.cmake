@@ -138,7 +138,7 @@ rdm_case("200 threads keep every byte beyond 8 MiB of memlock"
 rdm_case("200 threads keep every byte in an address space of 2 GiB"
   PROGRAM migrants ARGUMENTS 4 512 all LIMITS --address-space 2097152 TIMEOUT 60)
 rdm_case("200 threads that meet ENOMEM now and then lose nothing and go on"
-  PROGRAM migrants ARGUMENTS 4 512 some LIMITS RDMALLOC_MEMORY_CAP=200M TIMEOUT 60)
+  PROGRAM migrants ARGUMENTS 4 512 some LIMITS RDMALLOC_MEMORY_CAP=100M TIMEOUT 60)
 rdm_case("control: without a cap malloc refuses 200 threads nothing"
   PROGRAM migrants ARGUMENTS 2 512 some LIMITS --expect 1 TIMEOUT 60)
 rdm_case("control: where all is pinned nothing is beyond the pins"

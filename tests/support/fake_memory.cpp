@@ -18,7 +18,7 @@ State& state() {
 const char* name(Call call) {
   static constexpr const char* kNames[] = {"reserve",      "open", "close",       "populate",
                                            "lock",         "seal", "prefer_node", "discard",
-                                           "map_metadata", "move"};
+                                           "map_metadata", "move", "give_up"};
   return kNames[static_cast<size_t>(call)];
 }
 
@@ -411,10 +411,9 @@ Status open(void* address, size_t bytes, PageKind kind) {
   return Status::kOk;
 }
 
-void close(void* address, size_t bytes) {
-  const Guard guard(state().mutex);
-  Status ignored{};
-  (void)fake::fails(Call::kClose, &ignored);
+namespace {
+
+void close_checked(void* address, size_t bytes) {
   const uintptr_t base = fake::number(address);
   if (!fake::reserved(base, bytes)) fake::complain(Call::kClose, "not reserved", address, bytes);
   if (fake::overlaps(state().held, base, bytes, fake::length_of)) {
@@ -426,6 +425,15 @@ void close(void* address, size_t bytes) {
   });
   fake::erase_open(base, bytes);
   fake::close_for_real(address, bytes);
+}
+
+}  // namespace
+
+void close(void* address, size_t bytes) {
+  const Guard guard(state().mutex);
+  Status ignored{};
+  (void)fake::fails(Call::kClose, &ignored);
+  close_checked(address, bytes);
 }
 
 bool moves_locks() { return state().machine.moves_locks; }
@@ -494,6 +502,15 @@ void leave(void* address, size_t bytes) {
   }
   if (sum != bytes) fake::complain(Call::kMove, "left, and not moved", address, bytes);
   state().left[base] = bytes;
+}
+
+bool give_up(void* address, size_t bytes) {
+  const Guard guard(state().mutex);
+  Status ignored{};
+  if (fake::fails(Call::kGiveUp, &ignored)) return false;
+  close_checked(address, bytes);
+  state().left[fake::number(address)] = bytes;
+  return true;
 }
 
 Status populate(void* address, size_t bytes) {

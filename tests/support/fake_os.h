@@ -27,6 +27,7 @@ enum class Call : uint8_t {
   kDiscard,
   kMapMetadata,
   kMove,
+  kGiveUp,
   kCount
 };
 inline constexpr size_t kCalls = static_cast<size_t>(Call::kCount);

@@ -263,6 +263,68 @@ TEST_CASE("gathering stops at its share of the kernel's mappings") {
   }
 }
 
+// Every other page is free, no more may be held, and next to no mapping may be made.
+struct Crumbs {
+  explicit Crumbs(Witness* witness = nullptr) : tested({"MEMORY_CAP=16M"}) {
+    fake::machine().most_mappings = 64;
+    tested.boot();
+    if (witness != nullptr) REQUIRE(ok(tested->attach(witness)));
+    std::vector<void*> all;
+    while (void* const page = tested.take(kPage)) all.push_back(page);
+    for (size_t i = 0; i < all.size(); i += 2) {
+      if (i + 1 < all.size()) write(all[i + 1], kPage, static_cast<uint32_t>(i + 1));
+      REQUIRE(tested.give(all[i], kPage));
+      if (i + 1 < all.size()) live[static_cast<uint32_t>(i + 1)] = all[i + 1];
+    }
+  }
+  bool is_intact() const {
+    return std::all_of(live.begin(), live.end(),
+                       [](const auto& page) { return reads(page.second, kPage, page.first); });
+  }
+  TestHeap tested;
+  std::map<uint32_t, void*> live;
+};
+
+TEST_CASE("pages that cannot be moved for want of mappings are given up, and come anew") {
+  Crumbs f;
+  bool zero = true;
+  const auto* got = static_cast<const char*>(f.tested.take(kMiB, kPage, &zero));
+  REQUIRE(got != nullptr);
+  CHECK(zero);
+  CHECK(std::all_of(got, got + kMiB, [](char byte) { return byte == 0; }));
+  CHECK(f.tested.malloc(3 * kMiB) != nullptr);
+  CHECK(f.is_intact());
+  CHECK(f.tested->counters().gathered == 0);
+  CHECK(f.tested->counters().retired >= 4 * kMiB);
+  CHECK(f.tested->budget().held() <= 16 * kMiB);
+  CHECK(f.tested.unsound() == "");
+}
+
+TEST_CASE("pages that a device may have still are not given up for new ones") {
+  Witness witness;
+  witness.keeps = true;
+  Crumbs f(&witness);
+  CHECK(f.tested.malloc(kMiB) == nullptr);
+  CHECK(f.tested->counters().retired == 0);
+  witness.keeps = false;
+  CHECK(f.tested.malloc(kMiB) != nullptr);
+  CHECK(f.is_intact());
+  CHECK(f.tested.unsound() == "");
+}
+
+TEST_CASE("pages that the kernel does not take back stay where they are") {
+  for (size_t k = 1; k < 256; k *= 2) {
+    Crumbs f;
+    fake::fail_from(Call::kGiveUp, k, Status::kNoMemory);
+    CHECK(f.tested.malloc(kMiB) == nullptr);
+    CHECK(f.is_intact());
+    CHECK(f.tested.unsound() == "");
+    fake::fail_nothing();
+    CHECK(f.tested.malloc(kMiB) != nullptr);
+    CHECK(f.tested.unsound() == "");
+  }
+}
+
 TEST_CASE("a kernel that has no mappings left refuses moves, and the heap goes on") {
   Holes f;
   fake::machine().most_mappings = fake::mappings() + 20;
