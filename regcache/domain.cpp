@@ -166,6 +166,7 @@ void Domain::note_fork_child() {
     entry.forget_refusals();
     entry.state = kUnregistered;
   }
+  early_.clear();
 }
 
 // May run inside malloc.
@@ -211,7 +212,7 @@ bool Domain::validate(const RegionTable& regions) const {
     count += length != 0 ? 1 : 0;
     for (uint32_t p = 0; p < entry.pieces; ++p) count += entry.piece[p].length != 0 ? 1 : 0;
   }
-  return entries_[0].length == 0 && count + foreign_->count() == count_.load() &&
+  return entries_[0].length == 0 && count + early_.count() + foreign_->count() == count_.load() &&
          count <= limits_.max_count;
 }
 

@@ -14,6 +14,7 @@
 #include "allocator/mutex.h"
 #include "include/rdmalloc/backend.h"
 #include "regcache/cache/foreign_cache.h"
+#include "regcache/early_parts.h"
 #include "regcache/key_table.h"
 #include "regcache/pin_account.h"
 #include "regcache/region_source.h"
@@ -101,8 +102,10 @@ class Domain {
   void release_for_fork();
   // Something of a region that has lost all its pages, or a thread that may be reading about it.
   bool keeps(const Region& region) const {
-    return is_in_use() && (registering_.load(std::memory_order_seq_cst) != 0 ||
-                           entry_of(region).state.load(std::memory_order_seq_cst) != kUnregistered);
+    return is_in_use() &&
+           (registering_.load(std::memory_order_seq_cst) != 0 ||
+            entry_of(region).state.load(std::memory_order_seq_cst) != kUnregistered ||
+            early_.has_of(region.index));
   }
 
   // Null pointers are RDM_INVALID.
@@ -170,6 +173,7 @@ class Domain {
   }
   int deregister_piece(const Region& region, const Piece& piece, bool may_ask_again);
   void register_missed();
+  rdm_backend_request request_for(const Region& region, size_t offset, size_t length) const;
   int register_range(const Region& region, size_t offset, size_t length, rdm_backend_key* key);
   int register_memory(const rdm_backend_request& request, int charges, rdm_backend_key* key,
                       char* why, size_t why_size);
@@ -206,6 +210,10 @@ class Domain {
   int find_or_register(const void* address, size_t length, rdm_mr* out);
   int lookup_entered(const void* address, size_t length, rdm_mr* out);
   int lookup_piece(const Region& region, const void* address, size_t length, rdm_mr* out);
+  bool is_still_to_come(const Region& region, size_t length);
+  bool find_early(const Region& region, const void* address, size_t length, rdm_mr* out);
+  bool register_early(const Region& region, uintptr_t address, size_t length);
+  bool let_go_of_early(const Region& region);
   static int get_slowly(Domain* domain, const void* address, size_t length, rdm_mr* out,
                         uint32_t touched);
   static int put_slowly(Domain* domain, const rdm_mr* mr, uint32_t touched);
@@ -253,6 +261,7 @@ class Domain {
   PinAccount* account_ = nullptr;
   Retries* retries_ = nullptr;
   ForeignCache* foreign_ = nullptr;
+  EarlyParts early_;
   std::atomic<uint32_t> pools_{0};            // that are open
   std::atomic<uintptr_t> put_off_thread_{0};  // whom the backend told to come later, ...
   std::atomic<uint64_t> put_off_at_{0};       // ... and when: os::now_ns()

@@ -84,6 +84,7 @@ bool Domain::is_of_region(const Region& region, const rdm_mr& mr) const {
   const auto is_it = [&](const rdm_backend_key& key) {
     return key.lkey == mr.lkey && key.rkey == mr.rkey && key.handle == mr.handle;
   };
+  if (early_.has_key(mr)) return true;
   if (entry.length.load(std::memory_order_acquire) != 0) return is_it(entry.key());
   const uint32_t pieces = entry.pieces.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < pieces; ++i) {

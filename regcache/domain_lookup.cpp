@@ -60,6 +60,10 @@ int Domain::lookup_entered(const void* address, size_t length, rdm_mr* out) {
   if (marks != nullptr && marks->is_retired(reinterpret_cast<uintptr_t>(address), length)) {
     return miss(RDM_NOT_OWNED, why_gone(*marks, reinterpret_cast<uintptr_t>(address), length));
   }
+  if (is_still_to_come(*region, length) && find_early(*region, address, length, out)) {
+    counters_->lookups.count();
+    return RDM_OK;
+  }
   if (register_entered(*region, Caller::kLookup) != RDM_OK) {
     return miss(RDM_NOT_REGISTERED, kNotRegistered);
   }

@@ -71,19 +71,18 @@ void Domain::register_missed() {
     const Region& region = source_->regions()[i];
     if (!region.is_empty()) (void)register_entered(region, Caller::kRegistrar);
   }
-  retries_->note_refusal();
+  retries_->note_work();
 }
 
 int Domain::register_entered(const Region& region, Caller caller) {
   if (!takes(region) || has_no_leave_of(caller)) return RDM_OK;
-  // Its pages would lie where the registering thread runs: not before the program wants its key.
-  if (region.by_touch && caller != Caller::kLookup) return RDM_OK;
   KeyEntry& entry = entry_of(region);
+  const uint32_t before = entry.state.load(std::memory_order_acquire);
+  const bool is_asked_for = caller == Caller::kLookup || before == kAsked;
+  // Its pages would lie where the registering thread runs: not before the program wants its key.
+  if (region.by_touch && !is_asked_for) return RDM_OK;
   // What was asked for and refused is the registrar's to try again.
-  if (registers_when_asked() && caller != Caller::kLookup &&
-      entry.state.load(std::memory_order_acquire) != kRefused) {
-    return RDM_OK;
-  }
+  if (registers_when_asked() && !is_asked_for && before != kRefused) return RDM_OK;
   if (caller == Caller::kMalloc && !may_run_in_malloc()) return RDM_BACKEND_LATER;
   uint64_t waited_ns = 0;
   for (;;) {
@@ -140,7 +139,7 @@ int Domain::register_claimed(const Region& region, KeyEntry& entry, Caller calle
     if (!is_asked_for) return put_off(entry, RDM_OUT_OF_BUDGET);
     say("too little memory is left for pages that have not been touched yet");
     (void)refuse_as(Cause::kPassing, region, entry, RDM_OUT_OF_BUDGET);
-    retries_->note_refusal();
+    retries_->note_work();
     return RDM_OUT_OF_BUDGET;
   }
   int status = RDM_OK;
@@ -228,7 +227,7 @@ int Domain::refuse(const Region& region, KeyEntry& entry, int status, Caller cal
     return refuse_as(entry.cause, region, entry, entry.refusal);
   }
   (void)refuse_as(cause, region, entry, status);
-  if (caller != Caller::kRegistrar) retries_->note_refusal();
+  if (caller != Caller::kRegistrar) retries_->note_work();
   return status;
 }
 
@@ -383,8 +382,7 @@ bool Domain::make_room_for_pieces(KeyEntry& entry, size_t count) {
   return true;
 }
 
-int Domain::register_range(const Region& region, size_t offset, size_t length,
-                           rdm_backend_key* key) {
+rdm_backend_request Domain::request_for(const Region& region, size_t offset, size_t length) const {
   rdm_backend_request request{};
   request.base = reinterpret_cast<void*>(region.base + offset);
   request.length = length;
@@ -394,9 +392,15 @@ int Domain::register_range(const Region& region, size_t offset, size_t length,
   request.pinned = region.kind == RegionKind::kPinned ? 1 : 0;
   request.exposed = region.exposed ? 1 : 0;
   request.node = region.node;
+  return request;
+}
+
+int Domain::register_range(const Region& region, size_t offset, size_t length,
+                           rdm_backend_key* key) {
   char why[kLongestWhy] = {};
   const size_t retired = region.retired();
-  int status = register_memory(request, charges_for(region), key, why, sizeof why);
+  int status = register_memory(request_for(region, offset, length), charges_for(region), key, why,
+                               sizeof why);
   // It is tried again without the pages that went away meanwhile.
   if (region.retired() != retired) why[0] = '\0';
   // That the heap overlaps what is registered is a failure like any other.
@@ -482,6 +486,9 @@ int Domain::deregister(const Region& region) {
   for (uint32_t i = pieces; i-- > 0;) {
     is_done = deregister_piece(region, entry.piece[i], false) == RDM_OK && is_done;
   }
+  for (EarlyParts::Part part; early_.take_of(region.index, &part);) {
+    is_done = deregister_piece(region, {0, part.length, part.key}, false) == RDM_OK && is_done;
+  }
   return is_done ? int{RDM_OK} : int{RDM_SYSTEM};
 }
 
@@ -498,7 +505,8 @@ void Domain::release_for_fork() {
   was_released_ = true;
   for (size_t i = 0; i < source_->regions().size(); ++i) {
     const Region& region = source_->regions()[i];
-    if (entry_of(region).state.load(std::memory_order_acquire) == kRegistered) {
+    if (entry_of(region).state.load(std::memory_order_acquire) == kRegistered ||
+        early_.has_of(region.index)) {
       let_go_of(region, entry_of(region));
     }
   }
@@ -509,8 +517,9 @@ void Domain::release_for_fork() {
 // Unless another thread is at it.
 void Domain::let_go_of(const Region& region, KeyEntry& entry) {
   uint32_t state = entry.state.load(std::memory_order_acquire);
-  const bool is_mine = (state == kRegistered || state == kRefused) &&
-                       entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel);
+  const bool has_some = state != kBusy && (state != kUnregistered || early_.has_of(region.index));
+  const bool is_mine =
+      has_some && entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel);
   if (!is_mine) return;
   os::NoCancel no_cancel;
   // Nobody finds the key from here on, unless it stays.
@@ -521,6 +530,7 @@ void Domain::let_go_of(const Region& region, KeyEntry& entry) {
     is_put_off = deregister_piece(region, entry.piece[entry.pieces - 1], true) == RDM_BACKEND_LATER;
     if (!is_put_off) --entry.pieces;
   }
+  is_put_off = is_put_off || !let_go_of_early(region);
   if (!is_put_off) entry.forget_refusals();
   entry.state.store(is_put_off ? kRegistered : kUnregistered, std::memory_order_release);
   os::wake_all(entry.state);

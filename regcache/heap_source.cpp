@@ -18,6 +18,10 @@ bool HeapSource::populate(const Region& region, PagesFor who) const noexcept {
   return heap.populate(region, who);
 }
 
+bool HeapSource::populate_part(const Region& region, uintptr_t from, uintptr_t to) const noexcept {
+  return heap.populate_part(region, from, to);
+}
+
 uint64_t HeapSource::pin_limit() const noexcept {
   const uint64_t limit = os::lock_limit().effective();
   if (limit == os::kNoLimit) return limit;

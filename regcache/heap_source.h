@@ -15,6 +15,7 @@ class HeapSource final : public RegionSource {
   const Window& window() const noexcept override;
   const PageMarks* marks() const noexcept override;
   bool populate(const Region& region, PagesFor who) const noexcept override;
+  bool populate_part(const Region& region, uintptr_t from, uintptr_t to) const noexcept override;
   uint64_t pin_limit() const noexcept override;
   ForeignDefaults foreign() const noexcept override;
   void note_registrations(uint64_t domains, uint64_t bytes, uint64_t pinned) noexcept override;

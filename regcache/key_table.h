@@ -23,6 +23,7 @@ enum KeyState : uint32_t {
   kBusy,        // a thread is registering or deregistering it
   kRegistered,  // all of it, or as many of its pieces as the device may have
   kRefused,     // the last try failed
+  kAsked,       // for the registrar, by a lookup that found no part of it: see EarlyParts
 };
 
 // An MR of a region that took several.

@@ -42,6 +42,14 @@ class RegionSource {
     return true;
   }
 
+  // The same for a part of a region, whatever has come of the rest.
+  virtual bool populate_part(const Region& region, uintptr_t from, uintptr_t to) const noexcept {
+    (void)region;
+    (void)from;
+    (void)to;
+    return true;
+  }
+
   // Bytes that registrations may pin in this process by its memlock limit, less what is left to
   // others; UINT64_MAX without a limit. mlock's account is another.
   // Read anew each time, inside malloc too.

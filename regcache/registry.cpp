@@ -138,7 +138,7 @@ int Registry::open_locked(const rdm_backend& backend, void* context,
   }
   domain->end_opening();
   // What is missing of a domain opened in part.
-  retries_.note_refusal();
+  retries_.note_work();
   note_registrations();
   *out = domain;
   return RDM_OK;

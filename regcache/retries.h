@@ -49,8 +49,9 @@ class Retries {
 
   // A lookup, not inside malloc, found something due. Wakes once for each round.
   void ask();
-  // Others than the registrar were refused: it finds out when to try again.
-  void note_refusal() { (void)wake_(context_, false); }
+  // There is work for the registrar: others were refused, and it finds out when to try again; or a
+  // lookup left a region to it.
+  void note_work() { (void)wake_(context_, false); }
 
   // The registrar begins to look at what is refused. True: everything is due.
   bool begin_round();

@@ -432,6 +432,10 @@ bool Growth::populate(const Region& region, PagesFor who) {
   return populate_in_steps(region, who, store_.marks, store_.budget, huge_.watch());
 }
 
+bool Growth::populate_part(const Region& region, uintptr_t from, uintptr_t to) {
+  return populate_at_once(region, from, to, store_.marks, store_.budget, huge_.watch());
+}
+
 // `wanted`: bytes of the region that its program is about to touch.
 void Growth::make_ready(const Acquired& acquired, size_t wanted) {
   if (acquired.region == nullptr) return;

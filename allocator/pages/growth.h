@@ -82,6 +82,8 @@ class Growth {
 
   // Has all of a region's pages come, unless it is done. False: there is no room for all of them.
   bool populate(const Region& region, PagesFor who) EXCLUDES(growth_lock);
+  // The same for a part that a device is about to use, whatever has come of the rest.
+  bool populate_part(const Region& region, uintptr_t from, uintptr_t to) EXCLUDES(growth_lock);
 
   // The program's own system calls took pages of a region, or did not in the end; or took all that
   // were left of it. For ProgramHoles, which keeps the other books.

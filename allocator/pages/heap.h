@@ -88,6 +88,9 @@ class Heap {
   // Has all of a region's pages come, unless they have. By whoever registers it, under no lock.
   // False: there is no room for all of them.
   bool populate(const Region& region, PagesFor who) { return growth_.populate(region, who); }
+  bool populate_part(const Region& region, uintptr_t from, uintptr_t to) {
+    return growth_.populate_part(region, from, to);
+  }
 
   // See Counters.
   void begin_phase(const char* name);

@@ -27,14 +27,14 @@ void populate(const Region& region, uintptr_t from, uintptr_t to, HugePageWatch&
   }
 }
 
-// Calls use(from, to) -> bool for what still has its pages, and may be written to, in parts of
-// step() bytes at most, until it returns false.
+// Calls use(from, to) -> bool for what of the range still has its pages, and may be written to, in
+// parts of step() bytes at most, until it returns false.
 template <typename Step, typename Use>
-bool for_each_part(const Region& region, const PageMarks& marks, Step step, Use use) {
-  for (uintptr_t from = region.base; from < region.end();) {
-    from = marks.first_whole(from, region.end());
+bool for_each_part(uintptr_t base, uintptr_t end, const PageMarks& marks, Step step, Use use) {
+  for (uintptr_t from = base; from < end;) {
+    from = marks.first_whole(from, end);
     const size_t unit = step();
-    const uintptr_t most = region.end() - from < unit ? region.end() : from + unit;
+    const uintptr_t most = end - from < unit ? end : from + unit;
     const uintptr_t to = marks.first_hole(from, most);
     if (to > from && !use(from, to)) return false;
     from = to;
@@ -47,7 +47,7 @@ void go_back(const Region& region, const PageMarks& marks) {
   if (region.page_kind != os::PageKind::kTransparentHuge) return;
   // All of each mapping, so that none is split.
   const auto whole = [] { return size_t{1} << 63; };
-  (void)for_each_part(region, marks, whole, [](uintptr_t from, uintptr_t to) {
+  (void)for_each_part(region.base, region.end(), marks, whole, [](uintptr_t from, uintptr_t to) {
     os::ask_for_base_pages(reinterpret_cast<void*>(from), to - from);
     return true;
   });
@@ -79,17 +79,29 @@ bool populate_in_steps(const Region& region, PagesFor who, const PageMarks& mark
     if (share == 0) share = share_of_room(region, who, budget);
     return share == 0 || share > kStep ? kStep : share;
   };
-  const bool is_done = for_each_part(region, marks, step, [&](uintptr_t from, uintptr_t to) {
-    if (share == 0) return is_there(from, to);
-    share -= std::min(share, to - from);
-    populate(region, from, to, watch);
-    if (is_back || !watch.has_gone_back()) return true;
-    is_back = true;
-    go_back(region, marks);
-    return true;
-  });
+  const bool is_done =
+      for_each_part(region.base, region.end(), marks, step, [&](uintptr_t from, uintptr_t to) {
+        if (share == 0) return is_there(from, to);
+        share -= std::min(share, to - from);
+        populate(region, from, to, watch);
+        if (is_back || !watch.has_gone_back()) return true;
+        is_back = true;
+        go_back(region, marks);
+        return true;
+      });
   if (!is_done) __atomic_store_n(&region.populated, false, __ATOMIC_RELAXED);
   return is_done;
+}
+
+bool populate_at_once(const Region& region, uintptr_t from, uintptr_t to, const PageMarks& marks,
+                      const Budget& budget, HugePageWatch& watch) {
+  if (is_there(from, to)) return true;
+  if (budget.room_to_populate() / kSharers < to - from) return false;
+  const auto step = [] { return kStep; };
+  return for_each_part(from, to, marks, step, [&](uintptr_t low, uintptr_t high) {
+    populate(region, low, high, watch);
+    return true;
+  });
 }
 
 void try_huge_pages(const Region& region, size_t wanted, const PageMarks& marks,

@@ -15,6 +15,10 @@ namespace rdmalloc {
 bool populate_in_steps(const Region& region, PagesFor who, const PageMarks& marks,
                        const Budget& budget, HugePageWatch& watch);
 
+// The pages from `from` to `to` that still are the region's. False: there is no room for all.
+bool populate_at_once(const Region& region, uintptr_t from, uintptr_t to, const PageMarks& marks,
+                      const Budget& budget, HugePageWatch& watch);
+
 // As many of a new region's huge pages, from its start, as tell whether they pay. `wanted`: bytes
 // at its start that somebody is about to touch.
 void try_huge_pages(const Region& region, size_t wanted, const PageMarks& marks,

@@ -16,7 +16,11 @@ enum {
    * malloc, as they are acquired; without it no operation is ever called there. */
   RDM_BACKEND_IN_MALLOC = 1,
   /* Memory that is not pinned can be registered, and stays right when its pages change. */
-  RDM_BACKEND_ON_DEMAND = 2
+  RDM_BACKEND_ON_DEMAND = 2,
+  /* This device registers memory once only (RDM_BACKEND_OVERLAPS). Else, while all of a large region
+   * is still to be registered, a part of it is for a lookup that comes then, and stays so until the
+   * region is deregistered. */
+  RDM_BACKEND_ONCE = 4
 };
 
 /* What the kernel charges for a registration, besides mlock's own account. */

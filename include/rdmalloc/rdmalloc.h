@@ -79,7 +79,8 @@ RDM_API int rdm_region_get(size_t index, rdm_region *out);
  * Several domains may be open; each registers each region once, and the kernel charges each of them
  * against RLIMIT_MEMLOCK. A region acquired while a domain is open is registered at once where the
  * backend makes plain system calls only, else by a thread of ours, or by the first lookup if that
- * comes earlier. A child of fork inherits no registration: its lookups in its parent's domains say
+ * comes earlier. A lookup in a large region that is still to be registered has a part of it registered
+ * for itself, which costs little time; its key stays good, but later lookups answer the region's. A child of fork inherits no registration: its lookups in its parent's domains say
  * RDM_NOT_REGISTERED; it may open its own. */
 typedef struct rdm_domain rdm_domain;
 
@@ -159,7 +160,8 @@ RDM_API int rdm_domain_open_io_uring(int ring_fd, const rdm_domain_options *opti
  * that it was opened with: ibv_dealloc_pd of one that has memory regions is EBUSY.
  * - A key is the whole region's: the device checks an SGE or a remote access against the region, not
  *   against the buffer, and a key serves after its buffer was freed.
- * - Buffers of one region have one lkey: it cannot tell them apart.
+ * - Buffers of one region have one lkey: it cannot tell them apart. One buffer may have two, one after
+ *   the other, where it was looked up before all of its region was registered: both are good.
  * - Memory that is not pinned is paged on demand by itself where the device reports that for RC, and
  *   for UC and UD as far as it reports anything of these.
  * - A device that is gone (EIO, ENODEV) is not asked again: lookups of what is not registered yet are

@@ -72,6 +72,7 @@ int CudaBackend::query(char* why, size_t size) {
 void CudaBackend::limits(rdm_backend_limits* out) const {
   out->max_length = kLongestRegistration;
   out->charges = RDM_CHARGES_NOTHING;
+  out->abilities = RDM_BACKEND_ONCE;
 }
 
 unsigned CudaBackend::flags_of(const rdm_backend_request& request) const {

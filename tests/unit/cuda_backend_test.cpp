@@ -176,7 +176,7 @@ TEST_CASE(
   REQUIRE(device.open() == RDM_OK);
   rdm_backend_limits limits{};
   REQUIRE(CudaBackend::kOperations.limits(device.backend, &limits) == RDM_OK);
-  CHECK(limits.abilities == 0);
+  CHECK(limits.abilities == RDM_BACKEND_ONCE);
   CHECK(limits.charges == RDM_CHARGES_NOTHING);
   CHECK(limits.max_length > 0);
   CHECK(limits.max_length < size_t{512} << 30);
