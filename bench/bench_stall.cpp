@@ -1,5 +1,6 @@
 // The longest that another thread's mmap, malloc or fork takes while one thread mallocs and touches
-// 1.5 GiB, with a domain open and without.
+// 1.5 GiB, with a domain open and without; and that a lookup takes while 4 GiB are being registered
+// with a slow device.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,6 +20,9 @@ constexpr size_t kBytes = size_t{1536} << 20;
 constexpr size_t kShortBytes = size_t{64} << 20;
 // Pages that a device uses are copied by fork.
 constexpr size_t kNeeded = 2 * kBytes + (size_t{512} << 20);
+constexpr size_t kRegistered = size_t{4} << 30;
+constexpr double kMostMillisecondsOfLookup = 5;
+constexpr const char* kLookup = "stall/lookup";
 constexpr const char* kActions[] = {"mmap", "malloc", "fork"};
 constexpr const char* kDomain = "+domain";
 
@@ -49,6 +53,16 @@ void add_match(const std::string& action, bool with_domain) {
   add(match, said("worst_ns"));
 }
 
+// Of a device that needs 0.2 s for a GiB.
+void add_lookups() {
+  const size_t bytes = is_short_form() ? kShortBytes : kRegistered;
+  if (!has_memory(bytes + bytes / 4) || !can_lock(bytes)) return;
+  Side side =
+      side_of(ours(), sibling("bench_device_workload", {"slow_device", std::to_string(bytes)}));
+  matches.push_back(Match{kLookup, {side}, rounds(5)});
+  add(matches.back(), said("worst_ns"));
+}
+
 void print_table() {
   printf("\n%-14s %-18s %10s %10s\n", "worst of", "allocator", "ms", "actions");
   for (const Match& match : matches) {
@@ -64,8 +78,13 @@ bool judge_match(const Match& match) {
   bool met = true;
   for (size_t side = 0; match.was_run() && side < match.sides.size(); ++side) {
     if (match.sides[side].name == glibc().name) continue;
+    if (match.name == kLookup) {
+      met &= judge("lookups that find nothing", {match.figure(side, said("missed"))},
+                   Limit::kAtMost, 0);
+    }
     met &= judge(match.name + ", " + match.sides[side].name + ": ms", {match.figure(side, kWorst)},
-                 Limit::kAtMost, kMostMilliseconds);
+                 Limit::kAtMost,
+                 match.name == kLookup ? kMostMillisecondsOfLookup : kMostMilliseconds);
   }
   return met;
 }
@@ -77,6 +96,7 @@ int main(int argc, char** argv) {
   if (!has_memory(kNeeded) || !can_lock(kBytes)) return kSkipped;
   const bool with_domain = can_open_domain();
   for (const char* action : kActions) add_match(action, with_domain);
+  add_lookups();
   const bool ran = run_matches(argc, argv);
   print_table();
   bool met = true;

@@ -5,9 +5,14 @@ namespace rdmalloc::bench {
 namespace {
 
 constexpr Workload kWorkloads[] = {
-    {"message", run_message}, {"register", run_register}, {"register_bare", run_register_bare},
-    {"count", run_count},     {"unmap", run_unmap},       {"miss", run_miss},
+    {"message", run_message},
+    {"register", run_register},
+    {"register_bare", run_register_bare},
+    {"count", run_count},
+    {"unmap", run_unmap},
+    {"miss", run_miss},
     {"fork", run_fork},
+    {"slow_device", run_slow_device},
 };
 
 }  // namespace

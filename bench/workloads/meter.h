@@ -109,6 +109,7 @@ void run_count(const Arguments& arguments, Meter& meter);
 void run_fork(const Arguments& arguments, Meter& meter);
 void run_unmap(const Arguments& arguments, Meter& meter);
 void run_miss(const Arguments& arguments, Meter& meter);
+void run_slow_device(const Arguments& arguments, Meter& meter);
 
 // More keys for the result line, from a workload that knows more than its time.
 void report(const char* key, uint64_t value);
