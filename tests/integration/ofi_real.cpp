@@ -47,7 +47,7 @@ probe::OfiMemory find(rdm_domain* domain, void* address) {
 // Had before libfabric mallocs what it needs: an ordinary user may pin little.
 struct Buffers {
   Buffers() {
-    if (from == nullptr || heap == nullptr || exposed == nullptr) probe::skip("out of memory");
+    if (from == nullptr || heap == nullptr || exposed == nullptr) probe::refused("out of memory");
     memset(from, 'a', kBytes);
     memset(heap, 'b', kBytes);
     memset(exposed, 'c', kBytes);

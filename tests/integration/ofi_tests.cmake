@@ -1,5 +1,7 @@
 # The libfabric backend and its monitor over the real libfabric, by providers that need no device.
 if(NOT RDMALLOC_OFI_HEADERS)
+  rdmalloc_not_built("the tests with libfabric" integration,libfabric
+    "no libfabric-dev: type: sh cmake/bootstrap.sh test")
   return()
 endif()
 find_library(LIBFABRIC fabric)
