@@ -17,7 +17,7 @@ required=$(printf %s "${RDMALLOC_TESTS_REQUIRE:-}" | tr , ' ')
 # The library would take it for an option that it does not know.
 unset RDMALLOC_TESTS_REQUIRE
 
-kinds="all cuda guest io_uring libfabric memlock mpi real root ucx userfaultfd verbs"
+kinds="all cuda gpu guest io_uring libfabric memlock mpi real root ucx userfaultfd verbs"
 for kind in $required; do
   case " $kinds " in
     *" $kind "*) ;;
