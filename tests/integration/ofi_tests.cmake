@@ -18,7 +18,7 @@ if(LIBFABRIC)
     PROGRAM ofi_real ARGUMENTS tcp 127.0.0.1 keys
     CONTROL "ofi: without the library nobody registers the heap")
   rdm_case("ofi: an ordinary user's heap is registered where nothing is pinned for it"
-    PROGRAM ofi_real ARGUMENTS tcp 127.0.0.1 LIMITS --user --memlock 8192 LABELS root)
+    PROGRAM ofi_real ARGUMENTS tcp 127.0.0.1 heap LIMITS --user --memlock 8192 LABELS root)
 endif()
 rdm_program(ofi_monitor)
 rdm_case("ofi: our memory monitor is imported once, and no other after it"
