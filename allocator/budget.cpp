@@ -1,5 +1,6 @@
 #include "allocator/budget.h"
 
+#include "allocator/breakage.h"
 #include "allocator/file_name.h"
 #include "allocator/launcher.h"
 #include "allocator/os/limits.h"
@@ -195,6 +196,7 @@ void Budget::charge(RegionKind kind, size_t bytes) {
   held_ += bytes;
   switch (kind) {
     case RegionKind::kPinned:
+      if (RDM_BROKEN(budget_is_not_charged)) break;
       pinned_ += bytes;
       if (pinned() > peak_pinned()) peak_pinned_ = pinned();
       break;

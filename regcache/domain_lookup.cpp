@@ -1,4 +1,5 @@
 // The slow path of a lookup: whatever is not a hit in a region that is one MR.
+#include "allocator/breakage.h"
 #include "allocator/last_error.h"
 #include "regcache/domain.h"
 
@@ -71,7 +72,8 @@ int Domain::lookup_entered(const void* address, size_t length, rdm_mr* out) {
   const size_t registered = entry.length.load(std::memory_order_acquire);
   if (registered == 0) return lookup_piece(*region, address, length, out);
   const size_t into = reinterpret_cast<uintptr_t>(address) - region->base;
-  if (into >= registered || length > registered - into) {
+  const size_t beyond = RDM_BROKEN(lookup_answers_beyond) ? 1 : 0;
+  if (into >= registered + beyond || length > registered + beyond - into) {
     return miss(RDM_NOT_REGISTERED, kNotRegistered);
   }
   fill(reinterpret_cast<void*>(region->base), registered, entry.key(), out);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "allocator/breakage.h"
 #include "allocator/failure.h"
 #include "allocator/os/clock.h"
 #include "allocator/os/futex.h"
@@ -460,7 +461,8 @@ int Domain::deregister_memory(size_t length, int charges, const rdm_backend_key&
                               bool may_ask_again) {
   assert_backend_may_run();
   const InBackend here(may_run_in_malloc());
-  const int status = backend_.deregister_memory(context_, &key);
+  const int status =
+      RDM_BROKEN(deregistration_is_lost) ? RDM_OK : backend_.deregister_memory(context_, &key);
   if (status == RDM_BACKEND_LATER && may_ask_again) return status;
   count_.fetch_sub(1, std::memory_order_relaxed);
   counters_->registered_bytes.fetch_sub(length, std::memory_order_relaxed);

@@ -1,5 +1,7 @@
 #include "allocator/pages/depot.h"
 
+#include "allocator/breakage.h"
+
 namespace rdmalloc {
 
 Taken Depot::hand_out(Region* region, void* address, size_t size) {
@@ -8,7 +10,7 @@ Taken Depot::hand_out(Region* region, void* address, size_t size) {
   const uintptr_t end = start + size;
   const uintptr_t from = region->fresh_from;
   const uintptr_t to = region->fresh_to;
-  if (end <= from || start >= to) return {address, size};
+  if (end <= from || start >= to) return {address, RDM_BROKEN(reused_is_not_zeroed) ? 0 : size};
   // What is taken out of the middle leaves the larger side.
   if (start <= from || end < to - (start - from)) {
     __atomic_store_n(&region->fresh_from, end < to ? end : to, __ATOMIC_RELAXED);
@@ -25,6 +27,7 @@ Taken Depot::take(const RegionTable& regions, size_t size, size_t alignment, Sum
   Locked hold(mutex());
   void* const address = free_.take(size, alignment);
   if (address == nullptr) return {};
+  if (RDM_BROKEN(handed_out_twice)) (void)free_.give(address, size);
   note();
   live->fetch_add(size, std::memory_order_relaxed);
   return hand_out(regions.find(address), address, size);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "allocator/breakage.h"
 #include "allocator/message.h"
 #include "allocator/os/limits.h"
 
@@ -105,6 +106,7 @@ Status Heap::attach(RegionObserver* observer) {
   if (observers_.has(observer)) return Status::kOk;
   if (!observers_.has_room()) return Status::kNoMemory;
   for (size_t i = 0; i < regions_.size(); ++i) {
+    if (RDM_BROKEN(first_region_is_not_replayed) && i == 0) continue;
     if (!regions_[i].is_empty()) observer->on_acquire(regions_[i]);
   }
   observers_.add(observer);
@@ -179,8 +181,9 @@ void Heap::after_fork_in_child() {
   for (size_t i = 0; i < regions_.size(); ++i) regions_[i].locked = false;
   budget_.note_fork_child();
   books_.counters().note_fork_child();
-  observers_.for_each([](RegionObserver& observer)
-                          REQUIRES(growth_lock) { observer.on_fork_child(); });
+  observers_.for_each([](RegionObserver& observer) REQUIRES(growth_lock) {
+    if (!RDM_BROKEN(fork_handler_is_missed)) observer.on_fork_child();
+  });
   after_fork_in_parent();
   depots_.abandon_exposed();
 }

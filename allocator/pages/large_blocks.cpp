@@ -1,5 +1,7 @@
 #include "allocator/pages/large_blocks.h"
 
+#include "allocator/breakage.h"
+
 namespace rdmalloc {
 namespace {
 
@@ -58,7 +60,8 @@ void* LargeBlocks::allocate_slowly(size_t size, size_t alignment, bool zero) {
     taken = store_.depots.take_sparse(size, alignment);
     if (!taken) taken = growth_.grow_sparse(size, alignment, store_.placement.node_here());
   } else {
-    taken = get({size, alignment, RegionUse::kBlocks, store_.placement.node_here()});
+    const size_t given = RDM_BROKEN(block_is_short) ? size - os::kPageSize : size;
+    taken = get({given, alignment, RegionUse::kBlocks, store_.placement.node_here()});
   }
   if (!taken) return nullptr;
   const size_t pages = size / os::kPageSize;
@@ -108,7 +111,7 @@ void LargeBlocks::give_back(uintptr_t start, size_t size) {
   const bool is_on = store_.placement.is_on();
   const int node = is_on ? node_of_block(start, pages) : region.node;
   if (is_on && pages > 1) store_.blocks.set_node(start, os::kNoNode);
-  store_.blocks.set(start, 0);
+  if (!RDM_BROKEN(freed_block_is_known)) store_.blocks.set(start, 0);
   // Locked pages are not discarded (mlockall); what is free in a sparse region must read as zero.
   const bool is_sparse = region.kind == RegionKind::kSparse;
   const uintptr_t base = region.base;

@@ -1,5 +1,7 @@
 #include "allocator/pages/page_marks.h"
 
+#include "allocator/breakage.h"
+
 namespace rdmalloc {
 namespace {
 
@@ -46,7 +48,7 @@ size_t PageMarks::find(const Word* bits, size_t from, size_t to, bool inverted) 
 }
 
 void PageMarks::retire(uintptr_t address, size_t size) {
-  set_retired(address, size, true);
+  set_retired(address, size, !RDM_BROKEN(retired_page_is_found));
   for_each_mask(page_of(address), page_of(address + size), [&](size_t word, uint64_t mask) {
     seams_[word].fetch_and(~mask, std::memory_order_release);
   });

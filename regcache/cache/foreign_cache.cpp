@@ -1,6 +1,7 @@
 // What ends registrations of foreign memory: their last users, changes, closing.
 #include "regcache/cache/foreign_cache.h"
 
+#include "allocator/breakage.h"
 #include "allocator/last_error.h"
 #include "allocator/os/thread.h"
 
@@ -57,6 +58,7 @@ void ForeignCache::on_change(uintptr_t base, uintptr_t end) {
   if (!open_) return;
   const Range range{base, end};
   while (CacheEntry* const entry = first_overlapping(range)) {
+    if (RDM_BROKEN(stale_entry_stays)) break;
     counters_->invalidations.fetch_add(1, std::memory_order_relaxed);
     doom(entry);
   }

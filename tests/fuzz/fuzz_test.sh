@@ -4,13 +4,13 @@
 # without a clang++ that has libFuzzer.
 # usage: fuzz_test.sh SOURCE_FOLDER SECONDS FUZZER INPUTS
 cd "$1" || exit 2
-command -v clang++ > /dev/null || { echo "skipped: no clang++ (install clang)"; exit 77; }
+command -v clang++ > /dev/null || { echo "SKIPPED: no clang++ (install clang)"; exit 77; }
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' \
   > "$work/probe.cpp"
 clang++ -fsanitize=fuzzer,address,undefined "$work/probe.cpp" -o "$work/probe" 2> /dev/null ||
-  { echo "skipped: clang++ has no libFuzzer (install libclang-rt-14-dev)"; exit 77; }
+  { echo "SKIPPED: clang++ has no libFuzzer (install libclang-rt-14-dev)"; exit 77; }
 cmake --preset fuzz > "$work/log" && cmake --build --preset fuzz > "$work/log" ||
   { cat "$work/log"; exit 1; }
 mkdir "$work/found"

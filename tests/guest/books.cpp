@@ -48,7 +48,7 @@ void check(const char* when, uint64_t domains) {
 void grow(const char* when, uint64_t domains, rdm_domain* open = nullptr) {
   void* bytes = malloc(kSize);
   void* exposed = guest::domains().alloc(kSize, 0, RDM_EXPOSED);
-  if (bytes == nullptr || exposed == nullptr) probe::skip("out of memory");
+  if (bytes == nullptr || exposed == nullptr) probe::refused("out of memory");
   rdm_mr mr{};
   if (by_lookup && open != nullptr && guest::domains().lookup(open, bytes, kSize, &mr) != RDM_OK) {
     verdict.broken("%s: what was looked up has no key", when);

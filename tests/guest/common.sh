@@ -4,7 +4,7 @@
 #   control "sentence" SECONDS COMMAND...   the same without us: must end with status 1
 #
 # The sentence stands on the same line: CMake makes a test of each such line. A command that ends
-# with 77 is a skip, and the last line it printed the reason.
+# with 77 is a skip, and has printed why: "SKIPPED: REASON".
 set -u
 # shellcheck disable=SC2034  # used by those who source this
 programs=$GUEST_BUILD/tests/guest
@@ -55,7 +55,14 @@ run_case() {
   echo "-- status $status after $((($(date +%s%N) - started) / 1000000)) ms"
   case $status in
     "$expected") verdict PASS "$sentence" "" ;;
-    77) verdict SKIP "$sentence" "$(tail -n 1 /tmp/output | sed 's/^SKIPPED: //')" ;;
+    77)
+      reason=$(sed -n 's/^SKIPPED: //p' /tmp/output | tail -n 1)
+      if [ -n "$reason" ]; then
+        verdict SKIP "$sentence" "$reason"
+      else
+        verdict FAIL "$sentence" "skipped, and says no reason"
+      fi
+      ;;
     124|137) verdict FAIL "$sentence" "not done after $seconds seconds" ;;
     *) verdict FAIL "$sentence" "status $status, not $expected: $(tail -n 1 /tmp/output)" ;;
   esac

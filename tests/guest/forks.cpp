@@ -27,7 +27,7 @@ std::vector<Object> make_objects() {
   for (Object& object : made) {
     object.size = random.size_between(16, kLargest);
     object.bytes = static_cast<unsigned char*>(malloc(object.size));
-    if (object.bytes == nullptr) probe::skip("out of memory");
+    if (object.bytes == nullptr) probe::refused("out of memory");
   }
   return made;
 }

@@ -13,7 +13,7 @@ probe::Verdict verdict;
 
 void send(guest::RcPair& pair, const guest::PeerBuffer& peer, size_t size, int fill, bool remote) {
   auto* bytes = static_cast<unsigned char*>(malloc(size));
-  if (bytes == nullptr) probe::skip("out of memory");
+  if (bytes == nullptr) probe::refused("out of memory");
   memset(bytes, fill, size);
   const int access = remote ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ : 0;
   ibv_mr* mr = ibv_reg_mr(pair.domain(), bytes, size, access);

@@ -44,7 +44,7 @@ std::vector<Object> make_objects(size_t count) {
   for (Object& object : made) {
     object.size = random.size_between(64, kLargest);
     object.bytes = static_cast<unsigned char*>(malloc(object.size));
-    if (object.bytes == nullptr) probe::skip("out of memory");
+    if (object.bytes == nullptr) probe::refused("out of memory");
     memset(object.bytes, 1, object.size);
   }
   return made;

@@ -22,7 +22,7 @@ Buffers take() {
   Buffers taken;
   for (size_t i = 0; i < kBuffers; ++i) {
     auto* bytes = static_cast<unsigned char*>(malloc(kSize));
-    if (bytes == nullptr) probe::skip("out of memory");
+    if (bytes == nullptr) probe::refused("out of memory");
     taken.push_back(bytes);
   }
   return taken;

@@ -56,7 +56,7 @@ std::string text(const Shares& shares) {
 
 char* allocate(size_t bytes) {
   auto* const got = static_cast<char*>(malloc(bytes));
-  if (got == nullptr) probe::skip("out of memory");
+  if (got == nullptr) probe::refused("out of memory");
   return got;
 }
 

@@ -55,7 +55,7 @@ rdm_mr key_of(rdm_domain* domain, const void* address) {
 void check_domain(Peer& peer, int access, unsigned flags, ibv_wc_status exposed_status) {
   auto* heap = static_cast<unsigned char*>(malloc(kSize));
   auto* exposed = static_cast<unsigned char*>(guest::domains().alloc(kSize, 0, RDM_EXPOSED));
-  if (heap == nullptr || exposed == nullptr) probe::skip("out of memory");
+  if (heap == nullptr || exposed == nullptr) probe::refused("out of memory");
   memset(heap, 'h', kSize);
   memset(exposed, 'e', kSize);
   rdm_domain* domain = guest::open_domain(peer.pair(), access, flags);

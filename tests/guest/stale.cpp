@@ -38,7 +38,7 @@ constexpr size_t kSent = size_t{64} << 10;
 
 unsigned char* filled_buffer(int with) {
   auto* bytes = static_cast<unsigned char*>(malloc(kUnmapped));
-  if (bytes == nullptr) probe::skip("out of memory");
+  if (bytes == nullptr) probe::refused("out of memory");
   memset(bytes, with, kUnmapped);
   return bytes;
 }
@@ -108,7 +108,7 @@ class Rounds {
     for (uint64_t round = 1; round <= rounds; ++round) {
       Object& object = live[random_.below(kLive)];
       renew(object);
-      if (object.bytes == nullptr) probe::skip("out of memory");
+      if (object.bytes == nullptr) probe::refused("out of memory");
       transfer(object, round);
     }
     for (const Object& object : live) give_back(object);

@@ -17,5 +17,6 @@ if(MPICH_COMPILER)
     DEPENDS ucx_loop.c VERBATIM)
   add_custom_target(guest_ucx_loop_mpich ALL DEPENDS ${mpich_program})
 else()
-  message(STATUS "rdmalloc: without libmpich-dev the guest has no program of MPICH to run")
+  rdmalloc_not_built("the guest's programs of MPICH" guest,mpi
+    "no libmpich-dev: type: sh cmake/bootstrap.sh test")
 endif()

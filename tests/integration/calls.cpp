@@ -36,7 +36,7 @@ template <size_t kSize>
 void* resize(size_t size, void* (*how)(void*, size_t)) {
   const int before = errno;
   auto* old = static_cast<char*>(malloc(kSize));
-  if (old == nullptr) probe::skip("no memory");
+  if (old == nullptr) probe::refused("out of memory");
   memset(old, 'x', kSize);
   errno = before;
   void* got = how(old, size);

@@ -95,7 +95,7 @@ void check_wider() {
 }
 
 void check_limits() {
-  if (malloc(16 * kMiB) == nullptr) skip("out of memory");
+  if (malloc(16 * kMiB) == nullptr) refused("out of memory");
   rdm_domain* domain = nullptr;
   fake()->most_bytes = kMiB;
   expect_status(RDM_OUT_OF_BUDGET, open_domain({}, &domain, why, sizeof why), "CUDA driver", why);

@@ -20,7 +20,7 @@ void mark(char* at, const char* what, const char* where) {
 }
 
 void hold(void* block, size_t size, const char* what) {
-  if (block == nullptr) probe::skip("malloc failed");
+  if (block == nullptr) probe::refused("out of memory");
   auto* bytes = static_cast<char*>(block);
   memset(bytes, 0x5a, size);
   mark(bytes, what, "start");

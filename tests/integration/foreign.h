@@ -63,7 +63,10 @@ inline void need_monitor(const char* wanted) {
   const char* why = "";
   const char* found = foreign().monitor(&why);
   printf("monitor %s: %s\n", found, why);
-  if (strcmp(wanted, "any") != 0 && strcmp(found, wanted) != 0) skip(why);
+  if (strcmp(wanted, "any") == 0 || strcmp(found, wanted) == 0) return;
+  static char reason[256];
+  snprintf(reason, sizeof reason, "%s is not in force: %s", wanted, why);
+  skip(reason);
 }
 
 inline uint64_t now_ns() {

@@ -1,6 +1,8 @@
 # Foreign memory in whole processes: the device that has a buffer's key gets the bytes that are there,
 # whatever becomes of the memory meanwhile, and no more is registered than may be.
 if(NOT LIBURING)
+  rdmalloc_not_built("the tests of foreign memory with a device" integration,io_uring
+    "${no_liburing}")
   return()
 endif()
 

@@ -161,7 +161,7 @@ void create(Object& object, probe::Random& random) {
   object.size = random.size_between(16, kLargest);
   object.fill = static_cast<unsigned char>(random.next());
   object.bytes = static_cast<unsigned char*>(malloc(object.size));
-  if (object.bytes == nullptr) probe::skip("out of memory");
+  if (object.bytes == nullptr) probe::refused("out of memory");
   (void)registration_of(object);  // before the frames are recorded: from here on they must stay
   memset(object.bytes, object.fill, object.size);
   check_page(object.bytes, "of a new object");

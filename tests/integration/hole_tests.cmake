@@ -1,5 +1,6 @@
 # A program destroys malloc'd pages that a device has registered, or takes its rights to them away.
 if(NOT LIBURING)
+  rdmalloc_not_built("the tests of holes in the heap" integration,io_uring "${no_liburing}")
   return()
 endif()
 

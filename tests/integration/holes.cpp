@@ -47,7 +47,7 @@ struct Hole {
 
 char* aligned(size_t size) {
   void* got = nullptr;
-  if (posix_memalign(&got, kPage, size) != 0) probe::skip("out of memory");
+  if (posix_memalign(&got, kPage, size) != 0) probe::refused("out of memory");
   return static_cast<char*>(got);
 }
 

@@ -57,7 +57,7 @@ if(LIBURING)
   rdm_case("in a hundred million operations no address that lost its page is handed out again"
     PROGRAM retired ARGUMENTS never 4 25000000 LIMITS RDMALLOC_GATHER=always LABELS long TIMEOUT 7200)
 else()
-  message(STATUS "rdmalloc: without liburing the tests with a device are not built")
+  rdmalloc_not_built("the tests of memory with a device" integration,io_uring "${no_liburing}")
 endif()
 
 # Stock jemalloc is the control where jemalloc's own interface is used.

@@ -14,6 +14,7 @@ rdm_case("... while the other thread chooses the monitor"
   ARGUMENTS choosing $<TARGET_FILE:integration_loader_plugin> ${loader})
 
 if(NOT LIBURING)
+  rdmalloc_not_built("the tests of monitors with a device" integration,io_uring "${no_liburing}")
   return()
 endif()
 

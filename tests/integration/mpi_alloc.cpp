@@ -76,7 +76,7 @@ void registered() {
   const auto close = probe::symbol<decltype(rdm_domain_close)>("rdm_domain_close");
   if (open == nullptr) return verdict.broken("there is no domain");
   rdm_domain* domain = nullptr;
-  if (open(-1, nullptr, &domain) != RDM_OK) probe::skip("no io_uring here");
+  probe::need_domain(open(-1, nullptr, &domain), "no io_uring here");
   for (const MPI_Aint size : {1, 100, 4096, 70'000, 3'000'000}) {
     void* memory = allocate(size);
     rdm_mr mr{};

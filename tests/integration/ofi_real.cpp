@@ -1,10 +1,11 @@
 // Two endpoints of the real libfabric, over a provider that every machine has, and a domain of
 // ours: what its lookups give is what libfabric takes.
 //
-//   ofi_real PROVIDER ADDRESS|- [keys] [pins]
+//   ofi_real PROVIDER ADDRESS|- [keys] [pins] [heap]
 //
 // keys: the domain's callers choose keys (no FI_MR_PROV_KEY). pins: the provider pins what is
-// registered.
+// registered. heap: without exposed memory, of which an ordinary user may have none: his first
+// regions are as large as his memlock limit.
 #include <sys/wait.h>
 
 #include "tests/integration/ofi_pair.h"
@@ -20,6 +21,7 @@ probe::Verdict verdict;
 
 struct {
   bool pins = false;
+  bool heap_only = false;
 } choice;
 
 // The library's functions; null in a control.
@@ -47,9 +49,11 @@ probe::OfiMemory find(rdm_domain* domain, void* address) {
 // Had before libfabric mallocs what it needs: an ordinary user may pin little.
 struct Buffers {
   Buffers() {
-    if (from == nullptr || heap == nullptr || exposed == nullptr) probe::skip("out of memory");
+    if (from == nullptr || heap == nullptr) probe::refused("out of memory");
     memset(from, 'a', kBytes);
     memset(heap, 'b', kBytes);
+    if (choice.heap_only) return;
+    if (exposed == nullptr) probe::refused("no exposed memory");
     memset(exposed, 'c', kBytes);
   }
   ~Buffers() {
@@ -62,17 +66,24 @@ struct Buffers {
 
   unsigned char* const from = static_cast<unsigned char*>(malloc(kBytes));
   unsigned char* const heap = static_cast<unsigned char*>(malloc(kBytes));
-  unsigned char* const exposed = static_cast<unsigned char*>(rdm().alloc(kBytes, 0, RDM_EXPOSED));
+  unsigned char* const exposed =
+      choice.heap_only ? nullptr : static_cast<unsigned char*>(rdm().alloc(kBytes, 0, RDM_EXPOSED));
 };
 
-void check_writes(probe::OfiPair& pair, rdm_domain* domain, const Buffers& buffers) {
-  const probe::OfiMemory from = find(domain, buffers.from);
+void check_exposed(probe::OfiPair& pair, rdm_domain* domain, const Buffers& buffers,
+                   const probe::OfiMemory& from) {
   const probe::OfiMemory exposed = find(domain, buffers.exposed);
-  const probe::OfiMemory heap = find(domain, buffers.heap);
   if (verdict.status() != probe::kHolds) return;
   if (!pair.write(from, exposed, kBytes) || memcmp(buffers.from, buffers.exposed, kBytes) != 0) {
     verdict.broken("a peer's write by the looked-up key did not arrive");
   }
+}
+
+void check_writes(probe::OfiPair& pair, rdm_domain* domain, const Buffers& buffers) {
+  const probe::OfiMemory from = find(domain, buffers.from);
+  const probe::OfiMemory heap = find(domain, buffers.heap);
+  if (verdict.status() != probe::kHolds) return;
+  if (!choice.heap_only) check_exposed(pair, domain, buffers, from);
   // A provider that pins caches, and registers for all rights whatever it is asked.
   if (choice.pins) return;
   if (pair.write(from, heap, kBytes, kRefusalSeconds) || buffers.heap[0] != 'b' ||
@@ -119,6 +130,7 @@ int main(int argc, char** argv) {
   for (int i = 3; i < argc; ++i) {
     with_own_keys = with_own_keys || strcmp(argv[i], "keys") == 0;
     choice.pins = choice.pins || strcmp(argv[i], "pins") == 0;
+    choice.heap_only = choice.heap_only || strcmp(argv[i], "heap") == 0;
   }
   const Buffers buffers;
   {

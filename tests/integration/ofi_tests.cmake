@@ -1,5 +1,7 @@
 # The libfabric backend and its monitor over the real libfabric, by providers that need no device.
 if(NOT RDMALLOC_OFI_HEADERS)
+  rdmalloc_not_built("the tests with libfabric" integration,libfabric
+    "no libfabric-dev: type: sh cmake/bootstrap.sh test")
   return()
 endif()
 find_library(LIBFABRIC fabric)
@@ -16,7 +18,7 @@ if(LIBFABRIC)
     PROGRAM ofi_real ARGUMENTS tcp 127.0.0.1 keys
     CONTROL "ofi: without the library nobody registers the heap")
   rdm_case("ofi: an ordinary user's heap is registered where nothing is pinned for it"
-    PROGRAM ofi_real ARGUMENTS tcp 127.0.0.1 LIMITS --user --memlock 8192 LABELS root)
+    PROGRAM ofi_real ARGUMENTS tcp 127.0.0.1 heap LIMITS --user --memlock 8192 LABELS root)
 endif()
 rdm_program(ofi_monitor)
 rdm_case("ofi: our memory monitor is imported once, and no other after it"

@@ -22,6 +22,7 @@ rdm_case("the adapters have the signatures of the pools they are for, and work t
   PROGRAM adapter_c)
 
 if(NOT LIBURING)
+  rdmalloc_not_built("the tests of pools with a device" integration,io_uring "${no_liburing}")
   return()
 endif()
 

@@ -56,10 +56,14 @@ inline bool registers_all(const rdm_stats& books, uint64_t domains) {
          books.registered_bytes - pinned <= domains * books.retired_bytes;
 }
 
+// Of all verdicts of this process.
+inline uint64_t promises_broken = 0;
+
 // Prints the first few reasons to standard output (standard error is the library's) and counts all.
 class Verdict {
  public:
   __attribute__((format(printf, 2, 3))) void broken(const char* format, ...) {
+    __atomic_fetch_add(&promises_broken, 1, __ATOMIC_RELAXED);
     if (__atomic_fetch_add(&count_, 1, __ATOMIC_RELAXED) >= kPrinted) return;
     char line[512];
     va_list arguments;
@@ -78,11 +82,32 @@ class Verdict {
   uint64_t count_ = 0;
 };
 
-[[noreturn]] inline void skip(const char* reason) {
-  (void)!write(STDOUT_FILENO, "SKIPPED: ", 9);
+inline void say(const char* what, const char* reason) {
+  (void)!write(STDOUT_FILENO, what, strlen(what));
   (void)!write(STDOUT_FILENO, reason, strlen(reason));
   (void)!write(STDOUT_FILENO, "\n", 1);
-  _exit(kSkipped);
+}
+
+// For what this machine lacks. A promise that was broken before stays broken.
+[[noreturn]] inline void skip(const char* reason) {
+  const bool is_broken = __atomic_load_n(&promises_broken, __ATOMIC_RELAXED) != 0;
+  say(is_broken ? "broken before it could be skipped: " : "SKIPPED: ", reason);
+  _exit(is_broken ? kBroken : kSkipped);
+}
+
+// For what malloc, or another function of the library, did not do: a broken promise. Without the
+// library, in a control, nothing was tried.
+[[noreturn]] inline void refused(const char* reason) {
+  if (!library().loaded()) skip(reason);
+  say("refused: ", reason);
+  _exit(kBroken);
+}
+
+// A domain that was opened. Only a device that is not there is a reason to skip.
+inline void need_domain(int status, const char* why) {
+  if (status == RDM_OK) return;
+  if (status == RDM_UNSUPPORTED) skip(why);
+  refused(why);
 }
 
 // The figure, in bytes, of a line such as "VmLck:  12 kB".

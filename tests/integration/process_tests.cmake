@@ -51,7 +51,6 @@ rdm_test("the library exports what it says and needs no libstdc++"
           ${CMAKE_CURRENT_SOURCE_DIR}/../../allocator/exports.map)
 
 # Programs that share a node's limit.
-find_program(RDMALLOC_SYSTEM_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
 function(node_case script name sentence)
   rdm_test("${sentence}" LABELS ${ARGN} COMMAND ${RDMALLOC_SYSTEM_PYTHON} -B
     ${CMAKE_CURRENT_SOURCE_DIR}/${script}_test.py $<TARGET_FILE:rdmalloc_cli> ${name})

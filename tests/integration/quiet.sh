@@ -8,10 +8,11 @@ set -eu
 promised=0
 [ "$1" != --expect-some ] || { promised=1; shift; }
 command -v strace >/dev/null || { echo "SKIPPED: no strace"; exit 77; }
+strace -o /dev/null true || { echo "SKIPPED: strace cannot trace here"; exit 77; }
 trace=$(mktemp)
 trap 'rm -f "$trace"' EXIT
 strace -f -qq -e trace=munmap,mremap,madvise,brk,mmap,mprotect -o "$trace" \
-  env ${2:+LD_PRELOAD=$2} "$1" || { echo "SKIPPED: strace cannot trace here"; exit 77; }
+  env ${2:+LD_PRELOAD=$2} "$1" || { echo "the program, or strace, ended with $?"; exit 1; }
 
 status=0
 awk '

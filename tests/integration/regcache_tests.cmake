@@ -1,6 +1,7 @@
 # Domains in whole processes, with io_uring for a device: the peer gets the bytes that are there,
 # whatever is freed, dropped, forked or closed meanwhile.
 if(NOT LIBURING)
+  rdmalloc_not_built("the tests of domains with a device" integration,io_uring "${no_liburing}")
   return()
 endif()
 

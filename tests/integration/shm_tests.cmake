@@ -75,6 +75,8 @@ set(openmpi_options --allow-run-as-root --oversubscribe)
 foreach(mpi openmpi mpich)
   string(TOUPPER ${mpi} name)
   if(NOT RDMALLOC_SHM_${name})
+    rdmalloc_not_built("the tests of shared memory under ${mpi}" integration,mpi
+      "no mpirun.${mpi}: type: sh cmake/bootstrap.sh test")
     continue()
   endif()
   foreach(layout aggregated mpsc)

@@ -20,7 +20,7 @@ probe::Verdict verdict;
 // Memory that stays allocated, so that there are new regions.
 void grow(size_t bytes) {
   void* got = malloc(bytes);
-  if (got == nullptr) probe::skip("out of memory");
+  if (got == nullptr) probe::refused("out of memory");
   memset(got, 1, bytes);
 }
 
@@ -286,7 +286,8 @@ void uring() {
   options.size = sizeof options;
   options.error = why;
   options.error_size = sizeof why;
-  if (open == nullptr || open(-1, &options, &ring) != RDM_OK) probe::skip(why);
+  if (open == nullptr) probe::refused("the library lacks rdm_domain_open_io_uring");
+  probe::need_domain(open(-1, &options, &ring), why);
   {
     probe::Peers peers(context);
     for (int i = 0; i < 40; ++i) {

@@ -69,7 +69,7 @@ rdm_domain* attach(Fabric& fabric) {
   options.error = why;
   options.error_size = sizeof why;
   rdm_domain* domain = nullptr;
-  if (open_ofi(fabric.domain(), 0, &options, &domain) != RDM_OK) probe::skip(why);
+  probe::need_domain(open_ofi(fabric.domain(), 0, &options, &domain), why);
   return domain;
 }
 

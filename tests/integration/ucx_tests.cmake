@@ -2,7 +2,7 @@
 find_library(RDMALLOC_UCP ucp)
 find_library(RDMALLOC_UCS ucs)
 if(NOT RDMALLOC_UCX_HEADERS OR NOT RDMALLOC_UCP OR NOT RDMALLOC_UCS)
-  message(STATUS "rdmalloc: without libucx-dev the tests with UCX are not built")
+  rdmalloc_not_built("the tests with UCX" integration,ucx "no libucx-dev: type: sh cmake/bootstrap.sh test")
   return()
 endif()
 

@@ -191,7 +191,7 @@ inline bool comes_to(uint64_t expected, uint64_t (*figure)(), int seconds = 10) 
 // Memory that stays allocated, all of it written to.
 inline void* grow(size_t bytes) {
   void* got = malloc(bytes);
-  if (got == nullptr) skip("out of memory");
+  if (got == nullptr) refused("out of memory");
   memset(got, 1, bytes);
   return got;
 }

@@ -34,7 +34,7 @@ def check(good, why):
 
 
 def skip(why):
-    print(f"skipped: {why}")
+    print(f"SKIPPED: {why}")
     sys.exit(SKIPPED)
 
 

@@ -494,11 +494,15 @@ TEST_CASE("an alignment above a page leaves a region's tail out") {
   fake::Backend backend;
   Fixture f;
   backend.limits.alignment = 64 * 1024;
-  f.source.acquire(kMiB + kPage);
+  const Region& large = f.source.acquire(kMiB + kPage);
   const Region& small = f.source.acquire(kPage);
   Domain* domain = f.opened(backend);
   CHECK(claimed(domain, backend, f.source) == kMiB);
   rdm_mr mr{};
+  CHECK(domain->lookup(at(large), kMiB, &mr) == RDM_OK);
+  CHECK(domain->lookup(at(large), kMiB + 1, &mr) == RDM_NOT_REGISTERED);
+  CHECK(domain->lookup(at(large, kMiB - 1), 2, &mr) == RDM_NOT_REGISTERED);
+  CHECK(domain->lookup(at(large, kMiB), 1, &mr) == RDM_NOT_REGISTERED);
   CHECK(domain->lookup(at(small), 1, &mr) == RDM_NOT_REGISTERED);
   CHECK(backend.violations().empty());
 }

@@ -121,10 +121,10 @@ def unguarding(root):
 def main():
     root, build = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
     if shutil.which("clang++") is None:
-        print("skipped: no clang++")
+        print("SKIPPED: no clang++")
         return 77
     if not (build / "compile_commands.json").exists():
-        print(f"skipped: no {build}/compile_commands.json")
+        print(f"SKIPPED: no {build}/compile_commands.json")
         return 77
     wrong = check_itself(root)
     for line in wrong:

@@ -75,7 +75,7 @@ UserfaultfdMonitor* monitor() {
     const char* why = "";
     changes.attach(&sink);
     Monitor* const got = start_userfaultfd_monitor(&why);
-    if (got == nullptr) printf("SKIPPED: %s\n", why);
+    if (got == nullptr) printf("SKIPPED: no userfaultfd here: %s\n", why);
     return got;
   }();
   return static_cast<UserfaultfdMonitor*>(started);

@@ -36,7 +36,7 @@ markdown() {
 readme() {
   try "$rdmalloc" options --markdown
   grep -qF "$(head -1 "$work/out")" "$source_folder/README.md" 2>/dev/null ||
-    skip "README.md has no option table"
+    fail "README.md has no option table, or one with another head"
   while read -r line; do
     grep -qxF -- "$line" "$source_folder/README.md" || fail "README.md does not have: $line"
   done <"$work/out"

@@ -1,0 +1,23 @@
+#!/bin/sh
+# What a test program may call a skip: what the machine lacks, and neither a promise that was broken
+# before nor what the library refuses.
+#
+#   skipping.sh PROGRAM LIBRARY
+set -u
+failed=0
+ends() {
+  status=0
+  output=$(env ${3:+LD_PRELOAD=$3} "$program" "$2") || status=$?
+  [ "$status" = "$1" ] ||
+    { echo "BROKEN: $2 ends with $status${3:+ under the library}, not $1: $output"; failed=1; }
+}
+program=$1
+ends 77 absent ""
+ends 77 absent "$2"
+ends 1 broken ""
+ends 1 broken "$2"
+ends 77 refused ""
+ends 1 refused "$2"
+ends 77 unsupported "$2"
+ends 1 failed "$2"
+exit $failed

@@ -1,0 +1,61 @@
+#!/bin/sh
+# What tests/judged.sh lets pass for a skip, and what tests/skips.py counts.
+#
+#   judged_test.sh TESTS_FOLDER PYTHON
+set -u
+folder=$1
+python=$2
+unset RDMALLOC_TESTS_REQUIRE
+failed=0
+
+# ends STATUS "what for" REQUIRED LABELS "script"
+ends() {
+  status=0
+  output=$(RDMALLOC_TESTS_REQUIRE=$3 sh "$folder/judged.sh" "$4" sh -c "$5" 2>&1) || status=$?
+  [ "$status" = "$1" ] || { echo "BROKEN: $2: ended with $status, not $1: $output"; failed=1; }
+}
+says() {
+  case $output in
+    *"$1"*) ;;
+    *) echo "BROKEN: it does not say '$1', but: $output"; failed=1 ;;
+  esac
+}
+
+ends 0 "what passes" "" unit "exit 0"
+ends 3 "what fails" "" unit "exit 3"
+ends 77 "a skip with a reason" "" unit "echo 'SKIPPED: no tool'; exit 77"
+says "no tool"
+ends 1 "a skip without a reason" "" unit "echo 'all is well'; exit 77"
+says "no reason"
+ends 1 "a required label" mpi,guest guest,long "echo 'SKIPPED: no tool'; exit 77"
+says "asks for guest: no tool"
+ends 77 "another label" mpi,guest unit "echo 'SKIPPED: no tool'; exit 77"
+ends 1 "a required word" io_uring unit "echo 'SKIPPED: no io_uring here'; exit 77"
+ends 77 "a part of a word" io_uring unit "echo 'SKIPPED: no io_urings here'; exit 77"
+ends 0 "a part that is skipped" io_uring unit "echo 'SKIPPED: no tool'; exit 0"
+ends 1 "a required part" userfaultfd unit "echo 'SKIPPED: no userfaultfd here'; exit 0"
+ends 1 "every kind" all unit "echo 'SKIPPED: no tool'; exit 77"
+ends 1 "a kind that is none" io-uring unit "exit 0"
+says "'io-uring', which is none of"
+# The library complains of options that it does not know.
+ends 0 "what the test sees of it" all unit 'test -z "${RDMALLOC_TESTS_REQUIRE+x}"'
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cat > "$work/tests.xml" << 'END'
+<testsuite>
+  <testcase name="a" status="run"><system-out>fine</system-out></testcase>
+  <testcase name="b" status="notrun"><skipped message=""/><system-out>x
+SKIPPED: no tool
+</system-out></testcase>
+  <testcase name="c" status="notrun"><skipped message=""/><system-out>SKIPPED: no tool</system-out></testcase>
+  <testcase name="d" status="run"><system-out>SKIPPED: no ring</system-out></testcase>
+  <testcase name="e" status="notrun"><skipped message=""/><system-out>SKIPPED: not built: the tests with x: no libx-dev</system-out></testcase>
+</testsuite>
+END
+output=$("$python" "$folder/skips.py" "$work/tests.xml" 2>&1)
+says "5 tests: 2 skipped, 1 skipped in part, 1 suites not built"
+says "  2 skipped: no tool"
+says "  1 skipped in part: no ring"
+says "  not built: the tests with x: no libx-dev"
+exit $failed
