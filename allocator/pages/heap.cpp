@@ -181,6 +181,7 @@ void Heap::after_fork_in_child() {
   books_.counters().note_fork_child();
   observers_.for_each([](RegionObserver& observer)
                           REQUIRES(growth_lock) { observer.on_fork_child(); });
+  holes_.forget_pending();
   after_fork_in_parent();
   depots_.abandon_exposed();
 }

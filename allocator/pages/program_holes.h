@@ -24,8 +24,10 @@ class ProgramHoles {
   struct Hole {
     uintptr_t from = 0;
     uintptr_t to = 0;
-    size_t lost = 0;        // bytes that were the heap's, and are not any more
-    bool is_whole = false;  // all of them some block's: they can be made the heap's again
+    size_t lost = 0;          // bytes that were the heap's, and are not any more
+    bool is_whole = false;    // all of them some block's: they can be made the heap's again
+    bool has_shut = false;    // some of them are shut, and are lost when the call has been made
+    bool is_pending = false;  // neither end() nor undo() has seen it
   };
 
   // Before the call: from here on nobody finds these pages, or is given them.
@@ -42,6 +44,9 @@ class ProgramHoles {
   // The same, by whoever frees them: opens what is shut, or retires it.
   void reopen(uintptr_t base, size_t length) EXCLUDES(growth_lock, depot_lock);
 
+  // In a child of fork: the calls of its parent's other threads are not made here.
+  void forget_pending() REQUIRES(growth_lock) { pending_ = 0; }
+
   // Any page of the range.
   bool has(const void* address, size_t length) const {
     return any_.load(std::memory_order_relaxed) &&
@@ -55,6 +60,9 @@ class ProgramHoles {
   void for_each_part(uintptr_t from, uintptr_t to, Visit visit) REQUIRES(growth_lock);
   void lose(Region* region, uintptr_t from, uintptr_t to, Hole* hole) REQUIRES(growth_lock)
       EXCLUDES(depot_lock);
+  size_t take_away(Region* region, uintptr_t from, uintptr_t to) REQUIRES(growth_lock)
+      EXCLUDES(depot_lock);
+  void settle() REQUIRES(growth_lock);
   void regain(Region* region, uintptr_t from, uintptr_t to) REQUIRES(growth_lock);
   size_t take_free(uintptr_t from, uintptr_t to) EXCLUDES(depot_lock);
   size_t claim(const Region& region, uintptr_t from, uintptr_t to) REQUIRES(growth_lock)
@@ -65,6 +73,7 @@ class ProgramHoles {
 
   const PageStore& store_;
   Growth& growth_;
+  size_t pending_ GUARDED_BY(growth_lock) = 0;  // holes whose call is being made
   std::atomic<bool> any_{false};
   std::atomic<bool> has_told_{false};
   std::atomic<size_t> lost_{0};
