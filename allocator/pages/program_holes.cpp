@@ -36,7 +36,6 @@ ProgramHoles::Hole ProgramHoles::begin(uintptr_t base, size_t length) {
   hole.to = std::min(end, window + store_.window.size());
   if (hole.from >= hole.to) return {};
   Locked hold(growth_.mutex());
-  hole.is_whole = true;
   for_each_part(hole.from, hole.to,
                 [&](Region* region, uintptr_t from, uintptr_t to)
                     REQUIRES(growth_lock) { lose(region, from, to, &hole); });
@@ -50,14 +49,14 @@ ProgramHoles::Hole ProgramHoles::begin(uintptr_t base, size_t length) {
 // begin at any of them, and reach into the hole. What is shut nobody finds anyway, and it stays
 // marked as that: whether the call is made is not known yet.
 void ProgramHoles::lose(Region* region, uintptr_t from, uintptr_t to, Hole* hole) {
-  if (store_.marks.is_retired(from, to - from)) hole->is_whole = false;
   store_.marks.for_each_kept(from, to, [&](uintptr_t low, uintptr_t high) {
     hole->lost += high - low;
     hole->has_shut = hole->has_shut || store_.marks.is_changed(low, high - low);
   });
   store_.marks.for_each_whole(
       from, to, [&](uintptr_t low, uintptr_t high) REQUIRES(growth_lock) EXCLUDES(depot_lock) {
-        if (take_away(region, low, high) != 0) hole->is_whole = false;
+        const bool is_used = take_away(region, low, high) == 0;
+        if (is_used && hole->runs < Hole::kMostRuns) hole->taken[hole->runs++] = {low, high};
       });
   store_.regions.note_hole(region->base, to - region->base);
   note(*region);
@@ -151,16 +150,7 @@ void ProgramHoles::end(const Hole& hole, const char* call) {
 void ProgramHoles::undo(const Hole& hole) {
   if (!hole.is_pending) return;
   Locked hold(growth_.mutex());
-  for (size_t i = 0; hole.is_whole && i < store_.regions.size(); ++i) {
-    Region& region = store_.regions[i];
-    const uintptr_t high = std::min(hole.to, region.end());
-    const bool is_there = store_.regions.find(pointer(region.base)) == &region;
-    for (uintptr_t at = std::max(hole.from, region.base); is_there && at < high;) {
-      const uintptr_t from = store_.marks.first_retired(at, high);
-      at = store_.marks.first_kept(from, high);
-      if (from != at) regain(&region, from, at);
-    }
-  }
+  for (size_t i = 0; i < hole.runs; ++i) regain(hole.taken[i]);
   settle();
 }
 
@@ -175,10 +165,12 @@ void ProgramHoles::settle() {
   }
 }
 
-void ProgramHoles::regain(Region* region, uintptr_t from, uintptr_t to) {
-  const size_t size = to - from;
-  store_.marks.recall(from, size);
-  store_.marks.set_changed(from, size, false);
+void ProgramHoles::regain(const Run& run) {
+  Region* const region = store_.regions.find(pointer(run.from));
+  if (region == nullptr) return;  // all others of its pages were gathered meanwhile
+  const size_t size = run.to - run.from;
+  store_.marks.recall(run.from, size);
+  store_.marks.set_changed(run.from, size, false);
   region->set_retired(region->retired() - size);
   store_.depots.note_back(region->use, size);
   store_.budget.charge(region->charged_as(), size);

@@ -21,21 +21,28 @@ class ProgramHoles {
   ProgramHoles& operator=(const ProgramHoles&) = delete;
 
   // Pages of the window that a call is about to destroy.
+  struct Run {
+    uintptr_t from;
+    uintptr_t to;
+  };
   struct Hole {
+    static constexpr size_t kMostRuns = 16;
+
     uintptr_t from = 0;
     uintptr_t to = 0;
     size_t lost = 0;          // bytes that were the heap's, and are not any more
-    bool is_whole = false;    // all of them some block's: they can be made the heap's again
     bool has_shut = false;    // some of them are shut, and are lost when the call has been made
     bool is_pending = false;  // neither end() nor undo() has seen it
+    size_t runs = 0;          // of what was some block's: it can be made the heap's again
+    Run taken[kMostRuns];
   };
 
   // Before the call: from here on nobody finds these pages, or is given them.
   Hole begin(uintptr_t base, size_t length) EXCLUDES(growth_lock, depot_lock);
   // After it. The user is told once what `call` did.
   void end(const Hole& hole, const char* call) EXCLUDES(growth_lock, depot_lock);
-  // Instead: the kernel refused it, and all is as it was. What cannot be told from holes there were
-  // before, or was free, stays retired.
+  // Instead: the kernel refused it, and all is as it was. What was free stays retired, and so does
+  // what lies between more holes than are kept in mind.
   void undo(const Hole& hole) EXCLUDES(growth_lock, depot_lock);
 
   // The program may not read or write them any more, or may again.
@@ -63,7 +70,7 @@ class ProgramHoles {
   size_t take_away(Region* region, uintptr_t from, uintptr_t to) REQUIRES(growth_lock)
       EXCLUDES(depot_lock);
   void settle() REQUIRES(growth_lock);
-  void regain(Region* region, uintptr_t from, uintptr_t to) REQUIRES(growth_lock);
+  void regain(const Run& run) REQUIRES(growth_lock);
   size_t take_free(uintptr_t from, uintptr_t to) EXCLUDES(depot_lock);
   size_t claim(const Region& region, uintptr_t from, uintptr_t to) REQUIRES(growth_lock)
       EXCLUDES(depot_lock);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "regcache/find_function.h"
-#include "regcache/preload/published.h"
+#include "regcache/published.h"
 
 namespace rdmalloc::mpi {
 namespace {
