@@ -300,7 +300,8 @@ class Buffers {
     if (pages != nullptr && any_is(*buffer, part, kUnmapped)) {
       broken("a key for pages that are gone", part);
     } else if (pages == nullptr && is_readable && !excuse.holds()) {
-      probe::verdict.broken("%s refuses %zu good pages", way->name(), part.count);
+      probe::verdict.broken("%s refuses %zu good pages of %s: %s", way->name(), part.count,
+                            buffer->is_own ? "the program's own" : "malloc's", way->why());
     } else if (pages == nullptr && is_readable) {
       ++counts.refusals;
     } else if (pages != nullptr && is_readable) {

@@ -18,6 +18,7 @@ inline const auto open_domain = probe::symbol<decltype(rdm_domain_open)>("rdm_do
 inline const auto close_domain = probe::symbol<decltype(rdm_domain_close)>("rdm_domain_close");
 inline const auto get = probe::symbol<decltype(rdm_get)>("rdm_get");
 inline const auto put = probe::symbol<decltype(rdm_put)>("rdm_put");
+inline const auto last_error = probe::symbol<decltype(rdm_last_error)>("rdm_last_error");
 inline const auto lookup = probe::symbol<decltype(rdm_lookup)>("rdm_lookup");
 
 inline constexpr size_t kMostPages = 400;  // of a buffer
@@ -47,6 +48,8 @@ class Way {
   virtual const char* name() const = 0;
   virtual void* acquire(void* address, size_t length, void** handle) = 0;
   virtual void release(void* handle) = 0;
+  // The last refusal's.
+  virtual const char* why() const { return strerror(errno); }
 };
 
 // A program's own ibv_reg_mr.
@@ -134,6 +137,7 @@ class Nested : public Way {
     }
     delete static_cast<rdm_mr*>(handle);
   }
+  const char* why() const override { return last_error(); }
   bool is_open() const { return domain_ != nullptr; }
   // rdm_lookup: null when nobody has it.
   void* look_up(void* address, size_t length) {
