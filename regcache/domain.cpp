@@ -71,6 +71,7 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
   access_ = access == 0 ? unsigned{RDM_LOCAL_WRITE} : access;
   share_heap_ = (flags & RDM_DOMAIN_SHARE_HEAP) != 0;
   callers_only_ = (flags & RDM_DOMAIN_CALLERS_ONLY) != 0;
+  does_not_wait_ = (flags & RDM_DOMAIN_DO_NOT_WAIT) != 0;
   releases_at_fork_ = (flags & RDM_DOMAIN_RELEASE_AT_FORK) != 0;
   was_released_ = false;
   when_asked_ = (flags & (RDM_DOMAIN_WHEN_ASKED | RDM_DOMAIN_CALLERS_ONLY)) != 0;

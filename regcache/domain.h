@@ -254,6 +254,7 @@ class Domain {
   unsigned access_ = 0;
   bool share_heap_ = false;
   bool callers_only_ = false;
+  bool does_not_wait_ = false;
   bool releases_at_fork_ = false;
   std::atomic<bool> was_released_{false};  // since it was opened
   std::atomic<bool> when_asked_{false};    // read while another use of this domain is opened, too

@@ -114,13 +114,16 @@ bool Domain::is_put_off() const {
          os::now_ns() - put_off_at_ < kPutOffNs;
 }
 
+// Not for a fork with what may be a driver's lock: the fork waits for registrations, and one of
+// them may wait for that lock.
 bool Domain::waits_for_backend(Caller caller, uint64_t* waited_ns) {
   if (may_run_in_malloc()) {
     put_off_thread_ = static_cast<uintptr_t>(pthread_self());
     put_off_at_ = os::now_ns();
     return false;
   }
-  if (caller != Caller::kLookup || *waited_ns >= kLongestWaitNs) return false;
+  const bool may_wait = caller == Caller::kLookup && !does_not_wait_;
+  if (!may_wait || *waited_ns >= kLongestWaitNs) return false;
   const std::atomic<uint32_t> nothing{0};
   os::wait_while_for(nothing, 0, kWaitStepNs);
   *waited_ns += kWaitStepNs;

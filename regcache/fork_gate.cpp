@@ -27,7 +27,7 @@ void ForkGate::register_handlers() {
 bool ForkGate::enter() {
   registering_.fetch_add(1);
   ++own_registrations;
-  if (forks_.load() == 0) return true;
+  if (forks_.load() == 0 || own_registrations > 1) return true;
   leave();
   return false;
 }

@@ -27,7 +27,8 @@ class ForkGate {
     release_.store(release, std::memory_order_release);
   }
 
-  // False: a fork is under way; do not register now. Else leave() must follow.
+  // False: a fork is under way; do not register now. Else leave() must follow. Never false inside a
+  // registration of this thread's, such as a driver's that calls ibv_reg_mr: the fork waits for it.
   bool enter();
   void leave();
 

@@ -184,6 +184,7 @@ void Heap::after_fork_in_child() {
   observers_.for_each([](RegionObserver& observer) REQUIRES(growth_lock) {
     if (!RDM_BROKEN(fork_handler_is_missed)) observer.on_fork_child();
   });
+  holes_.forget_pending();
   after_fork_in_parent();
   depots_.abandon_exposed();
 }

@@ -139,6 +139,13 @@ void LargeBlocks::give_back_apart(uintptr_t start, size_t size) {
                               [&](uintptr_t from, uintptr_t to) { give_back(from, to - from); });
 }
 
+// Pages that a block keeps beyond what was asked for are to be good when it grows again.
+bool LargeBlocks::has_hole_behind(uintptr_t start, size_t wanted, size_t pages) const {
+  const uintptr_t end = start + wanted * os::kPageSize;
+  return pages > wanted &&
+         holes_.has(reinterpret_cast<void*>(end), (pages - wanted) * os::kPageSize);
+}
+
 bool LargeBlocks::resize(void* address, size_t size) {
   const auto start = reinterpret_cast<uintptr_t>(address);
   if (!is_covered(start) || size > kLargest) return false;
@@ -155,7 +162,8 @@ bool LargeBlocks::resize(void* address, size_t size) {
     const size_t missing = (wanted - pages) * os::kPageSize;
     if (!store_.depots.take_at(reinterpret_cast<void*>(end), missing)) return false;
     store_.blocks.set(start, BlockTable::make(wanted, wanted, flags));
-  } else if (pages - wanted > pages / kShareKept || (flags & BlockTable::kExposed) != 0) {
+  } else if (pages - wanted > pages / kShareKept || (flags & BlockTable::kExposed) != 0 ||
+             has_hole_behind(start, wanted, pages)) {
     store_.blocks.set(start, BlockTable::make(wanted, wanted, flags));
     if (pages > wanted) {
       give_back_apart(start + wanted * os::kPageSize, (pages - wanted) * os::kPageSize);

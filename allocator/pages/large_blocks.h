@@ -92,6 +92,7 @@ class LargeBlocks {
   Taken get(const Request& request);
   void give_back(uintptr_t start, size_t size);
   void give_back_apart(uintptr_t start, size_t size);
+  bool has_hole_behind(uintptr_t start, size_t wanted, size_t pages) const;
   bool is_covered(uintptr_t address) const {
     return store_.blocks.is_covered(address) && address % os::kPageSize == 0;
   }

@@ -36,32 +36,43 @@ ProgramHoles::Hole ProgramHoles::begin(uintptr_t base, size_t length) {
   hole.to = std::min(end, window + store_.window.size());
   if (hole.from >= hole.to) return {};
   Locked hold(growth_.mutex());
-  hole.is_whole = true;
   for_each_part(hole.from, hole.to,
                 [&](Region* region, uintptr_t from, uintptr_t to)
                     REQUIRES(growth_lock) { lose(region, from, to, &hole); });
   store_.budget.settle();
+  hole.is_pending = hole.lost != 0;
+  pending_ += hole.is_pending ? 1 : 0;
   return hole;
 }
 
 // All pages of the region below the hole's end are looked up one by one from here on: a range may
-// begin at any of them, and reach into the hole.
+// begin at any of them, and reach into the hole. What is shut nobody finds anyway, and it stays
+// marked as that: whether the call is made is not known yet.
 void ProgramHoles::lose(Region* region, uintptr_t from, uintptr_t to, Hole* hole) {
-  if (store_.marks.is_retired(from, to - from)) hole->is_whole = false;
-  store_.marks.for_each_kept(
+  store_.marks.for_each_kept(from, to, [&](uintptr_t low, uintptr_t high) {
+    hole->lost += high - low;
+    hole->has_shut = hole->has_shut || store_.marks.is_changed(low, high - low);
+  });
+  store_.marks.for_each_whole(
       from, to, [&](uintptr_t low, uintptr_t high) REQUIRES(growth_lock) EXCLUDES(depot_lock) {
-        const size_t size = high - low;
-        if (claim(*region, low, high) != 0) hole->is_whole = false;
-        store_.marks.set_changed(low, size, true);
-        store_.marks.announce(low, size);
-        region->set_retired(region->retired() + size);
-        store_.depots.note_gone(region->use, size);
-        store_.budget.release(region->charged_as(), size);
-        growth_.note_taken(*region, size);
-        hole->lost += size;
+        const bool is_used = take_away(region, low, high) == 0;
+        if (is_used && hole->runs < Hole::kMostRuns) hole->taken[hole->runs++] = {low, high};
       });
   store_.regions.note_hole(region->base, to - region->base);
   note(*region);
+}
+
+// Returns how much of it was nobody's.
+size_t ProgramHoles::take_away(Region* region, uintptr_t from, uintptr_t to) {
+  const size_t size = to - from;
+  const size_t free = claim(*region, from, to);
+  store_.marks.set_changed(from, size, true);
+  store_.marks.announce(from, size);
+  region->set_retired(region->retired() + size);
+  store_.depots.note_gone(region->use, size);
+  store_.budget.release(region->charged_as(), size);
+  growth_.note_taken(*region, size);
+  return free;
 }
 
 void ProgramHoles::note(const Region& region) {
@@ -117,35 +128,49 @@ size_t ProgramHoles::take_free(uintptr_t from, uintptr_t to) {
 }
 
 void ProgramHoles::end(const Hole& hole, const char* call) {
-  if (hole.lost == 0) return;
+  if (!hole.is_pending) return;
   {
     Locked hold(growth_.mutex());
-    for (size_t i = 0; i < store_.regions.size(); ++i) {
-      Region& region = store_.regions[i];
-      const bool is_there = store_.regions.find(pointer(region.base)) == &region;
-      if (region.is_empty() && is_there) growth_.note_destroyed(&region);
+    if (hole.has_shut) {
+      for_each_part(hole.from, hole.to,
+                    [&](Region* region, uintptr_t from, uintptr_t to) REQUIRES(growth_lock) {
+                      store_.marks.for_each_kept(
+                          from, to,
+                          [&](uintptr_t low, uintptr_t high) REQUIRES(growth_lock)
+                              EXCLUDES(depot_lock) { (void)take_away(region, low, high); });
+                    });
+      store_.budget.settle();
     }
+    settle();
   }
   lost_.fetch_add(hole.lost, std::memory_order_relaxed);
   tell(hole, call);
 }
 
 void ProgramHoles::undo(const Hole& hole) {
-  if (hole.lost == 0 || !hole.is_whole) return;
+  if (!hole.is_pending) return;
   Locked hold(growth_.mutex());
+  for (size_t i = 0; i < hole.runs; ++i) regain(hole.taken[i]);
+  settle();
+}
+
+// Of one call more it is known whether it was made. A region that has no pages left is gone when
+// none can get any back.
+void ProgramHoles::settle() {
+  if (--pending_ != 0) return;
   for (size_t i = 0; i < store_.regions.size(); ++i) {
     Region& region = store_.regions[i];
-    const uintptr_t low = std::max(hole.from, region.base);
-    const uintptr_t high = std::min(hole.to, region.end());
     const bool is_there = store_.regions.find(pointer(region.base)) == &region;
-    if (is_there && low < high) regain(&region, low, high);
+    if (region.is_empty() && is_there) growth_.note_destroyed(&region);
   }
 }
 
-void ProgramHoles::regain(Region* region, uintptr_t from, uintptr_t to) {
-  const size_t size = to - from;
-  store_.marks.recall(from, size);
-  store_.marks.set_changed(from, size, false);
+void ProgramHoles::regain(const Run& run) {
+  Region* const region = store_.regions.find(pointer(run.from));
+  if (region == nullptr) return;  // all others of its pages were gathered meanwhile
+  const size_t size = run.to - run.from;
+  store_.marks.recall(run.from, size);
+  store_.marks.set_changed(run.from, size, false);
   region->set_retired(region->retired() - size);
   store_.depots.note_back(region->use, size);
   store_.budget.charge(region->charged_as(), size);

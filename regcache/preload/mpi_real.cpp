@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "regcache/find_function.h"
-#include "regcache/preload/published.h"
+#include "regcache/published.h"
 
 namespace rdmalloc::mpi {
 namespace {
@@ -156,7 +156,7 @@ bool find_all(RealMpi* out) {
   return true;
 }
 
-constinit shim::Published<RealMpi> published;
+constinit Published<RealMpi> published;
 
 }  // namespace
 

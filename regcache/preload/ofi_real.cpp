@@ -1,7 +1,7 @@
 #include "regcache/preload/ofi_real.h"
 
 #include "regcache/find_function.h"
-#include "regcache/preload/published.h"
+#include "regcache/published.h"
 
 namespace rdmalloc::shim {
 namespace {

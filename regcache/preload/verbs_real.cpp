@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "regcache/find_function.h"
-#include "regcache/preload/published.h"
+#include "regcache/published.h"
 
 namespace rdmalloc::shim {
 namespace {

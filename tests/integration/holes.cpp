@@ -440,6 +440,13 @@ void try_nothing() {
   check(keyed, buffer, 4 * kMiB, "a block that was shut and opened");
   free(buffer);
   check(keyed, aligned(4 * kMiB), 4 * kMiB, "the next block");
+  // A guard page is one still after a call over it was refused, and who frees it has it opened.
+  signal(SIGSEGV, die_writing);
+  char* const stack = aligned(4 * kMiB);
+  if (mprotect(stack, kPage, PROT_NONE) != 0) probe::skip("mprotect fails");
+  refused(mmap(stack, kPage, PROT_READ, kFlags, 1000000, 0) == MAP_FAILED, "mmap of no file");
+  free(stack);
+  check(keyed, aligned(4 * kMiB), 4 * kMiB, "the block after a guarded one");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <list>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace {
 fid_mem_monitor* monitor = nullptr;
 std::mutex mutex;  // like libfabric's: held while the monitor is asked
 FakeOfiBooks books;
+const FakeOfiDevice* device = nullptr;
 
 struct Registered {
   const char* base;
@@ -36,6 +38,7 @@ struct Entry {
   Domain* domain = nullptr;
   const char* base = nullptr;
   size_t length = 0;
+  void* registration = nullptr;  // the device's
   int users = 1;
   bool kept = false;
 
@@ -64,12 +67,33 @@ void note_thread(const Domain& domain) {
   if (!domain.is_locked && domain.opener != std::this_thread::get_id()) ++books.elsewhere;
 }
 
-void end(Domain* domain, std::list<Entry>::iterator entry) {
+std::set<const Entry*> entries;  // of all domains
+
+// Ended under the lock, told to the device after it.
+class Ended {
+ public:
+  Ended() = default;
+  ~Ended() {
+    if (device == nullptr) return;
+    for (void* each : registrations_) device->remove(each);
+  }
+  Ended(const Ended&) = delete;
+  Ended& operator=(const Ended&) = delete;
+  void add(void* registration) { registrations_.push_back(registration); }
+
+ private:
+  std::vector<void*> registrations_;
+};
+
+void end(Domain* domain, std::list<Entry>::iterator entry, Ended* ended) {
   --books.live;
+  entries.erase(&*entry);
+  ended->add(entry->registration);
   domain->entries.erase(entry);
 }
 
 int close_mr(fid* mr) {
+  Ended ended;
   const std::lock_guard<std::mutex> hold(mutex);
   auto* given = reinterpret_cast<Entry*>(mr);
   Domain* domain = given->domain;
@@ -77,7 +101,7 @@ int close_mr(fid* mr) {
   for (auto entry = domain->entries.begin(); entry != domain->entries.end(); ++entry) {
     if (&*entry != given) continue;
     check(--entry->users >= 0, "a memory region is closed twice");
-    if (entry->users == 0 && !entry->kept) end(domain, entry);
+    if (entry->users == 0 && !entry->kept) end(domain, entry, &ended);
     return 0;
   }
   check(false, "what is closed is no memory region");
@@ -93,7 +117,7 @@ void unsubscribe(const Entry& entry) {
 }
 
 // What is kept and covers the range; what overlaps it, or is not valid any more, is given up.
-Entry* find(Domain* domain, const char* at, size_t length) {
+Entry* find(Domain* domain, const char* at, size_t length, Ended* ended) {
   for (auto next = domain->entries.begin(); next != domain->entries.end();) {
     const auto entry = next++;
     if (!entry->kept || !entry->overlaps(at, length)) continue;
@@ -103,13 +127,15 @@ Entry* find(Domain* domain, const char* at, size_t length) {
     }
     entry->kept = false;
     unsubscribe(*entry);
-    if (entry->users == 0) end(domain, entry);
+    if (entry->users == 0) end(domain, entry, ended);
   }
   return nullptr;
 }
 
-Entry* make(Domain* domain, const char* at, size_t length) {
+Entry* make(Domain* domain, const char* at, size_t length, void* registration) {
   Entry& entry = domain->entries.emplace_back();
+  entries.insert(&entry);
+  entry.registration = registration;
   entry.domain = domain;
   entry.base = at;
   entry.length = length;
@@ -130,16 +156,24 @@ int reg(fid* given, const void* base, size_t length, uint64_t access, uint64_t o
   if (domain->inner != nullptr) {
     return fi_mr_reg(domain->inner, base, length, access, offset, key, flags, out, context);
   }
-  const std::lock_guard<std::mutex> hold(mutex);
-  note_thread(*domain);
   const auto* at = static_cast<const char*>(base);
-  Entry* entry = monitor != nullptr ? find(domain, at, length) : nullptr;
+  Ended ended;
+  std::unique_lock<std::mutex> hold(mutex);
+  note_thread(*domain);
+  Entry* entry = monitor != nullptr ? find(domain, at, length, &ended) : nullptr;
   if (entry != nullptr) {
     ++entry->users;
-  } else {
-    entry = make(domain, at, length);
+    *out = &entry->mr;
+    return 0;
   }
-  *out = &entry->mr;
+  void* registration = nullptr;
+  if (device != nullptr) {
+    hold.unlock();
+    registration = device->add(base, length);
+    if (registration == nullptr) return -FI_ENOMEM;
+    hold.lock();
+  }
+  *out = &make(domain, at, length, registration)->mr;
   return 0;
 }
 
@@ -159,10 +193,12 @@ int close_domain(fid* given) {
   if (domain->inner != nullptr) {
     if (const int status = fi_close(&domain->inner->fid)) return status;
   }
+  Ended ended;
+  const std::lock_guard<std::mutex> hold(mutex);
   for (const Entry& entry : domain->entries) {
     if (entry.users != 0) return -FI_EBUSY;
   }
-  while (!domain->entries.empty()) end(domain, domain->entries.begin());
+  while (!domain->entries.empty()) end(domain, domain->entries.begin(), &ended);
   delete domain;
   return 0;
 }
@@ -246,6 +282,16 @@ int fi_open(uint32_t, const char* name, void*, size_t, uint64_t, fid** out, void
 FakeOfiBooks fake_ofi_books() {
   const std::lock_guard<std::mutex> hold(mutex);
   return books;
+}
+
+void fake_ofi_set_device(const FakeOfiDevice* it) { device = it; }
+
+void* fake_ofi_registration_of(const void* descriptor, const void* address, size_t length) {
+  const std::lock_guard<std::mutex> hold(mutex);
+  const auto found = entries.find(static_cast<const Entry*>(descriptor));
+  const bool has_all = found != entries.end() && length != 0 &&
+                       (*found)->covers(static_cast<const char*>(address), length);
+  return has_all ? (*found)->registration : nullptr;
 }
 
 uint64_t fake_ofi_registrations_of(const void* address) {

@@ -20,6 +20,17 @@ struct FakeOfiBooks {
 };
 FakeOfiBooks fake_ofi_books();
 
+// The device's library, such as libibverbs: called for each registration, and for its end, under no
+// lock of the made-up one's. Set before anything is registered.
+struct FakeOfiDevice {
+  void* (*add)(const void* address, size_t length);  // null: refused
+  void (*remove)(void* registration);
+};
+void fake_ofi_set_device(const FakeOfiDevice* device);
+// What add() returned for the memory region with that descriptor, if it has all of the range; null:
+// there is none.
+void* fake_ofi_registration_of(const void* descriptor, const void* address, size_t length);
+
 // Registrations with the device, ever, that had the byte at `address`.
 uint64_t fake_ofi_registrations_of(const void* address);
 

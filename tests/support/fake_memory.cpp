@@ -244,6 +244,24 @@ int node_of_pages(const void* address, size_t bytes) {
   return sum == 0 ? os::kNoNode : os::kSeveralNodes;
 }
 
+void destroy(const void* address, size_t bytes) {
+  const Guard guard(state().mutex);
+  (void)for_open(address, bytes, [](const Range& range) {
+    if (range.kind == os::PageKind::kHugetlb) {
+      state().huge_pages_used -= range.bytes / os::kHugePageSize;
+    }
+  });
+  erase_open(number(address), bytes);
+  mmap(const_cast<void*>(address), bytes, PROT_READ | PROT_WRITE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  for (size_t at = 0; at < bytes; at += os::kPageSize) {
+    const void* const page = static_cast<const char*>(address) + at;
+    if (bytes_in(state().left, page, os::kPageSize) == 0) {
+      state().left[number(page)] = os::kPageSize;
+    }
+  }
+}
+
 void fail(Call call, size_t k, Status status) {
   const Guard guard(state().mutex);
   state().faults[static_cast<size_t>(call)] = {k, false, status};
@@ -566,8 +584,15 @@ void unlock(void* address, size_t bytes) {
   (void)fake::for_open(address, bytes, [](Range& range) { range.locked = false; });
 }
 
-// What a program does to its pages is a real process's to try.
-bool make_accessible(void*, size_t) { return true; }
+bool make_accessible(void* address, size_t bytes) {
+  if (!state().machine.gives_rights) {
+    fake::destroy(address, bytes);
+    return false;
+  }
+  return mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0;
+}
+
+// What else a program does to its pages is a real process's to try.
 bool is_mapped(const void*, size_t) { return true; }
 void reserve_hole(void*, size_t) {}
 void copy_readable(void* to, const void* from, size_t bytes) { memcpy(to, from, bytes); }

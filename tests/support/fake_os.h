@@ -55,6 +55,7 @@ struct Machine {
   size_t most_mappings = 65530;  // vm.max_map_count
   bool limits_mappings = false;  // and a move that would need more is refused
   bool refusals_take = false;    // a refused move has taken its target's pages away
+  bool gives_rights = true;      // what a program has shut can be opened; else it is gone
   size_t looks = 0;  // at locked and available memory, each of which reads files of the kernel
 };
 
@@ -87,6 +88,10 @@ void set_node(int node);
 // A thread of that node touches the range: what has not come yet lies there, or where it was
 // placed.
 void touch(const void* address, size_t bytes, int node);
+
+// A call of the program's own maps something of its own over these pages: what of them was the
+// allocator's is so no more, held or not.
+void destroy(const void* address, size_t bytes);
 
 // The k-th call from now on fails (1: the next one), with that status where the call has one.
 void fail(Call call, size_t k, Status status = Status::kNoMemory);

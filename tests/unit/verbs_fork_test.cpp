@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "allocator/os/memory.h"
+#include "regcache/fork_gate.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_verbs.h"
 
@@ -182,5 +183,28 @@ const int registered = pthread_atfork(
     },
     nullptr, nullptr);
 }  // namespace
+
+TEST_CASE("what a driver registers by name is not put off by a fork that waits for the driver") {
+  fork_gate.register_handlers();
+  REQUIRE(fork_gate.enter());
+  std::thread forks([] {
+    const pid_t child = fork();
+    if (child == 0) syscall(SYS_exit_group, 0);
+    waitpid(child, nullptr, 0);
+  });
+  // Others are put off as soon as it waits.
+  std::thread others([] {
+    while (fork_gate.enter()) {
+      fork_gate.leave();
+      std::this_thread::yield();
+    }
+  });
+  others.join();
+  const bool may_register = fork_gate.enter();
+  CHECK(may_register);
+  if (may_register) fork_gate.leave();
+  fork_gate.leave();
+  forks.join();
+}
 
 }  // namespace rdmalloc

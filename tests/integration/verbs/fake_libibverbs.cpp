@@ -19,6 +19,7 @@ namespace {
 struct Registration {
   ibv_mr mr;
   unsigned access;
+  void* pages;  // the device's
 };
 
 std::mutex mutex;
@@ -26,6 +27,7 @@ std::set<const ibv_context*> contexts;
 std::set<const ibv_pd*> domains;
 std::map<uint32_t, Registration*> by_key;  // by lkey; the rkey is another number
 FakeBooks books;
+const FakeDevice* device = nullptr;
 bool hides = false;
 thread_local bool forks = false;
 uint32_t next_key = 1;
@@ -61,15 +63,22 @@ void advise(const void* address, size_t length, int advice) {
   madvise(reinterpret_cast<void*>(begin), end - begin, advice);
 }
 
-int may(const ibv_pd* pd, uint32_t key, const void* address, size_t length, unsigned access) {
-  const std::lock_guard<std::mutex> hold(mutex);
+// Under the lock. Null: no memory region of that protection domain has the key and all of the
+// range.
+const Registration* covering(const ibv_pd* pd, uint32_t key, const void* address, size_t length) {
   const auto found = by_key.find(key);
-  if (found == by_key.end()) return 0;
+  if (found == by_key.end()) return nullptr;
   const Registration& it = *found->second;
   const uintptr_t offset =
       reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(it.mr.addr);
-  return it.mr.pd == pd && offset < it.mr.length && length <= it.mr.length - offset &&
-         (it.access & access) == access;
+  const bool has_all = offset < it.mr.length && length <= it.mr.length - offset;
+  return it.mr.pd == pd && has_all ? &it : nullptr;
+}
+
+int may(const ibv_pd* pd, uint32_t key, const void* address, size_t length, unsigned access) {
+  const std::lock_guard<std::mutex> hold(mutex);
+  const Registration* const it = covering(pd, key, address, length);
+  return it != nullptr && (it->access & access) == access;
 }
 
 }  // namespace
@@ -132,6 +141,11 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova
     forks = false;
     books.driver_child = fork();
   }
+  if (device != nullptr && (made->pages = device->add(address, length)) == nullptr) {
+    free(made);
+    errno = ENOMEM;
+    return nullptr;
+  }
   const std::lock_guard<std::mutex> hold(mutex);
   check(pd);
   if ((access & IBV_ACCESS_ON_DEMAND) != 0 ||
@@ -177,11 +191,15 @@ ibv_mr* reg_mr_1_0(ibv_pd*, void*, size_t, int) {
 
 int ibv_dereg_mr(ibv_mr* mr) {
   enter_kernel();
-  const std::lock_guard<std::mutex> hold(mutex);
-  Registration* registration = find(mr);
-  if (hides) advise(mr->addr, mr->length, MADV_DOFORK);
-  by_key.erase(mr->lkey);
-  ++books.deregistered;
+  Registration* registration = nullptr;
+  {
+    const std::lock_guard<std::mutex> hold(mutex);
+    registration = find(mr);
+    if (hides) advise(mr->addr, mr->length, MADV_DOFORK);
+    by_key.erase(mr->lkey);
+    ++books.deregistered;
+  }
+  if (device != nullptr) device->remove(registration->pages);
   free(registration);
   return 0;
 }
@@ -217,6 +235,14 @@ int fake_may_use(const ibv_pd* pd, uint32_t lkey, const void* address, size_t le
 int fake_peer_may(const ibv_pd* pd, uint32_t rkey, const void* address, size_t length,
                   unsigned access) {
   return (rkey & kRemoteKey) != 0 ? may(pd, rkey & ~kRemoteKey, address, length, access) : 0;
+}
+
+void fake_set_device(const FakeDevice* it) { device = it; }
+
+void* fake_pages_of(const ibv_pd* pd, uint32_t lkey, const void* address, size_t length) {
+  const std::lock_guard<std::mutex> hold(mutex);
+  const Registration* const it = covering(pd, lkey, address, length);
+  return it != nullptr ? it->pages : nullptr;
 }
 
 void fake_hide_from_children() { hides = true; }

@@ -32,6 +32,17 @@ int fake_may_use(const ibv_pd* pd, uint32_t lkey, const void* address, size_t le
 int fake_peer_may(const ibv_pd* pd, uint32_t rkey, const void* address, size_t length,
                   unsigned access);
 
+// A device under it that keeps the pages it is given: called for each registration, and for its
+// end, under no lock of the library's. Set before anything is registered.
+struct FakeDevice {
+  void* (*add)(const void* address, size_t length);  // null: refused
+  void (*remove)(void* pages);
+};
+void fake_set_device(const FakeDevice* device);
+// What add() returned for the memory region of that protection domain that has the key and all of
+// the range; null: there is none.
+void* fake_pages_of(const ibv_pd* pd, uint32_t lkey, const void* address, size_t length);
+
 // As ibv_fork_init(): from now on ranges are hidden from children while they are registered.
 void fake_hide_from_children();
 

@@ -1,4 +1,4 @@
-// What a shim found out once, for all threads.
+// What was found out once, for all threads: a library's functions.
 //
 // No lock: whoever finds out calls dlopen(), which takes the dynamic linker's lock, and a library's
 // constructor, which runs under that lock, may be the next to ask.
@@ -9,7 +9,7 @@
 #include <atomic>
 #include <new>
 
-namespace rdmalloc::shim {
+namespace rdmalloc {
 
 template <typename Value>
 class Published {
@@ -42,4 +42,4 @@ class Published {
   std::atomic<const Value*> published_{nullptr};
 };
 
-}  // namespace rdmalloc::shim
+}  // namespace rdmalloc
