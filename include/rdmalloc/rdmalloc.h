@@ -80,7 +80,13 @@ RDM_API int rdm_region_get(size_t index, rdm_region *out);
  * against RLIMIT_MEMLOCK. A region acquired while a domain is open is registered at once where the
  * backend makes plain system calls only, else by a thread of ours, or by the first lookup if that
  * comes earlier. A child of fork inherits no registration: its lookups in its parent's domains say
- * RDM_NOT_REGISTERED; it may open its own. */
+ * RDM_NOT_REGISTERED; it may open its own.
+ *
+ * Kernels before 5.12 do not copy pinned pages at fork, unless their distribution brought that to
+ * them: while a child lives, whichever of the two first writes to a registered page takes it away
+ * from the parent's registration. There opening the first domain that pins says so in one line on
+ * standard error; so does `rdmalloc doctor`. posix_spawn and vfork are not concerned, nor is a domain
+ * of RDM_DOMAIN_RELEASE_AT_FORK. */
 typedef struct rdm_domain rdm_domain;
 
 /* The memory region of a domain that covers a buffer. */
@@ -164,9 +170,9 @@ RDM_API int rdm_domain_open_io_uring(int ring_fd, const rdm_domain_options *opti
  *   for UC and UD as far as it reports anything of these.
  * - A device that is gone (EIO, ENODEV) is not asked again: lookups of what is not registered yet are
  *   RDM_NOT_REGISTERED; close the domain and open the device anew.
- * - Kernels before 5.12 do not copy pinned pages at fork: whoever of parent and child writes first to a
- *   registered page takes it away from the parent's registration. With ibv_fork_init() in force there
- *   it is RDM_UNSUPPORTED. */
+ * - Where the kernel does not copy pinned pages at fork (see rdm_domain), it is RDM_UNSUPPORTED with
+ *   ibv_fork_init() or RDMAV_FORK_SAFE in force, of which rdma-core before 35 does not tell: there a
+ *   page is registered to find out. */
 struct ibv_pd;
 RDM_API int rdm_domain_open_verbs(struct ibv_pd *pd, int access, const rdm_domain_options *options,
                                   rdm_domain **out);

@@ -21,12 +21,17 @@ struct VerbsLibrary {
   ibv_mr* (*reg_mr)(ibv_pd*, void*, size_t, int) = nullptr;
   int (*dereg_mr)(ibv_mr*) = nullptr;
   int (*query_device)(ibv_context*, ibv_device_attr*) = nullptr;
-  ibv_fork_status (*is_fork_initialized)() = nullptr;  // may be null
+  ibv_fork_status (*is_fork_initialized)() = nullptr;  // null before rdma-core 35
+  bool kernel_copies_at_fork = true;                   // what is pinned: see os/copy_on_fork.h
 };
 
 // Finds libibverbs: the one that the program has loaded, else the system's. Null, and `*out` set,
 // or a sentence. Thread-safe.
 const char* find_verbs_library(VerbsLibrary* out);
+
+// RDM_UNSUPPORTED, and a sentence, where forks and a registered heap do not go together. May
+// register a page of its own to find out.
+int check_verbs_fork(const VerbsLibrary& library, ibv_pd* pd, char* why, size_t why_size);
 
 // The context of one domain: a protection domain and the access that its memory regions get. Set
 // up by one thread, used by any; holds no lock. In a child of fork it may only be destroyed.

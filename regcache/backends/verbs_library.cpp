@@ -1,3 +1,4 @@
+#include "allocator/os/copy_on_fork.h"
 #include "regcache/backends/verbs.h"
 #include "regcache/find_function.h"
 
@@ -26,6 +27,7 @@ const char* find_verbs_library(VerbsLibrary* out) {
   (void)find_function(library, "ibv_reg_mr_iova2", "IBVERBS_1.8", &found.reg_mr_iova2);
   (void)find_function(library, "ibv_is_fork_initialized", "IBVERBS_1.13",
                       &found.is_fork_initialized);
+  found.kernel_copies_at_fork = os::copies_pinned_at_fork();
   *out = found;
   return nullptr;
 }

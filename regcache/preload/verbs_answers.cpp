@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include "allocator/os/copy_on_fork.h"
 #include "include/rdmalloc/rdmalloc.h"
 #include "regcache/preload/verbs_domains.h"
 #include "regcache/preload/verbs_real.h"
@@ -87,12 +88,14 @@ DomainEntry* answer(const Request& request, rdm_mr* out) {
 }
 
 // Where libibverbs keeps ranges from children because the kernel would not copy them (it says so
-// after the first registration for good), that is what the program asked for, and stays.
+// after the first registration for good; before rdma-core 35 it does not say), that is what the
+// program asked for, and stays.
 bool heap_must_be_shown(const RealVerbs& real) {
   static constinit std::atomic<int> known{-1};
   int shown = known.load(std::memory_order_relaxed);
   if (shown < 0) {
-    shown = real.is_fork_initialized == nullptr || real.is_fork_initialized() == IBV_FORK_UNNEEDED;
+    shown = real.is_fork_initialized != nullptr ? real.is_fork_initialized() == IBV_FORK_UNNEEDED
+                                                : os::copies_pinned_at_fork();
     known.store(shown, std::memory_order_relaxed);
   }
   return shown != 0;

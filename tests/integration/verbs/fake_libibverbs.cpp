@@ -201,7 +201,10 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length
   return 0;
 }
 
+// Of rdma-core 35 and newer.
+#ifndef FAKE_VERBS_OLD
 ibv_fork_status ibv_is_fork_initialized() { return IBV_FORK_UNNEEDED; }
+#endif
 
 FakeBooks fake_books() {
   const std::lock_guard<std::mutex> hold(mutex);

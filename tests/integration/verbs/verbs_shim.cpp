@@ -5,11 +5,13 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -379,6 +381,40 @@ int forks() {
   return 0;
 }
 
+// Of memory that is malloc'd.
+bool reaches_child(const char* memory) {
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGSEGV, SIG_DFL);
+    _exit(*static_cast<const volatile char*>(memory) == 'x' ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+// The program asked for ibv_fork_init(), because its kernel would take its registered pages away.
+int hides_for_good() {
+  const Program program;
+  fake_hide_from_children();
+  auto* const memory = static_cast<char*>(malloc(1 << 20));
+  memset(memory, 'x', 1 << 20);
+  char* const inside = memory + (1 << 19);
+  promise(reaches_child(inside), "a child has memory that is not registered");
+  for (const int access : {kLocal, kRemote}) {
+    ibv_mr* mr = ibv_reg_mr(program.pd, memory, 1 << 20, access);
+    check(program, mr, memory, 1 << 20, access);
+    promise(!reaches_child(inside), "a child does not have what is registered");
+    promise(ibv_dereg_mr(mr) == 0, "deregistering succeeds");
+  }
+  return 0;
+}
+
+int hidden() {
+  personality(UNAME26);
+  return hides_for_good();
+}
+
 // Blocks that threads have allocated, for children to look at.
 constexpr size_t kBlocks = 512;
 constexpr size_t kBlockSize = size_t{256} << 10;
@@ -519,6 +555,8 @@ constexpr Case kCases[] = {
     {"rereg", rereg},
     {"old_interface", old_interface},
     {"forks", forks},
+    {"hidden", hidden},
+    {"hidden_by_new", hides_for_good},
     {"fork_storm", fork_storm},
     {"driver_forks", driver_forks},
     {"no_system_call", no_system_call},
