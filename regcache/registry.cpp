@@ -21,7 +21,7 @@ namespace {
 constexpr unsigned kKnownFlags = RDM_DOMAIN_SHARE_HEAP | RDM_DOMAIN_PARTIAL |
                                  RDM_DOMAIN_LEAVE_NOTHING_PINNED | RDM_DOMAIN_DO_NOT_WAIT |
                                  RDM_DOMAIN_WHEN_ASKED | RDM_DOMAIN_CALLERS_ONLY |
-                                 RDM_DOMAIN_RELEASE_AT_FORK;
+                                 RDM_DOMAIN_RELEASE_AT_FORK | RDM_DOMAIN_NAMED_ONLY;
 constexpr unsigned kKnownAccess =
     RDM_LOCAL_WRITE | RDM_REMOTE_WRITE | RDM_REMOTE_READ | RDM_REMOTE_ATOMIC;
 
