@@ -166,8 +166,18 @@ bool VerbsBackend::is_to_be_shown(const rdm_backend_request& request) const {
          library_.is_fork_initialized() == IBV_FORK_ENABLED;
 }
 
+// A registration failed so. One command that failed is no proof: a device that is gone fails each,
+// also the one for its limits.
+void VerbsBackend::look_whether_gone(int error) {
+  if (error != EIO && error != ENODEV) return;
+  ibv_device_attr attributes{};
+  const int status = library_.query_device(pd_->context, &attributes);
+  if (status == EIO || status == ENODEV) is_gone_ = true;
+}
+
 int VerbsBackend::register_memory(const rdm_backend_request& request, rdm_backend_key* out,
                                   char* why, size_t why_size) {
+  if (is_gone_.load(std::memory_order_relaxed)) return explain_verbs_device_gone(why, why_size);
   if (!fork_gate.enter()) return RDM_BACKEND_LATER;
   unsigned access = access_of(request);
   ibv_mr* mr = call(request, access);
@@ -181,6 +191,7 @@ int VerbsBackend::register_memory(const rdm_backend_request& request, rdm_backen
   }
   fork_gate.leave();
   if (mr == nullptr) {
+    look_whether_gone(error);
     const VerbsAttempt attempt{request.base, request.length, access,
                                error,        count_.load(),  max_count_};
     return explain_verbs_failure(attempt, why, why_size);

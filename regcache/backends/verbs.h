@@ -59,6 +59,7 @@ class VerbsBackend {
   bool pages_on_demand() const { return (access_ & IBV_ACCESS_ON_DEMAND) != 0; }
   unsigned access_of(const rdm_backend_request& request) const;
   ibv_mr* call(const rdm_backend_request& request, unsigned access) const;
+  void look_whether_gone(int error);
   bool is_to_be_shown(const rdm_backend_request& request) const;
 
   const VerbsLibrary library_;
@@ -69,6 +70,7 @@ class VerbsBackend {
   bool device_pages_on_demand_ = false;  // where the program asks for it
   bool safe_on_demand_ = false;          // for whatever a program may do with the memory
   std::atomic<size_t> count_{0};         // memory regions registered now
+  std::atomic<bool> is_gone_{false};     // the device, for good: it is not called to register
 };
 
 // What was tried, for explain_verbs_failure.
@@ -83,5 +85,6 @@ struct VerbsAttempt {
 
 // Why a registration failed, told apart by cause, and what to do. The status for the caller.
 int explain_verbs_failure(const VerbsAttempt& attempt, char* why, size_t why_size);
+int explain_verbs_device_gone(char* why, size_t why_size);
 
 }  // namespace rdmalloc

@@ -142,7 +142,7 @@ void fill(AnsweredMr* record, const Request& request, DomainEntry* entry, const 
 
 // Gives up what stands behind a record: its share in a region's key, or a registration of its own.
 int let_go(DomainEntry* entry, ibv_mr* own) {
-  if (entry != nullptr) entry->answered.fetch_sub(1);
+  if (entry != nullptr && entry->answered.fetch_sub(1) == 1) domains.end_orphan(entry);
   if (own == nullptr) return 0;
   const RealVerbs* real = real_verbs();
   return real != nullptr ? real->dereg_mr(own) : ENOSYS;
@@ -235,7 +235,27 @@ int reregister_foreign(ibv_mr* mr, int flags, const Request& changed) {
   return status;
 }
 
-bool forget(ibv_pd* pd) { return domains.forget(pd); }
+int deallocate(ibv_pd* pd) {
+  const RealVerbs* real = real_verbs();
+  if (real == nullptr) return ENOSYS;
+  const bool is_free = domains.forget(pd);
+  int status = real->dealloc_pd(pd);
+  if (!is_free && status == 0) domains.orphan(pd);
+  if (is_free && status == EBUSY && domains.forget_kin(pd)) status = real->dealloc_pd(pd);
+  return status;
+}
+
+int get_event(ibv_context* context, ibv_async_event* event) {
+  const RealVerbs* real = real_verbs();
+  if (real == nullptr || real->get_async_event == nullptr) return -1;
+  const int status = real->get_async_event(context, event);
+  if (status == 0 && event->event_type == IBV_EVENT_DEVICE_FATAL && domains.lose(context)) {
+    warn_once(
+        "the device reported that it is lost (IBV_EVENT_DEVICE_FATAL): close it, and open it anew");
+  }
+  return status;
+}
+
 void drop(ibv_pd* pd) { domains.drop(pd); }
 void drop(ibv_context* context) { domains.drop(context); }
 
