@@ -65,6 +65,10 @@ bool parse_value(OptionType type, Text value, Amount* amount) {
       return parse_number(value, 1, &amount->value);
     case OptionType::kSeconds:
       return parse_number(value, 0, &amount->value);
+    case OptionType::kCpus: {
+      os::Processors ignored;
+      return parse_processors(value, &ignored);
+    }
     case OptionType::kPath:
       return value.size < Options::kLongestPath && is_file_name(value);
     default:
@@ -112,6 +116,28 @@ bool parse_amount(Text from, Amount* amount) {
   return true;
 }
 
+bool parse_processors(Text from, os::Processors* processors) {
+  *processors = {};
+  if (from == text("inherit")) return true;
+  if (from == text("all")) {
+    for (uint64_t& word : processors->bits) word = ~uint64_t{0};
+    return true;
+  }
+  for (;;) {
+    uint64_t first = 0;
+    if (!os::parse_decimal(from, &first, &from)) return false;
+    uint64_t last = first;
+    if (from.size > 0 && from.data[0] == '-' && !os::parse_decimal(from.drop(1), &last, &from)) {
+      return false;
+    }
+    if (first > last || last >= os::kMostProcessors) return false;
+    for (uint64_t i = first; i <= last; ++i) processors->add(i);
+    if (from.size == 0) return true;
+    if (from.data[0] != ',') return false;
+    from = from.drop(1);
+  }
+}
+
 Choices choices_of(OptionType type) {
   static constexpr const char* kHuge[] = {"auto", "off", "thp", "hugetlb"};
   static constexpr const char* kNuma[] = {"first-touch", "local", "off"};
@@ -157,6 +183,7 @@ bool Options::set(OptionId id, Text value) {
   Amount amount;
   if (!parse_value(kOptions[index].type, value, &amount)) return false;
   amounts_[index] = amount;
+  if (kOptions[index].type == OptionType::kCpus) (void)parse_processors(value, &processors_);
   if (kOptions[index].type == OptionType::kPath) {
     char* path = paths_[path_index(id)];
     memcpy(path, value.data, value.size);

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "allocator/os/file.h"
+#include "allocator/os/processor.h"
 
 namespace rdmalloc {
 
@@ -22,7 +23,8 @@ enum class OptionType : uint8_t {
   kGather,
   kSeconds,
   kSandbox,
-  kSparse
+  kSparse,
+  kCpus
 };
 
 enum class OptionId : uint8_t {
@@ -75,6 +77,8 @@ class Options {
   uint64_t choice(OptionId id) const { return amounts_[static_cast<size_t>(id)].value; }
   // The environment has a value for it: that it is not the default is the user's wish.
   bool is_given(OptionId id) const { return is_given_[static_cast<size_t>(id)]; }
+  // Of thread_cpus: none means those of whoever starts a thread.
+  const os::Processors& processors() const { return processors_; }
   const char* path(OptionId id) const { return paths_[path_index(id)]; }
   const char* warning() const { return warning_; }
 
@@ -86,6 +90,7 @@ class Options {
   Amount amounts_[kOptionCount] = {};
   bool is_given_[kOptionCount] = {};
   char paths_[2][kLongestPath] = {};
+  os::Processors processors_;
   char warning_[kLongestWarning] = {};
   size_t warning_size_ = 0;
 };
@@ -121,6 +126,9 @@ bool is_valid(OptionType type, os::Text value);
 
 // What is wrong with a file name that is not valid.
 const char* objection_to_path(os::Text value);
+
+// Parses "inherit" (none), "all", or a list such as "0-3,8". On failure `*processors` is anything.
+bool parse_processors(os::Text from, os::Processors* processors);
 
 // Parses bytes ("64K", "4G") or a share ("50%", "25%memlock").
 bool parse_amount(os::Text from, Amount* amount);

@@ -73,6 +73,7 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
   callers_only_ = (flags & RDM_DOMAIN_CALLERS_ONLY) != 0;
   does_not_wait_ = (flags & RDM_DOMAIN_DO_NOT_WAIT) != 0;
   releases_at_fork_ = (flags & RDM_DOMAIN_RELEASE_AT_FORK) != 0;
+  named_only_ = (flags & RDM_DOMAIN_NAMED_ONLY) != 0;
   was_released_ = false;
   when_asked_ = (flags & (RDM_DOMAIN_WHEN_ASKED | RDM_DOMAIN_CALLERS_ONLY)) != 0;
   if (source_ == nullptr) {

@@ -73,6 +73,8 @@ class Domain {
   static bool is_in_backend();
   // Nobody but who looks up, or closes it, may have the backend called (RDM_DOMAIN_CALLERS_ONLY).
   bool is_callers_only() const { return callers_only_; }
+  // Of regions it takes exposed ones (RDM_DOMAIN_NAMED_ONLY).
+  bool is_named_only() const { return named_only_; }
   // Of an open domain.
   bool may_run_in_malloc() const { return (limits_.abilities & RDM_BACKEND_IN_MALLOC) != 0; }
 
@@ -125,6 +127,10 @@ class Domain {
   // Not what lookups pass over in a region that is registered: the heap may move these pages, and
   // no monitor may watch them, which splits mappings.
   bool may_keep(uintptr_t base, size_t length) const;
+  // What is named of a heap that is not registered: the next that malloc puts there was not named.
+  bool is_for_users_only(uintptr_t base) const {
+    return named_only_ && is_in_window(reinterpret_cast<const void*>(base));
+  }
   const rdm_backend_limits& limits() const { return limits_; }
   // So that foreign memory of that length may be registered.
   bool reclaim(size_t length) { return reclaim(limits_.charges, length); }
@@ -256,6 +262,7 @@ class Domain {
   bool callers_only_ = false;
   bool does_not_wait_ = false;
   bool releases_at_fork_ = false;
+  bool named_only_ = false;
   std::atomic<bool> was_released_{false};  // since it was opened
   std::atomic<bool> when_asked_{false};    // read while another use of this domain is opened, too
   const RegionSource* source_ = nullptr;

@@ -72,6 +72,7 @@ bool Domain::has_gap(const Region& region, size_t offset, size_t length) const {
 bool Domain::may_keep(uintptr_t base, size_t length) const {
   const void* const address = reinterpret_cast<const void*>(base);
   if (!is_in_window(address)) return true;
+  if (is_for_users_only(base)) return false;
   const Region* const region = source_->regions().find(address);
   const PageMarks* const marks = source_->marks();
   return region != nullptr && !takes(*region) &&

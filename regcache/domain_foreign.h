@@ -27,6 +27,7 @@ class DomainDevice final : public ForeignDevice {
   bool may_reclaim(size_t length) override { return domain_->may_reclaim(length); }
   void put_off() override { registrar_->poke(); }
   bool may_keep(uintptr_t base, size_t length) override { return domain_->may_keep(base, length); }
+  bool is_for_users_only(uintptr_t base) override { return domain_->is_for_users_only(base); }
   size_t alignment() const override { return domain_->limits().alignment; }
   size_t max_length() const override { return domain_->limits().max_length; }
   bool may_run_in_malloc() const override { return domain_->may_run_in_malloc(); }

@@ -10,6 +10,11 @@ constexpr char kNotRegistered[] =
     "no registration of the domain covers the range: its memory is not pinned, or the device did "
     "not take it";
 
+constexpr char kNotNamed[] =
+    "the domain registers only what is named (RDM_DOMAIN_NAMED_ONLY): rdm_get the buffer, or take "
+    "it "
+    "from a pool or from exposed memory";
+
 constexpr char kShut[] =
     "the program has taken its right to read or write some of these pages (mprotect), so no device "
     "can be given them";
@@ -61,6 +66,7 @@ int Domain::lookup_entered(const void* address, size_t length, rdm_mr* out) {
   if (marks != nullptr && marks->is_retired(reinterpret_cast<uintptr_t>(address), length)) {
     return miss(RDM_NOT_OWNED, why_gone(*marks, reinterpret_cast<uintptr_t>(address), length));
   }
+  if (named_only_ && !region->exposed) return miss(RDM_NOT_REGISTERED, kNotNamed);
   if (is_still_to_come(*region, length) && find_early(*region, address, length, out)) {
     counters_->lookups.count();
     return RDM_OK;

@@ -40,6 +40,7 @@ int Domain::charges_for(const Region& region) const {
 }
 
 bool Domain::takes(const Region& region) const {
+  if (named_only_ && !region.exposed) return false;
   return region.kind == RegionKind::kPinned || (limits_.abilities & RDM_BACKEND_ON_DEMAND) != 0;
 }
 

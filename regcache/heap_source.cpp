@@ -1,5 +1,6 @@
 #include "regcache/heap_source.h"
 
+#include "allocator/os/copy_on_fork.h"
 #include "allocator/os/limits.h"
 #include "allocator/pages/heap.h"
 #include "regcache/fork_gate.h"
@@ -47,6 +48,8 @@ void HeapSource::call_before_forks(void (*release)(void* context), void* context
   fork_gate.set_release(release, context);
   fork_gate.register_handlers();
 }
+
+bool HeapSource::copies_pinned_at_fork() const noexcept { return os::copies_pinned_at_fork(); }
 
 bool HeapSource::warns() const noexcept { return heap.options().on(OptionId::warn); }
 

@@ -20,6 +20,7 @@ class HeapSource final : public RegionSource {
   ForeignDefaults foreign() const noexcept override;
   void note_registrations(uint64_t domains, uint64_t bytes, uint64_t pinned) noexcept override;
   void call_before_forks(void (*release)(void* context), void* context) noexcept override;
+  bool copies_pinned_at_fork() const noexcept override;
   bool warns() const noexcept override;
 };
 

@@ -74,6 +74,9 @@ class RegionSource {
     (void)context;
   }
 
+  // What a device has registered stays its process's when that forks: see os/copy_on_fork.h.
+  virtual bool copies_pinned_at_fork() const noexcept { return true; }
+
   // Whether messages for the user are wanted.
   virtual bool warns() const noexcept = 0;
 

@@ -3,8 +3,8 @@
 // there is; what it has not begun yet, a lookup does.
 //
 // libc ends a process when the last thread that it started ends, and this is one of them: so once a
-// second it looks whether it is alone, and then ends the process as libc would have. Where the main
-// thread started it, it does so only when that has ended; else nobody tells it of that.
+// second it looks whether it is alone, and then ends the process as libc would have. It does so
+// only when the main thread has ended, unless nobody tells it of that: see os::MainThreadWatch.
 #pragma once
 
 #include <pthread.h>

@@ -8,6 +8,7 @@
 
 #include "allocator/failure.h"
 #include "allocator/last_error.h"
+#include "allocator/message.h"
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/thread.h"
@@ -20,7 +21,7 @@ namespace {
 constexpr unsigned kKnownFlags = RDM_DOMAIN_SHARE_HEAP | RDM_DOMAIN_PARTIAL |
                                  RDM_DOMAIN_LEAVE_NOTHING_PINNED | RDM_DOMAIN_DO_NOT_WAIT |
                                  RDM_DOMAIN_WHEN_ASKED | RDM_DOMAIN_CALLERS_ONLY |
-                                 RDM_DOMAIN_RELEASE_AT_FORK;
+                                 RDM_DOMAIN_RELEASE_AT_FORK | RDM_DOMAIN_NAMED_ONLY;
 constexpr unsigned kKnownAccess =
     RDM_LOCAL_WRITE | RDM_REMOTE_WRITE | RDM_REMOTE_READ | RDM_REMOTE_ATOMIC;
 
@@ -137,11 +138,32 @@ int Registry::open_locked(const rdm_backend& backend, void* context,
     return fail(options, domain->why(), status);
   }
   domain->end_opening();
+  warn_of_forks(*domain, options.flags);
   // What is missing of a domain opened in part.
   retries_.note_work();
   note_registrations();
   *out = domain;
   return RDM_OK;
+}
+
+// Once for the process, whichever domain it is that would suffer.
+void Registry::warn_of_forks(const Domain& domain, unsigned flags) {
+  const rdm_backend_limits& limits = domain.limits();
+  const bool is_pinned =
+      limits.charges != RDM_CHARGES_NOTHING || (limits.abilities & RDM_BACKEND_ON_DEMAND) == 0;
+  const bool is_concerned = is_pinned && (flags & RDM_DOMAIN_RELEASE_AT_FORK) == 0;
+  if (!is_concerned || !source_->warns() || source_->copies_pinned_at_fork()) return;
+  static constinit std::atomic<bool> has_warned{false};
+  if (has_warned.exchange(true)) return;
+  Message()
+      .add(
+          "rdmalloc: fork takes registered memory from this process: the kernel does not copy "
+          "pinned "
+          "pages (Linux 5.12 does), and what is written while a child lives leaves its "
+          "registration; "
+          "start children by posix_spawn or vfork, or open domains with "
+          "RDM_DOMAIN_RELEASE_AT_FORK (RDMALLOC_WARN=off silences this)")
+      .send();
 }
 
 // Registers the regions there are. One that is acquired meanwhile is seen here or, since the domain

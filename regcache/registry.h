@@ -75,6 +75,7 @@ class Registry final : public RegionObserver, public ChangeSink {
   void open_foreign(Foreign* foreign, const rdm_domain_options& options);
   bool give_up(int charges, size_t bytes, PinAccount::Doing doing);
   bool is_domain(const Domain* domain) const;
+  void warn_of_forks(const Domain& domain, unsigned flags);
   int replay(Domain* domain, bool partial);
   bool work_for(Domain& domain, bool all_due, uint64_t* next);
   uint64_t put_off();

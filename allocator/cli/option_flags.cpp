@@ -40,6 +40,8 @@ std::string placeholder(OptionType type) {
       return "SECONDS";
     case OptionType::kPath:
       return "FILE";
+    case OptionType::kCpus:
+      return "inherit|all|LIST";
     default:
       return joined(choices_of(type), "|", "|");
   }
@@ -58,6 +60,8 @@ std::string well_formed(OptionType type) {
       return "give a number from 0 to 65535";
     case OptionType::kPath:
       return "give a file name";
+    case OptionType::kCpus:
+      return "give inherit, all, or a list of processors (0-3,8)";
     default:
       return "give " + joined(choices_of(type), ", ", " or ");
   }

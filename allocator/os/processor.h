@@ -12,6 +12,20 @@ namespace rdmalloc::os {
 // Of as many something may be kept for each.
 inline constexpr size_t kMostProcessors = 1024;
 
+// Some of them, laid out as sched_setaffinity() takes them.
+struct Processors {
+  uint64_t bits[kMostProcessors / 64] = {};
+
+  void add(size_t processor) { bits[processor / 64] |= uint64_t{1} << processor % 64; }
+  bool has(size_t processor) const { return (bits[processor / 64] >> processor % 64 & 1) != 0; }
+  bool has_any() const {
+    for (const uint64_t word : bits) {
+      if (word != 0) return true;
+    }
+    return false;
+  }
+};
+
 // Where in a thread's memory the kernel writes the number (glibc 2.35 registers a restartable
 // sequence for each thread): bytes from the thread pointer, 0 where nobody does.
 extern constinit ptrdiff_t processor_number_at;

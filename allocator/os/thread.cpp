@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -13,6 +14,23 @@ namespace rdmalloc::os {
 namespace {
 
 constexpr const char* kOurNames = "rdmalloc-";
+
+constinit Processors processors_of_ours;
+
+// Of the process: the main thread's data, and who is told when it goes. More poll.
+constexpr size_t kMostWatches = 16;
+constinit bool has_key = false;
+constinit pthread_key_t key = 0;
+constinit std::atomic<MainThreadWatch*> watches[kMostWatches] = {};
+
+// Refused where none of them may be had: it stays where it is.
+void place(pthread_t thread) {
+  static_assert(sizeof(Processors) == sizeof(cpu_set_t));
+  if (!processors_of_ours.has_any()) return;
+  cpu_set_t set;
+  memcpy(&set, &processors_of_ours, sizeof set);
+  (void)pthread_setaffinity_np(thread, sizeof set, &set);
+}
 
 // The main thread has ended: it stays a zombie until the process ends.
 bool is_main_thread_over() {
@@ -56,9 +74,14 @@ int start_thread(pthread_t* thread, const char* name, size_t stack, void* (*run)
   pthread_sigmask(SIG_SETMASK, &all, &before);
   const int error = create(thread, stack, run, context);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (error == 0) (void)pthread_setname_np(*thread, name);
+  if (error == 0) {
+    (void)pthread_setname_np(*thread, name);
+    place(*thread);
+  }
   return error;
 }
+
+void place_threads(const Processors& processors) { processors_of_ours = processors; }
 
 bool is_only_ours_left() {
   if (!is_main_thread_over()) return false;
@@ -83,23 +106,52 @@ bool is_only_ours_left() {
   return only_ours;
 }
 
+constinit std::atomic<bool> MainThreadWatch::is_main_watched{false};
+
+struct WatchFromTheStart {
+  [[gnu::constructor]] static void run() { MainThreadWatch::watch_main_thread(); }
+};
+
+// By the main thread alone. The key is kept, for children of fork too.
+void MainThreadWatch::watch_main_thread() {
+  if (gettid() != getpid() || is_main_watched) return;
+  has_key = has_key || pthread_key_create(&key, note_main_end) == 0;
+  is_main_watched = has_key && pthread_setspecific(key, &watches) == 0;
+}
+
+// Who is listed meanwhile is seen here, or sees that nothing is watched.
+void MainThreadWatch::note_main_end(void*) {
+  is_main_watched = false;
+  for (const std::atomic<MainThreadWatch*>& place : watches) {
+    if (const MainThreadWatch* const watch = place.load()) watch->note_end_(watch->context_);
+  }
+}
+
 void MainThreadWatch::start(void (*note_end)(void* context), void* context) {
-  if (gettid() != getpid() || is_on()) return;
+  watch_main_thread();
+  if (is_listed_) return;
   note_end_ = note_end;
   context_ = context;
-  const auto note = [](void* self) {
-    auto* const watch = static_cast<MainThreadWatch*>(self);
-    watch->is_on_.store(false, std::memory_order_release);
-    watch->note_end_(watch->context_);
-  };
-  has_key_ = has_key_ || pthread_key_create(&key_, note) == 0;
-  is_on_ = has_key_ && pthread_setspecific(key_, this) == 0;
+  for (std::atomic<MainThreadWatch*>& place : watches) {
+    MainThreadWatch* nobody = nullptr;
+    if (!place.compare_exchange_strong(nobody, this)) continue;
+    is_listed_ = true;
+    return;
+  }
 }
 
 void MainThreadWatch::stop() {
-  if (!is_on_.exchange(false)) return;
-  pthread_key_delete(key_);
-  has_key_ = false;
+  is_listed_ = false;
+  for (std::atomic<MainThreadWatch*>& place : watches) {
+    MainThreadWatch* self = this;
+    (void)place.compare_exchange_strong(self, nullptr);
+  }
+}
+
+// The thread that forked is the main one now, and has what it had.
+void MainThreadWatch::note_fork_child() {
+  stop();
+  is_main_watched = has_key && pthread_getspecific(key) != nullptr;
 }
 
 }  // namespace rdmalloc::os

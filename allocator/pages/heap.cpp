@@ -5,6 +5,7 @@
 #include "allocator/breakage.h"
 #include "allocator/message.h"
 #include "allocator/os/limits.h"
+#include "allocator/os/thread.h"
 
 namespace rdmalloc {
 namespace {
@@ -27,6 +28,7 @@ constinit Heap heap;
 void Heap::boot() {
   if (booted()) return;
   options_.load();
+  os::place_threads(options_.processors());
   if (options_.on(OptionId::warn) && options_.warning()[0] != '\0') {
     Message().add(options_.warning()).add("; see rdmalloc run --help").send();
   }

@@ -80,8 +80,15 @@ RDM_API int rdm_region_get(size_t index, rdm_region *out);
  * against RLIMIT_MEMLOCK. A region acquired while a domain is open is registered at once where the
  * backend makes plain system calls only, else by a thread of ours, or by the first lookup if that
  * comes earlier. A lookup in a large region that is still to be registered has a part of it registered
- * for itself, which costs little time; its key stays good, but later lookups answer the region's. A child of fork inherits no registration: its lookups in its parent's domains say
- * RDM_NOT_REGISTERED; it may open its own. */
+ * for itself, which costs little time; its key stays good, but later lookups answer the region's. A
+ * child of fork inherits no registration: its lookups in its parent's domains say
+ * RDM_NOT_REGISTERED; it may open its own.
+ *
+ * Kernels before 5.12 do not copy pinned pages at fork, unless their distribution brought that to
+ * them: while a child lives, whichever of the two first writes to a registered page takes it away
+ * from the parent's registration. There opening the first domain that pins says so in one line on
+ * standard error; so does `rdmalloc doctor`. posix_spawn and vfork are not concerned, nor is a domain
+ * of RDM_DOMAIN_RELEASE_AT_FORK. */
 typedef struct rdm_domain rdm_domain;
 
 /* The memory region of a domain that covers a buffer. */
@@ -111,12 +118,19 @@ enum {
                                 where the caller keeps such threads apart. A region is registered at
                                 its first lookup; rdm_get of foreign memory is RDM_UNSUPPORTED. Not
                                 with a backend of RDM_BACKEND_IN_MALLOC (RDM_INVALID), nor pools */
-  RDM_DOMAIN_RELEASE_AT_FORK = 64 /* fork() deregisters what the domain has first, so that the kernel
+  RDM_DOMAIN_RELEASE_AT_FORK = 64, /* fork() deregisters what the domain has first, so that the kernel
                                 does not copy all of it for the child (posix_spawn and vfork copy
                                 nothing and leave it alone). Whoever forks sees to it that no device
                                 uses the heap meanwhile; keys from before the fork are dead after it,
                                 and a region is registered anew at its next lookup. Foreign memory that
                                 somebody has (rdm_get) stays registered. No pools (RDM_INVALID) */
+  RDM_DOMAIN_NAMED_ONLY = 128 /* nothing is registered but what the program names: what it asks rdm_get
+                                for, malloc'd or not, pools in this domain, which take exposed memory,
+                                and exposed regions. Lookups in the rest of the heap are
+                                RDM_NOT_REGISTERED, and a malloc'd buffer stays registered, with the
+                                whole pages that it lies on, until its last rdm_put: for a device whose
+                                library treats registered memory in another way than all other, as
+                                CUDA does */
 };
 
 /* Zero everything but `size`, or pass null, for the defaults. */
@@ -164,11 +178,12 @@ RDM_API int rdm_domain_open_io_uring(int ring_fd, const rdm_domain_options *opti
  *   the other, where it was looked up before all of its region was registered: both are good.
  * - Memory that is not pinned is paged on demand by itself where the device reports that for RC, and
  *   for UC and UD as far as it reports anything of these.
- * - A device that is gone (EIO, ENODEV) is not asked again: lookups of what is not registered yet are
- *   RDM_NOT_REGISTERED; close the domain and open the device anew.
- * - Kernels before 5.12 do not copy pinned pages at fork: whoever of parent and child writes first to a
- *   registered page takes it away from the parent's registration. With ibv_fork_init() in force there
- *   it is RDM_UNSUPPORTED. */
+ * - A device that is gone (EIO or ENODEV, for its limits too) is not asked again: lookups of what is
+ *   not registered yet are RDM_NOT_REGISTERED; close the domain and open the device anew, as after
+ *   IBV_EVENT_DEVICE_FATAL.
+ * - Where the kernel does not copy pinned pages at fork (see rdm_domain), it is RDM_UNSUPPORTED with
+ *   ibv_fork_init() or RDMAV_FORK_SAFE in force, of which rdma-core before 35 does not tell: there a
+ *   page is registered to find out. */
 struct ibv_pd;
 RDM_API int rdm_domain_open_verbs(struct ibv_pd *pd, int access, const rdm_domain_options *options,
                                   rdm_domain **out);
@@ -182,7 +197,9 @@ RDM_API int rdm_domain_open_verbs(struct ibv_pd *pd, int access, const rdm_domai
  * RDM_UNSUPPORTED where there is no driver or no device.
  * What this changes for the program: cudaMemcpyAsync copies pageable memory to a buffer of the driver's
  * before it returns, and reads registered memory later. A program that writes to a malloc'd buffer at
- * once after the call, which was right by chance, now sends other bytes: wait for the stream first. */
+ * once after the call, which was right by chance, now sends other bytes: wait for the stream first; or
+ * open the domain with RDM_DOMAIN_NAMED_ONLY, and all memory that is not named is copied as before. There
+ * a buffer that shares a page with one that somebody has is RDM_SYSTEM meanwhile: take whole pages. */
 RDM_API int rdm_domain_open_cuda(void *context, const rdm_domain_options *options,
                                  rdm_domain **out);
 

@@ -45,22 +45,6 @@ int check_access(unsigned access, char* why, size_t size) {
   return RDM_OK;
 }
 
-// Where the kernel does not copy pinned pages at fork, and somebody asked for ibv_fork_init(),
-// libibverbs must hide what is registered from children, or the parent's pages move away from their
-// registration. A heap can be neither hidden nor moved; the program's own registrations, which
-// are its to keep from children, go on working.
-int check_fork(const VerbsLibrary& library, char* why, size_t size) {
-  if (library.is_fork_initialized == nullptr || library.is_fork_initialized() != IBV_FORK_ENABLED) {
-    return RDM_OK;
-  }
-  return fail(
-      RDM_UNSUPPORTED,
-      "ibv_fork_init() or RDMAV_FORK_SAFE is in force and this kernel does not copy pinned "
-      "memory at fork (Linux 5.12 does): registered, the heap would be missing in children; "
-      "use a newer kernel, or unset RDMAV_FORK_SAFE if the program does not fork",
-      why, size);
-}
-
 // A transport for which the device reports nothing, as mlx5 does for UC, pages nothing on demand,
 // and nothing is asked of it; one for which it reports something must send and receive.
 bool sends_and_receives(uint32_t abilities) {
@@ -88,7 +72,9 @@ int VerbsBackend::create(const VerbsLibrary& library, ibv_pd* pd, unsigned acces
     return fail(RDM_INVALID, "there is no protection domain: ibv_alloc_pd gives one", why, size);
   }
   int status = check_access(access, why, size);
-  if (status == RDM_OK) status = check_fork(library, why, size);
+  if (status == RDM_OK && (access & IBV_ACCESS_ON_DEMAND) == 0) {
+    status = check_verbs_fork(library, pd, why, size);
+  }
   if (status != RDM_OK) return status;
   void* memory = malloc(sizeof(VerbsBackend));
   if (memory == nullptr) return fail(RDM_SYSTEM, "no memory for bookkeeping", why, size);
@@ -180,8 +166,18 @@ bool VerbsBackend::is_to_be_shown(const rdm_backend_request& request) const {
          library_.is_fork_initialized() == IBV_FORK_ENABLED;
 }
 
+// A registration failed so. One command that failed is no proof: a device that is gone fails each,
+// also the one for its limits.
+void VerbsBackend::look_whether_gone(int error) {
+  if (error != EIO && error != ENODEV) return;
+  ibv_device_attr attributes{};
+  const int status = library_.query_device(pd_->context, &attributes);
+  if (status == EIO || status == ENODEV) is_gone_ = true;
+}
+
 int VerbsBackend::register_memory(const rdm_backend_request& request, rdm_backend_key* out,
                                   char* why, size_t why_size) {
+  if (is_gone_.load(std::memory_order_relaxed)) return explain_verbs_device_gone(why, why_size);
   if (!fork_gate.enter()) return RDM_BACKEND_LATER;
   unsigned access = access_of(request);
   ibv_mr* mr = call(request, access);
@@ -195,6 +191,7 @@ int VerbsBackend::register_memory(const rdm_backend_request& request, rdm_backen
   }
   fork_gate.leave();
   if (mr == nullptr) {
+    look_whether_gone(error);
     const VerbsAttempt attempt{request.base, request.length, access,
                                error,        count_.load(),  max_count_};
     return explain_verbs_failure(attempt, why, why_size);

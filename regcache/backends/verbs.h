@@ -21,12 +21,17 @@ struct VerbsLibrary {
   ibv_mr* (*reg_mr)(ibv_pd*, void*, size_t, int) = nullptr;
   int (*dereg_mr)(ibv_mr*) = nullptr;
   int (*query_device)(ibv_context*, ibv_device_attr*) = nullptr;
-  ibv_fork_status (*is_fork_initialized)() = nullptr;  // may be null
+  ibv_fork_status (*is_fork_initialized)() = nullptr;  // null before rdma-core 35
+  bool kernel_copies_at_fork = true;                   // what is pinned: see os/copy_on_fork.h
 };
 
 // Finds libibverbs: the one that the program has loaded, else the system's. Null, and `*out` set,
 // or a sentence. Thread-safe.
 const char* find_verbs_library(VerbsLibrary* out);
+
+// RDM_UNSUPPORTED, and a sentence, where forks and a registered heap do not go together. May
+// register a page of its own to find out.
+int check_verbs_fork(const VerbsLibrary& library, ibv_pd* pd, char* why, size_t why_size);
 
 // The context of one domain: a protection domain and the access that its memory regions get. Set
 // up by one thread, used by any; holds no lock. In a child of fork it may only be destroyed.
@@ -54,6 +59,7 @@ class VerbsBackend {
   bool pages_on_demand() const { return (access_ & IBV_ACCESS_ON_DEMAND) != 0; }
   unsigned access_of(const rdm_backend_request& request) const;
   ibv_mr* call(const rdm_backend_request& request, unsigned access) const;
+  void look_whether_gone(int error);
   bool is_to_be_shown(const rdm_backend_request& request) const;
 
   const VerbsLibrary library_;
@@ -64,6 +70,7 @@ class VerbsBackend {
   bool device_pages_on_demand_ = false;  // where the program asks for it
   bool safe_on_demand_ = false;          // for whatever a program may do with the memory
   std::atomic<size_t> count_{0};         // memory regions registered now
+  std::atomic<bool> is_gone_{false};     // the device, for good: it is not called to register
 };
 
 // What was tried, for explain_verbs_failure.
@@ -78,5 +85,6 @@ struct VerbsAttempt {
 
 // Why a registration failed, told apart by cause, and what to do. The status for the caller.
 int explain_verbs_failure(const VerbsAttempt& attempt, char* why, size_t why_size);
+int explain_verbs_device_gone(char* why, size_t why_size);
 
 }  // namespace rdmalloc

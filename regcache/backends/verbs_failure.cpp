@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "allocator/failure.h"
 #include "allocator/os/file.h"
 #include "allocator/os/limits.h"
 #include "allocator/os/memory.h"
@@ -66,6 +67,12 @@ void explain_fault(const VerbsAttempt& attempt, char* why, size_t size) {
 
 }  // namespace
 
+int explain_verbs_device_gone(char* why, size_t size) {
+  return fail(RDM_BACKEND_NEVER,
+              "the device is gone or was reset: close the domain, and open the device anew", why,
+              size);
+}
+
 int explain_verbs_failure(const VerbsAttempt& attempt, char* why, size_t size) {
   switch (attempt.error) {
     case ENOMEM:
@@ -91,8 +98,7 @@ int explain_verbs_failure(const VerbsAttempt& attempt, char* why, size_t size) {
       return RDM_BACKEND_NEVER;
     case EIO:
     case ENODEV:
-      snprintf(why, size, "the device is gone or was reset: open it again");
-      return RDM_BACKEND_NEVER;
+      return explain_verbs_device_gone(why, size);
     default: {
       char text[96];
       snprintf(why, size, "the driver could not register %zu bytes: %s", attempt.length,

@@ -1,3 +1,4 @@
+#include "allocator/os/copy_on_fork.h"
 #include "regcache/backends/verbs.h"
 #include "regcache/find_function.h"
 #include "regcache/published.h"
@@ -28,6 +29,7 @@ const char* find(VerbsLibrary* out) {
   (void)find_function(library, "ibv_reg_mr_iova2", "IBVERBS_1.8", &out->reg_mr_iova2);
   (void)find_function(library, "ibv_is_fork_initialized", "IBVERBS_1.13",
                       &out->is_fork_initialized);
+  out->kernel_copies_at_fork = os::copies_pinned_at_fork();
   return nullptr;
 }
 

@@ -51,6 +51,13 @@ class ForeignDevice {
     return true;
   }
 
+  // Of memory there a registration is shared by those who ask while somebody uses it, unwatched,
+  // and ends with its last user.
+  virtual bool is_for_users_only(uintptr_t base) {
+    (void)base;
+    return false;
+  }
+
   virtual size_t alignment() const = 0;   // bytes; a power of two, at least a page
   virtual size_t max_length() const = 0;  // bytes of one registration
   virtual bool may_run_in_malloc() const = 0;
@@ -139,7 +146,8 @@ class ForeignCache final : private CacheCore {
   Range united(Range range) REQUIRES(cache_lock);
   Range widened(const Asked& asked) REQUIRES(cache_lock);
   int build(Asked* asked, const Range& range, CacheEntry* entry, rdm_mr* out) REQUIRES(cache_lock);
-  void publish(const Range& range, CacheEntry* entry, bool is_watched) REQUIRES(cache_lock);
+  bool may_stay(const Range& range) const REQUIRES(cache_lock);
+  void publish(const Range& range, CacheEntry* entry, bool is_findable) REQUIRES(cache_lock);
 
   int make(CacheEntry& entry, char* why, size_t why_size) EXCLUDES(cache_lock) override;
   int end(CacheEntry& entry, bool may_wait) EXCLUDES(cache_lock) override;

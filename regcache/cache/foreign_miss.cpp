@@ -135,9 +135,14 @@ ForeignCache::Range ForeignCache::united(Range range) {
   return range;
 }
 
+// Its registration, when nobody uses it.
+bool ForeignCache::may_stay(const Range& range) const {
+  return settings_.limits.leave_pinned && !device_->is_for_users_only(range.base);
+}
+
 // The wanted range and all that is kept and overlaps it, when that can be one registration.
 ForeignCache::Range ForeignCache::widened(const Asked& asked) {
-  if (!asked.may_widen || !settings_.limits.leave_pinned) return asked.wanted;
+  if (!asked.may_widen || !may_stay(asked.wanted)) return asked.wanted;
   const Range range = united(asked.wanted);
   const bool fits =
       range.length() <= device_->max_length() && range.length() <= settings_.limits.bytes;
@@ -154,11 +159,12 @@ int ForeignCache::build(Asked* asked, const Range& range, CacheEntry* entry, rdm
   mutex().unlock();
   const bool may_watch = asked->may_watch && device_->may_keep(range.base, range.length());
   const bool is_watched = may_watch && monitor().watch(range.base, range.length());
+  const bool is_findable = is_watched || device_->is_for_users_only(range.base);
   mutex().lock();
   const int status = make_unlocked(asked, entry);
   building_.erase(building_.iterator_to(*entry));
   if (status == RDM_OK) {
-    publish(range, entry, is_watched);
+    publish(range, entry, is_findable);
     fill(*entry, out);
     memo_.note(asked->at, policy_.index_of(*entry));
     memo_.note(entry->begin(), policy_.index_of(*entry));
@@ -194,12 +200,12 @@ int ForeignCache::make(CacheEntry& entry, char* why, size_t why_size) {
 
 // Registered: to be found by others if changes of it will be told, none was made meanwhile, and it
 // can take the place of all that overlaps it.
-void ForeignCache::publish(const Range& range, CacheEntry* entry, bool is_watched) {
-  const bool keeps = settings_.limits.leave_pinned;
+void ForeignCache::publish(const Range& range, CacheEntry* entry, bool is_findable) {
+  const bool keeps = may_stay(range);
   const bool replaces =
       keeps ? united(range).length() == range.length() : first_overlapping(range) == nullptr;
   EntryState state = keeps ? EntryState::kLive : EntryState::kTransient;
-  if (!is_watched || entry->changed || !replaces) state = EntryState::kDoomed;
+  if (!is_findable || entry->changed || !replaces) state = EntryState::kDoomed;
   if (state == EntryState::kLive) {
     while (CacheEntry* const other = first_overlapping(range)) doom(other);
   }

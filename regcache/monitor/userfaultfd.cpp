@@ -277,8 +277,8 @@ void UserfaultfdMonitor::tell_events() {
   }
 }
 
-// By time only while drops are under way, or where nobody tells that the main thread has ended:
-// libc does not end a process that has threads of ours.
+// By time only while drops are under way, and when the main thread has ended, or nobody tells: libc
+// does not end a process that has threads of ours.
 void UserfaultfdMonitor::wait_for_news(uint32_t seen) {
   if (drops_ != 0) return os::wait_while_for(news_, seen, kDropNs);
   if (main_thread.is_on()) return os::wait_while(news_, seen);

@@ -41,6 +41,9 @@ class HeapMemory final : public PoolMemory {
   bool takes_pinned_only(rdm_domain* domain) noexcept override {
     return (reinterpret_cast<Domain*>(domain)->limits().abilities & RDM_BACKEND_ON_DEMAND) == 0;
   }
+  bool takes_exposed_only(rdm_domain* domain) noexcept override {
+    return reinterpret_cast<Domain*>(domain)->is_named_only();
+  }
   const char* why(rdm_domain* domain) noexcept override {
     return reinterpret_cast<Domain*>(domain)->why();
   }

@@ -33,6 +33,9 @@ size_t Pool::batch_for(const PoolSettings& settings) const {
 
 int Pool::create(const PoolSettings& settings, Message* why) {
   settings_ = settings;
+  if (settings_.domain != nullptr && memory_->takes_exposed_only(settings_.domain)) {
+    settings_.flags |= RDM_EXPOSED;
+  }
   length_ = settings.buffer_bytes;
   stride_ = static_cast<uint32_t>(os::align_up(settings.buffer_bytes, settings.alignment));
   batch_ = static_cast<uint32_t>(batch_for(settings));

@@ -23,6 +23,8 @@ class PoolMemory {
   virtual void let_go(rdm_domain* domain) noexcept = 0;
   // Only pinned memory is registered there: the device cannot page on demand.
   virtual bool takes_pinned_only(rdm_domain* domain) noexcept = 0;
+  // Of regions only exposed ones are registered there.
+  virtual bool takes_exposed_only(rdm_domain* domain) noexcept = 0;
   // Why the domain could not register what it was asked to last; may be empty.
   virtual const char* why(rdm_domain* domain) noexcept = 0;
 

@@ -3,7 +3,9 @@
 //
 // ucp_init is an inline function that calls ucp_init_version, and so that and ucp_cleanup reach
 // every context. ucp_mem_map and ucp_mem_query are for programs that map malloc'd memory
-// themselves. Interposed by name alone; who asks a handle of dlopen for them does not come here.
+// themselves: up to UCX 1.14 two mappings in one region have one handle, and a query of it tells
+// the newest (ucx_mappings.h). Interposed by name alone; who asks a handle of dlopen for them does
+// not come here.
 #include <pthread.h>
 #include <ucp/api/ucp.h>
 

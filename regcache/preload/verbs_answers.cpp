@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include "allocator/os/copy_on_fork.h"
 #include "include/rdmalloc/rdmalloc.h"
 #include "regcache/preload/verbs_domains.h"
 #include "regcache/preload/verbs_real.h"
@@ -87,12 +88,14 @@ DomainEntry* answer(const Request& request, rdm_mr* out) {
 }
 
 // Where libibverbs keeps ranges from children because the kernel would not copy them (it says so
-// after the first registration for good), that is what the program asked for, and stays.
+// after the first registration for good; before rdma-core 35 it does not say), that is what the
+// program asked for, and stays.
 bool heap_must_be_shown(const RealVerbs& real) {
   static constinit std::atomic<int> known{-1};
   int shown = known.load(std::memory_order_relaxed);
   if (shown < 0) {
-    shown = real.is_fork_initialized == nullptr || real.is_fork_initialized() == IBV_FORK_UNNEEDED;
+    shown = real.is_fork_initialized != nullptr ? real.is_fork_initialized() == IBV_FORK_UNNEEDED
+                                                : os::copies_pinned_at_fork();
     known.store(shown, std::memory_order_relaxed);
   }
   return shown != 0;
@@ -139,7 +142,7 @@ void fill(AnsweredMr* record, const Request& request, DomainEntry* entry, const 
 
 // Gives up what stands behind a record: its share in a region's key, or a registration of its own.
 int let_go(DomainEntry* entry, ibv_mr* own) {
-  if (entry != nullptr) entry->answered.fetch_sub(1);
+  if (entry != nullptr && entry->answered.fetch_sub(1) == 1) domains.end_orphan(entry);
   if (own == nullptr) return 0;
   const RealVerbs* real = real_verbs();
   return real != nullptr ? real->dereg_mr(own) : ENOSYS;
@@ -232,7 +235,27 @@ int reregister_foreign(ibv_mr* mr, int flags, const Request& changed) {
   return status;
 }
 
-bool forget(ibv_pd* pd) { return domains.forget(pd); }
+int deallocate(ibv_pd* pd) {
+  const RealVerbs* real = real_verbs();
+  if (real == nullptr) return ENOSYS;
+  const bool is_free = domains.forget(pd);
+  int status = real->dealloc_pd(pd);
+  if (!is_free && status == 0) domains.orphan(pd);
+  if (is_free && status == EBUSY && domains.forget_kin(pd)) status = real->dealloc_pd(pd);
+  return status;
+}
+
+int get_event(ibv_context* context, ibv_async_event* event) {
+  const RealVerbs* real = real_verbs();
+  if (real == nullptr || real->get_async_event == nullptr) return -1;
+  const int status = real->get_async_event(context, event);
+  if (status == 0 && event->event_type == IBV_EVENT_DEVICE_FATAL && domains.lose(context)) {
+    warn_once(
+        "the device reported that it is lost (IBV_EVENT_DEVICE_FATAL): close it, and open it anew");
+  }
+  return status;
+}
+
 void drop(ibv_pd* pd) { domains.drop(pd); }
 void drop(ibv_context* context) { domains.drop(context); }
 

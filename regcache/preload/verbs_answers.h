@@ -36,8 +36,12 @@ int reregister(AnsweredMr* record, int flags, const Request& changed);
 // ibv_rereg_mr of libibverbs' own.
 int reregister_foreign(ibv_mr* mr, int flags, const Request& changed);
 
-// Before ibv_dealloc_pd: closes what was opened for it. False: memory regions are still out.
-bool forget(ibv_pd* pd);
+// ibv_dealloc_pd, once what was opened for it is closed. With memory regions out the driver says
+// whether it may go, as a parent domain may; what was answered goes on being right then.
+int deallocate(ibv_pd* pd);
+
+// ibv_get_async_event. A device that reports its end answers no more.
+int get_event(ibv_context* context, ibv_async_event* event);
 
 // The same whatever is still out: the protection domain, or the device, is going.
 void drop(ibv_pd* pd);

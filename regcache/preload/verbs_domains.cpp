@@ -64,8 +64,9 @@ DomainEntry* DomainTable::look(const ibv_pd* pd, unsigned access, unsigned flags
 DomainEntry* DomainTable::find(ibv_pd* pd, unsigned access, unsigned flags) {
   DomainEntry* entry = look(pd, access, flags);
   if (entry == nullptr || is_to_be_opened(*entry)) entry = open(pd, access, flags);
-  return entry != nullptr && entry->domain.load(std::memory_order_acquire) != nullptr ? entry
-                                                                                      : nullptr;
+  const bool is_there = entry != nullptr && !entry->is_lost.load(std::memory_order_relaxed) &&
+                        entry->domain.load(std::memory_order_acquire) != nullptr;
+  return is_there ? entry : nullptr;
 }
 
 // Opens what is still to be opened. A failure is remembered: a call for each message would cost
@@ -89,7 +90,10 @@ DomainEntry* DomainTable::blank(size_t bucket) {
   DomainEntry* first = buckets_[bucket].load(std::memory_order_relaxed);
   for (DomainEntry* entry = first; entry != nullptr; entry = entry->next) {
     // After a device was closed, memory regions that it had answered may still be out.
-    if (entry->pd.load(std::memory_order_acquire) == nullptr && entry->answered == 0) return entry;
+    if (entry->pd.load(std::memory_order_acquire) == nullptr && entry->answered == 0 &&
+        entry->domain.load(std::memory_order_relaxed) == nullptr) {
+      return entry;
+    }
   }
   const size_t used = used_.load(std::memory_order_relaxed);
   if (used == kEntries) return nullptr;
@@ -103,11 +107,14 @@ DomainEntry* DomainTable::blank(size_t bucket) {
 DomainEntry* DomainTable::add(ibv_pd* pd, unsigned access, unsigned flags) {
   DomainEntry* entry = blank(bucket_of(pd));
   if (entry == nullptr) return nullptr;
+  entry->is_lost.store(is_lost(pd->context), std::memory_order_relaxed);
   entry->context = pd->context;
+  entry->handle = pd->handle;
   entry->access = access;
   entry->flags = flags;
   entry->retry_after = 0;
-  open_domain(pd, entry);
+  entry->retry_at.store(kNever, std::memory_order_relaxed);
+  if (!entry->is_lost) open_domain(pd, entry);
   entry->pd.store(pd, std::memory_order_release);
   return entry;
 }
@@ -120,8 +127,8 @@ bool DomainTable::close_those(Which which) {
   for (size_t i = 0; i < used; ++i) {
     DomainEntry& entry = entries_[i];
     const ibv_pd* pd = entry.pd.load(std::memory_order_acquire);
-    if (pd == nullptr || !which(pd, entry)) continue;
     rdm_domain* const domain = entry.domain.load(std::memory_order_relaxed);
+    if ((pd == nullptr && domain == nullptr) || !which(pd, entry)) continue;
     if (domain != nullptr && rdm_domain_close(domain) == RDM_BUSY) {
       all = false;
       continue;
@@ -140,6 +147,59 @@ bool DomainTable::forget(ibv_pd* pd) {
     }
   }
   return close_those([pd](const ibv_pd* its, const DomainEntry&) { return its == pd; });
+}
+
+void DomainTable::orphan(ibv_pd* pd) {
+  const size_t used = used_.load(std::memory_order_acquire);
+  for (size_t i = 0; i < used; ++i) {
+    if (entries_[i].pd.load(std::memory_order_acquire) != pd) continue;
+    entries_[i].pd.store(nullptr, std::memory_order_release);
+    end_orphan(&entries_[i]);
+  }
+}
+
+// Where it cannot be closed now, forget_kin() does when the protection domain goes.
+void DomainTable::end_orphan(DomainEntry* entry) {
+  if (entry->pd.load(std::memory_order_acquire) != nullptr || entry->answered != 0) return;
+  (void)close_those([entry](const ibv_pd*, const DomainEntry& other) { return &other == entry; });
+}
+
+bool DomainTable::forget_kin(const ibv_pd* pd) {
+  bool any = false;
+  const bool all = close_those([&](const ibv_pd*, const DomainEntry& entry) {
+    const bool is_kin = entry.context == pd->context && entry.handle == pd->handle &&
+                        entry.answered == 0 &&
+                        entry.domain.load(std::memory_order_relaxed) != nullptr;
+    any = any || is_kin;
+    return is_kin;
+  });
+  return any && all;
+}
+
+bool DomainTable::is_lost(const ibv_context* context) const {
+  const size_t used = used_.load(std::memory_order_acquire);
+  for (size_t i = 0; i < used; ++i) {
+    const DomainEntry& entry = entries_[i];
+    if (entry.pd.load(std::memory_order_acquire) != nullptr && entry.context == context &&
+        entry.is_lost) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Nothing is closed: other threads may be looking up, and the device is not to be called.
+bool DomainTable::lose(const ibv_context* context) {
+  bool any = false;
+  const size_t used = used_.load(std::memory_order_acquire);
+  for (size_t i = 0; i < used; ++i) {
+    DomainEntry& entry = entries_[i];
+    if (entry.pd.load(std::memory_order_acquire) == nullptr || entry.context != context) continue;
+    any = any || !entry.is_lost;
+    entry.is_lost = true;
+    entry.retry_at.store(kNever, std::memory_order_relaxed);
+  }
+  return any;
 }
 
 void DomainTable::drop(ibv_pd* pd) {

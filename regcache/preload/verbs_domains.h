@@ -22,12 +22,14 @@ struct DomainEntry {
   std::atomic<ibv_pd*> pd{
       nullptr};  // null: not in use; what follows, to `domain`, is set before it
   ibv_context* context = nullptr;
+  uint32_t handle = 0;  // the kernel's protection domain: a parent's is its own
   unsigned access = 0;
   unsigned flags = 0;                        // RDM_DOMAIN_*
   std::atomic<rdm_domain*> domain{nullptr};  // null: could not be opened ...
   std::atomic<uint64_t> retry_at{0};         // ... and from then on may be tried: os::now_ns()
   uint64_t retry_after = 0;                  // how long that was; by who opens
   std::atomic<uint64_t> answered{0};         // memory regions handed out and not yet deregistered
+  std::atomic<bool> is_lost{false};          // the device is: what it has answers no more
   DomainEntry* next = nullptr;               // in the bucket
 };
 
@@ -44,6 +46,20 @@ class DomainTable {
   // Closes the protection domain's domains. False: memory regions that were handed out are still
   // registered, or this thread is inside of a driver, where none can be closed.
   bool forget(ibv_pd* pd);
+
+  // It was deallocated with memory regions out, which only a parent domain is: they are of the
+  // protection domain that it was made over. Its domains stay until the last is deregistered.
+  void orphan(ibv_pd* pd);
+  // That was the last one: of an entry that is nobody's now.
+  void end_orphan(DomainEntry* entry);
+
+  // Closes all that nobody's memory regions keep of a protection domain of the kernel's, by
+  // whatever parent domains: such as were deallocated past the shim. False: there was nothing to
+  // close.
+  bool forget_kin(const ibv_pd* pd);
+
+  // Nothing is answered for the device any more, nor opened. False: nothing was.
+  bool lose(const ibv_context* context);
 
   // Closes them whatever is still registered: the protection domain, or all of a device's, is
   // going.
@@ -65,6 +81,7 @@ class DomainTable {
   DomainEntry* open(ibv_pd* pd, unsigned access, unsigned flags);
   DomainEntry* add(ibv_pd* pd, unsigned access, unsigned flags);
   DomainEntry* blank(size_t bucket);
+  bool is_lost(const ibv_context* context) const;
   template <typename Which>
   bool close_those(Which which);
 

@@ -19,6 +19,7 @@ bool find_all(void* library, RealVerbs* out) {
   (void)find_function(library, "ibv_unimport_pd", "IBVERBS_1.10", &out->unimport_pd);
   (void)find_function(library, "ibv_is_fork_initialized", "IBVERBS_1.13",
                       &out->is_fork_initialized);
+  (void)find_function(library, "ibv_get_async_event", kInterface, &out->get_async_event);
   return find_function(library, "ibv_reg_mr", kInterface, &out->reg_mr) &&
          find_function(library, "ibv_rereg_mr", kInterface, &out->rereg_mr) &&
          find_function(library, "ibv_dereg_mr", kInterface, &out->dereg_mr) &&

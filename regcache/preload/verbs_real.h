@@ -16,8 +16,9 @@ struct RealVerbs {
   int (*dereg_mr)(ibv_mr*) = nullptr;
   int (*dealloc_pd)(ibv_pd*) = nullptr;
   int (*close_device)(ibv_context*) = nullptr;
-  void (*unimport_pd)(ibv_pd*) = nullptr;              // may be null
-  ibv_fork_status (*is_fork_initialized)() = nullptr;  // may be null
+  int (*get_async_event)(ibv_context*, ibv_async_event*) = nullptr;  // may be null
+  void (*unimport_pd)(ibv_pd*) = nullptr;                            // may be null
+  ibv_fork_status (*is_fork_initialized)() = nullptr;                // may be null
 
   // Registers by whichever of the three can. ibv_reg_mr itself calls ibv_reg_mr_iova2 by name, and
   // so would come back to the shim: the last of them is called first.

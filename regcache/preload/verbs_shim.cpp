@@ -72,10 +72,10 @@ RDM_API int ibv_dereg_mr(ibv_mr* mr) {
   return real != nullptr ? real->dereg_mr(mr) : ENOSYS;
 }
 
-RDM_API int ibv_dealloc_pd(ibv_pd* pd) {
-  if (!forget(pd)) return EBUSY;  // as libibverbs says it
-  const RealVerbs* real = real_verbs();
-  return real != nullptr ? real->dealloc_pd(pd) : ENOSYS;
+RDM_API int ibv_dealloc_pd(ibv_pd* pd) { return deallocate(pd); }
+
+RDM_API int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
+  return get_event(context, event);
 }
 
 // These two end protection domains whose memory regions may be out: their memory is gone then, and

@@ -1,7 +1,7 @@
 // Foreign memory with a domain of the CUDA backend, on the made-up driver, which registers memory
 // once and knows nothing of what is unmapped.
 //
-//   cuda_foreign kept|larger|wider|limits|leave_nothing
+//   cuda_foreign kept|larger|wider|limits|leave_nothing|named|all
 //
 // Without the library `larger` is the control: a cache that gives nothing up for a larger buffer at
 // the same address is refused by the driver.
@@ -143,6 +143,32 @@ void check_leave_nothing() {
   expect_nothing_left();
 }
 
+// A copy of this memory goes by a buffer of the driver's.
+void expect_staged(void* memory, size_t length, const char* what) {
+  const uint64_t direct = fake()->direct_copies;
+  copy_there_and_back(memory, length, 1, what, verdict);
+  if (fake()->direct_copies != direct) verdict.broken("%s: a copy was direct", what);
+}
+
+// With `flags` 0 the control: all of the heap is registered, and no copy of it staged.
+void check_named(unsigned flags) {
+  auto* const buffer = static_cast<char*>(malloc(kMiB));
+  auto* const other = static_cast<char*>(malloc(kMiB));
+  rdm_domain* domain = open_domain(verdict, {.flags = flags});
+  auto* const later = static_cast<char*>(malloc(64 * kMiB));
+  for (uint64_t i = 0; i < 10; ++i) {
+    use(domain, buffer, kMiB, i, "a named buffer");
+    expect_staged(buffer, kMiB, "a buffer that was put");
+    expect_staged(other, kMiB, "a buffer that nobody named");
+    expect_staged(later, kMiB, "a buffer of a later region");
+  }
+  rdm_mr mr{};
+  expect_status(RDM_NOT_REGISTERED, domains().lookup(domain, other, kMiB, &mr), "rdm_get",
+                domains().last_error());
+  close_domain(domain, verdict);
+  expect_nothing_left();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -154,5 +180,7 @@ int main(int argc, char** argv) {
   if (strcmp(what, "wider") == 0) check_wider();
   if (strcmp(what, "limits") == 0) check_limits();
   if (strcmp(what, "leave_nothing") == 0) check_leave_nothing();
+  if (strcmp(what, "named") == 0) check_named(RDM_DOMAIN_NAMED_ONLY);
+  if (strcmp(what, "all") == 0) check_named(0);
   return verdict.status();
 }

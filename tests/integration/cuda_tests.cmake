@@ -22,6 +22,9 @@ cuda_case(domain heap "copies of a growing heap are direct"
 cuda_case(foreign kept "foreign memory is registered once, and let go of when it is unmapped")
 cuda_case(foreign larger "a larger buffer at a freed address is registered, and nobody notices"
   CONTROL "a cache that gives nothing up is refused the larger buffer")
+cuda_case(foreign named "of a domain of named memory what is named is direct, and all else staged")
+cuda_case(foreign all "control: all copies of a heap that is registered are direct"
+  OPTIONS --expect 1)
 foreach(monitor interposed userfaultfd none)
   cuda_case(foreign larger "a larger buffer at a freed address is registered, monitor ${monitor}"
     OPTIONS RDMALLOC_MONITOR=${monitor})

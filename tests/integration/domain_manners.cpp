@@ -1,12 +1,16 @@
 // A domain on a driver and the process around it: threads of ours do not outlive the program's last
 // one, a cancelled thread leaves no lock behind, and malloc keeps errno whatever a backend does.
 //
-//   domain_manners last_thread|cancelled|errno       linked to the library
+//   domain_manners last_thread|last_thread_of_another|cancelled|errno|bound|unbound
+//                                                    linked to the library
 //   domain_manners other_thread                      the control of last_thread
+#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <rdmalloc/backend.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <atomic>
@@ -52,11 +56,64 @@ rdm_domain* open_driver(unsigned* abilities) {
   return domain;
 }
 
+void open_in_another_thread() {
+  pthread_t other;
+  const auto open = [](void*) -> void* { return open_driver(&plain); };
+  pthread_create(&other, nullptr, open, nullptr);
+  pthread_join(other, nullptr);
+}
+
+// The processors of the library's thread that registers; none without it.
+cpu_set_t processors_of_registrar() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  DIR* const tasks = opendir("/proc/self/task");
+  while (const dirent* task = readdir(tasks)) {
+    char path[300];
+    char name[32] = {};
+    snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+    FILE* const file = fopen(path, "r");
+    if (file == nullptr) continue;
+    (void)fgets(name, sizeof name, file);
+    fclose(file);
+    if (strcmp(name, "rdmalloc-reg\n") == 0)
+      sched_getaffinity(atoi(task->d_name), sizeof set, &set);
+  }
+  closedir(tasks);
+  return set;
+}
+
+// A rank that is bound to the first of its processors; `wide`: its registrar is to have all.
+void check_processors(bool wide) {
+  cpu_set_t all;
+  sched_getaffinity(0, sizeof all, &all);
+  if (CPU_COUNT(&all) < 2) probe::skip("this process has one processor");
+  int first = 0;
+  while (!CPU_ISSET(first, &all)) ++first;
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  CPU_SET(first, &own);
+  sched_setaffinity(0, sizeof own, &own);
+  rdm_domain* const domain = open_driver(&plain);
+  const cpu_set_t its = processors_of_registrar();
+  if (!CPU_EQUAL(&its, wide ? &all : &own)) {
+    verdict.broken("the registrar may run on %d processors", CPU_COUNT(&its));
+  }
+  cpu_set_t now;
+  sched_getaffinity(0, sizeof now, &now);
+  if (!CPU_EQUAL(&now, &own)) verdict.broken("the program's own thread was moved");
+  (void)rdm_domain_close(domain);
+}
+
+enum class Last { kDomain, kDomainOfAnother, kOther };
+
 // Does not return: main ends, and the process with it.
-[[noreturn]] void end_last_thread(bool with_domain) {
+[[noreturn]] void end_last_thread(Last last) {
   alarm(10);  // What is left running ends in SIGALRM.
-  if (with_domain) {
+  if (last == Last::kDomain) {
     (void)open_driver(&plain);
+  } else if (last == Last::kDomainOfAnother) {
+    open_in_another_thread();
   } else {
     pthread_t other;
     pthread_create(
@@ -108,9 +165,12 @@ void check_errno() {
 
 int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "";
-  if (strcmp(what, "last_thread") == 0) end_last_thread(true);
-  if (strcmp(what, "other_thread") == 0) end_last_thread(false);
+  if (strcmp(what, "last_thread") == 0) end_last_thread(Last::kDomain);
+  if (strcmp(what, "last_thread_of_another") == 0) end_last_thread(Last::kDomainOfAnother);
+  if (strcmp(what, "other_thread") == 0) end_last_thread(Last::kOther);
   if (strcmp(what, "cancelled") == 0) check_cancelled();
   if (strcmp(what, "errno") == 0) check_errno();
+  if (strcmp(what, "bound") == 0) check_processors(false);
+  if (strcmp(what, "unbound") == 0) check_processors(true);
   return verdict.status();
 }

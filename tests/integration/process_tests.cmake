@@ -17,6 +17,18 @@ rdm_case("forks neither hang nor crash with the engine's background threads"
   PROGRAM fork_storm ARGUMENTS 3 LIMITS MALLOC_CONF=background_thread:true)
 rdm_case("forks neither hang nor crash beyond the budget"
   PROGRAM fork_storm ARGUMENTS 3 LIMITS --user --memlock 64 LABELS root)
+# Which kernel it is the program plays (personality). Where RDMA drivers answer, they tell the truth.
+set(fork_sentence "fork takes registered memory from this process")
+rdm_case("where a fork takes registered pages from their process, the first domain says so, once"
+  PROGRAM fork_warning ARGUMENTS old LIMITS --lines 1 ${fork_sentence})
+rdm_case("control: where a fork copies registered pages nothing is said of it"
+  PROGRAM fork_warning ARGUMENTS new LIMITS --lines 0 ${fork_sentence})
+foreach(how released on-demand)
+  rdm_case("where a fork takes pages nothing is said to a domain that does not suffer by it: ${how}"
+    PROGRAM fork_warning ARGUMENTS ${how} LIMITS --lines 0 ${fork_sentence})
+endforeach()
+rdm_case("where a fork takes registered pages nothing is said to who wants no warnings"
+  PROGRAM fork_warning ARGUMENTS old LIMITS RDMALLOC_WARN=off --lines 0 ${fork_sentence})
 find_program(PYTHON3 python3)
 if(PYTHON3)
   rdm_test("Python's multiprocessing works"

@@ -84,6 +84,16 @@ rdm_case("after warm-up nothing is registered"
 rdm_program(domain_manners rdmalloc)
 rdm_case("a process ends with the program's last thread, whatever threads of ours there are"
   PROGRAM domain_manners ARGUMENTS last_thread)
+rdm_case("a process ends with the program's last thread, though another than main opened the domain"
+  PROGRAM domain_manners ARGUMENTS last_thread_of_another)
+rdm_case("threads of ours run where the thread that starts them does"
+  PROGRAM domain_manners ARGUMENTS bound)
+rdm_case("threads of ours run anywhere when asked to, and the program's where it bound them"
+  PROGRAM domain_manners ARGUMENTS unbound LIMITS RDMALLOC_THREAD_CPUS=all)
+rdm_case("control: unless asked to they do not"
+  PROGRAM domain_manners ARGUMENTS unbound LIMITS --expect 1)
+rdm_case("threads of ours stay where they are when the processors asked for cannot be had"
+  PROGRAM domain_manners ARGUMENTS bound LIMITS RDMALLOC_THREAD_CPUS=1023)
 rdm_case("control: it does not end while another thread lives on"
   PROGRAM domain_manners ARGUMENTS other_thread LIMITS --expect 142)
 rdm_case("a thread that is cancelled as it opens, looks up and closes leaves no lock behind"

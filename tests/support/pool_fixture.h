@@ -91,6 +91,9 @@ class HeapPoolMemory final : public rdmalloc::PoolMemory {
     const rdm_backend_limits& limits = reinterpret_cast<Domain*>(domain)->limits();
     return (limits.abilities & RDM_BACKEND_ON_DEMAND) == 0;
   }
+  bool takes_exposed_only(rdm_domain* domain) noexcept override {
+    return reinterpret_cast<Domain*>(domain)->is_named_only();
+  }
   const char* why(rdm_domain* domain) noexcept override {
     return reinterpret_cast<Domain*>(domain)->why();
   }
@@ -132,10 +135,13 @@ struct PoolFixture {
     source = std::make_unique<TestHeapSource>(*heap);
     registry = std::make_unique<Registry>(*source);
   }
-  void open_domain() {
+  void open_domain(unsigned flags = 0) {
     const rdm_backend ops = backend.ops();
+    rdm_domain_options options{};
+    options.size = sizeof options;
+    options.flags = flags;
     Domain* opened = nullptr;
-    REQUIRE(registry->open(&ops, &backend, nullptr, &opened) == RDM_OK);
+    REQUIRE(registry->open(&ops, &backend, &options, &opened) == RDM_OK);
     domain = opened;
     settings.domain = reinterpret_cast<rdm_domain*>(opened);
   }

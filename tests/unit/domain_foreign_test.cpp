@@ -99,6 +99,45 @@ TEST_CASE("a get of pinned memory of the window is a lookup, and its put does no
   f.check_closes_clean();
 }
 
+TEST_CASE("a domain of named memory registers of the heap what is got, and while it is got only") {
+  Fixture f;
+  const bool is_named = GENERATE(true, false);
+  const bool in_malloc = GENERATE(true, false);
+  if (!in_malloc) f.backend.limits.abilities = 0;
+  const Region& heap = f.source.acquire(2 * kMiB);
+  const Region& exposed = f.source.acquire(2 * kMiB, RegionKind::kPinned, true);
+  f.options.flags = is_named ? RDM_DOMAIN_NAMED_ONLY : 0;
+  f.opened();
+  f.registry->stop();
+  const Region& later = f.source.acquire(2 * kMiB);
+  (void)f.registry->work();
+  rdm_mr mr{};
+  CHECK(f.domain->lookup(at(exposed, 5), 100, &mr) == RDM_OK);
+  for (const Region* region : {&heap, &later}) {
+    new_last_error()[0] = '\0';
+    CHECK((f.domain->lookup(at(*region, 5), 100, &mr) == RDM_NOT_REGISTERED) == is_named);
+    CHECK(says("RDM_DOMAIN_NAMED_ONLY") == is_named);
+  }
+  CHECK(f.backend.registered().size() == (is_named ? 1 : 3));
+  if (!is_named) return;
+  const rdm_mr first = f.got(at(heap, 5), 100);
+  const rdm_mr same = f.got(at(heap, 50), 100);
+  CHECK(first.base == at(heap));
+  CHECK(first.length == kPage);
+  CHECK(same.lkey == first.lkey);
+  CHECK(f.backend.registered_bytes() == exposed.length + kPage);
+  CHECK(f.domain->lookup(at(heap, 5), 100, &mr) == RDM_NOT_REGISTERED);
+  CHECK(f.put(first) == RDM_OK);
+  CHECK(f.backend.registered_bytes() == exposed.length + kPage);
+  CHECK(f.put(same) == RDM_OK);
+  CHECK(f.put(same) == RDM_INVALID);
+  CHECK(f.backend.registered_bytes() == exposed.length);
+  // What is not the heap's is kept as in any other domain.
+  f.use(f.memory, kPage);
+  CHECK(f.backend.registered_bytes() == exposed.length + kPage);
+  f.check_closes_clean();
+}
+
 TEST_CASE("what the window holds unpinned is registered as foreign memory is") {
   for (const RegionKind kind : {RegionKind::kOverflow, RegionKind::kSparse}) {
     Fixture f;

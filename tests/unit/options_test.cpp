@@ -197,4 +197,25 @@ TEST_CASE_METHOD(Fixture, "a path too long to keep is refused") {
   CHECK(options.path(OptionId::report)[0] == 'p');
 }
 
+TEST_CASE(
+    "threads of ours run where their starter does, anywhere, or on the processors of a list") {
+  Fixture f;
+  CHECK(f.load({}).empty());
+  CHECK_FALSE(f.options.processors().has_any());
+  CHECK(f.load({"RDMALLOC_THREAD_CPUS=all"}).empty());
+  for (const size_t i : {size_t{0}, size_t{70}, os::kMostProcessors - 1}) {
+    CHECK(f.options.processors().has(i));
+  }
+  CHECK(f.load({"RDMALLOC_THREAD_CPUS=1-3,64,1023"}).empty());
+  size_t count = 0;
+  for (size_t i = 0; i < os::kMostProcessors; ++i) count += f.options.processors().has(i) ? 1 : 0;
+  CHECK(count == 5);
+  for (const size_t i : {1, 2, 3, 64, 1023}) CHECK(f.options.processors().has(i));
+  for (const char* wrong : {"", "some", "1-", "-1", "3-1", "1,", ",1", "1024", "1 2", "1-2-3"}) {
+    INFO(wrong);
+    CHECK(!f.load({(std::string("RDMALLOC_THREAD_CPUS=") + wrong).c_str()}).empty());
+    CHECK_FALSE(f.options.processors().has_any());
+  }
+}
+
 }  // namespace rdmalloc

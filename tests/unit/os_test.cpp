@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "allocator/os/copy_on_fork.h"
 #include "allocator/os/environment.h"
 #include "allocator/os/limits.h"
 #include "allocator/os/memory.h"
@@ -66,6 +68,22 @@ int status_of_child(Action action) {
 }
 
 }  // namespace
+
+// The answer is kept for the process: each asks in a child.
+TEST_CASE("a kernel that calls itself old copies no pins, unless its RDMA drivers say so") {
+  const bool is_old = GENERATE(false, true);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (is_old) personality(UNAME26);
+    _exit(copies_pinned_at_fork() ? 1 : 0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  // Of RDMA drivers that are there the truth is heard.
+  const bool tells_truth = is_old && WEXITSTATUS(status) == 1;
+  CHECK((tells_truth || WEXITSTATUS(status) == (is_old ? 0 : 1)));
+}
 
 TEST_CASE("a reservation is aligned and holds no memory") {
   const Reservation range(64 * kMiB);

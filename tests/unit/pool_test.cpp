@@ -60,6 +60,19 @@ TEST_CASE("the one put back last comes first") {
   REQUIRE(f.get(pool).address == first.address);
 }
 
+TEST_CASE("a pool in a domain of named memory takes exposed memory, and has its keys") {
+  PoolFixture f;
+  f.boot();
+  f.open_domain(RDM_DOMAIN_NAMED_ONLY);
+  Pool* pool = f.create();
+  const rdm_buffer buffer = f.get(pool);
+  REQUIRE(f.memory.region_of(buffer.address)->exposed);
+  rdm_mr mr{};
+  REQUIRE(Pool::key(pool, buffer.address, &mr) == RDM_OK);
+  REQUIRE(mr.lkey == buffer.lkey);
+  for (const fake::Backend::Registered& one : f.backend.registered()) REQUIRE(one.exposed);
+}
+
 TEST_CASE("without a domain buffers have no key, and rdm_pool_key says so") {
   PoolFixture f;
   f.boot();

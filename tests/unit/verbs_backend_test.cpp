@@ -83,6 +83,22 @@ TEST_CASE("a registration has the keys and the handle of its memory region, unti
   CHECK(device.fake.live.empty());
 }
 
+TEST_CASE("a device that is gone is not called again to register; one that failed a command is") {
+  Device device;
+  REQUIRE(device.open(kLocal) == RDM_OK);
+  const bool is_gone = GENERATE(true, false);
+  const int error = GENERATE(EIO, ENODEV);
+  device.fake.refuse = [&](const FakeVerbs::Call&) { return error; };
+  device.fake.query_fails = is_gone;
+  for (int i = 0; i < 3; ++i) {
+    CHECK(device.add_pinned(kLocal) == RDM_BACKEND_NEVER);
+    CHECK(device.said("open the device anew"));
+  }
+  CHECK(device.fake.calls.size() == (is_gone ? 1 : 3));
+  device.fake.refuse = nullptr;
+  CHECK(device.add_pinned(kLocal) == (is_gone ? int{RDM_BACKEND_NEVER} : int{RDM_OK}));
+}
+
 TEST_CASE("a deregistration that the driver refuses is said") {
   Device device;
   REQUIRE(device.open(kLocal) == RDM_OK);

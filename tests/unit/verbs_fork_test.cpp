@@ -176,6 +176,28 @@ TEST_CASE("where fork safety was asked for and the kernel does not copy, a domai
   CHECK(strstr(why, "RDMAV_FORK_SAFE") != nullptr);
 }
 
+TEST_CASE("before rdma-core 35 a page tells whether fork safety was asked for") {
+  FakeVerbs& fake = test::reset_fake_verbs();
+  VerbsLibrary library = test::fake_verbs_library();
+  library.is_fork_initialized = nullptr;
+  library.kernel_copies_at_fork = GENERATE(false, true);
+  fake.hides_from_children = GENERATE(false, true);
+  const unsigned access = GENERATE(as<unsigned>{}, IBV_ACCESS_LOCAL_WRITE,
+                                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND);
+  const bool pages_on_demand = (access & IBV_ACCESS_ON_DEMAND) != 0;
+  fake.odp.general_caps = IBV_ODP_SUPPORT;
+  const bool is_refused =
+      fake.hides_from_children && !library.kernel_copies_at_fork && !pages_on_demand;
+  VerbsBackend* backend = nullptr;
+  char why[320] = {};
+  const int got = VerbsBackend::create(library, &fake.pd, access, &backend, why, sizeof why);
+  CHECK(got == (is_refused ? RDM_UNSUPPORTED : RDM_OK));
+  CHECK((strstr(why, "ibv_fork_init()") != nullptr) == is_refused);
+  CHECK(fake.live.empty());
+  CHECK(fake.calls.size() == (library.kernel_copies_at_fork || pages_on_demand ? 0 : 1));
+  if (got == RDM_OK) VerbsBackend::destroy(backend);
+}
+
 namespace {
 const int registered = pthread_atfork(
     [] {

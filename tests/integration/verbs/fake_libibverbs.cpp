@@ -19,12 +19,15 @@ namespace {
 struct Registration {
   ibv_mr mr;
   unsigned access;
+  uint32_t pd_handle;
   void* pages;  // the device's
 };
 
 std::mutex mutex;
 std::set<const ibv_context*> contexts;
 std::set<const ibv_pd*> domains;
+std::set<const ibv_pd*> parents;  // of these: parent domains
+std::set<const ibv_context*> fatal;
 std::map<uint32_t, Registration*> by_key;  // by lkey; the rkey is another number
 FakeBooks books;
 const FakeDevice* device = nullptr;
@@ -118,15 +121,32 @@ ibv_pd* ibv_alloc_pd(ibv_context* context) {
   pd->context = context;
   const std::lock_guard<std::mutex> hold(mutex);
   if (contexts.count(context) == 0) wrong("a device that is not open");
+  static uint32_t next_handle = 1;
+  pd->handle = next_handle++;
   domains.insert(pd);
+  return pd;
+}
+
+// As the driver of mlx5 has it: of the kernel's there is one for both.
+ibv_pd* fake_alloc_parent_domain(ibv_pd* over) {
+  auto* pd = static_cast<ibv_pd*>(calloc(1, sizeof(ibv_pd)));
+  const std::lock_guard<std::mutex> hold(mutex);
+  check(over);
+  *pd = *over;
+  domains.insert(pd);
+  parents.insert(pd);
   return pd;
 }
 
 int ibv_dealloc_pd(ibv_pd* pd) {
   const std::lock_guard<std::mutex> hold(mutex);
   check(pd);
+  const bool is_parent = parents.erase(pd) != 0;
+  for (const ibv_pd* parent : parents) {
+    if (!is_parent && parent->handle == pd->handle) return EBUSY;
+  }
   for (const auto& [key, registration] : by_key) {
-    if (registration->mr.pd == pd) return EBUSY;
+    if (!is_parent && registration->pd_handle == pd->handle) return EBUSY;
   }
   domains.erase(pd);
   free(pd);
@@ -162,6 +182,7 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova
   const uint32_t key = next_key++;
   made->mr = {pd->context, pd, address, length, key + 7, key, key | kRemoteKey};
   made->access = access;
+  made->pd_handle = pd->handle;
   by_key[key] = made;
   ++books.registered;
   books.last_address = address;
@@ -208,7 +229,10 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length
   enter_kernel();
   const std::lock_guard<std::mutex> hold(mutex);
   Registration* registration = find(mr);
-  if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) mr->pd = pd;
+  if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) {
+    mr->pd = pd;
+    registration->pd_handle = pd->handle;
+  }
   if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0)
     registration->access = static_cast<unsigned>(access);
   if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0) {
@@ -219,7 +243,24 @@ int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length
   return 0;
 }
 
+// Of the events there are, only the one.
+int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
+  const std::lock_guard<std::mutex> hold(mutex);
+  if (fatal.count(context) == 0) return -1;
+  *event = {};
+  event->event_type = IBV_EVENT_DEVICE_FATAL;
+  return 0;
+}
+
+void fake_lose_device(ibv_context* context) {
+  const std::lock_guard<std::mutex> hold(mutex);
+  fatal.insert(context);
+}
+
+// Of rdma-core 35 and newer.
+#ifndef FAKE_VERBS_OLD
 ibv_fork_status ibv_is_fork_initialized() { return IBV_FORK_UNNEEDED; }
+#endif
 
 FakeBooks fake_books() {
   const std::lock_guard<std::mutex> hold(mutex);

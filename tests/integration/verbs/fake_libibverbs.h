@@ -32,6 +32,12 @@ int fake_may_use(const ibv_pd* pd, uint32_t lkey, const void* address, size_t le
 int fake_peer_may(const ibv_pd* pd, uint32_t rkey, const void* address, size_t length,
                   unsigned access);
 
+// As ibv_alloc_parent_domain(), which is no function of the library's.
+ibv_pd* fake_alloc_parent_domain(ibv_pd* over);
+
+// From now on ibv_get_async_event() reports it.
+void fake_lose_device(ibv_context* context);
+
 // A device under it that keeps the pages it is given: called for each registration, and for its
 // end, under no lock of the library's. Set before anything is registered.
 struct FakeDevice {

@@ -5,11 +5,13 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -161,6 +163,76 @@ int domains_end() {
     promise(fake_books().live == 0, "nothing stays registered behind it");
     program.pd = ibv_alloc_pd(program.context);
   }
+  return 0;
+}
+
+// Parent domains: libibverbs lets one go whose memory regions are out, for they are of the
+// protection domain that it was made over, and lets go of that when they, and it, are gone.
+int parents_end() {
+  Program program;
+  void* buffer = malloc(5000);
+  for (int round = 0; round < 100; ++round) {
+    Program parent{program.context, fake_alloc_parent_domain(program.pd)};
+    ibv_mr* below = ibv_reg_mr(program.pd, buffer, 5000, kLocal);
+    ibv_mr* mr = ibv_reg_mr(parent.pd, buffer, 5000, kLocal);
+    check(program, below, buffer, 5000);
+    check(parent, mr, buffer, 5000);
+    promise(ibv_dereg_mr(below) == 0, "deregistering succeeds");
+    promise(ibv_dealloc_pd(program.pd) == EBUSY, "a protection domain with a parent stays");
+    promise(ibv_dealloc_pd(parent.pd) == 0, "a parent domain ends whatever is out");
+    promise(ibv_dealloc_pd(program.pd) == EBUSY, "what is out keeps the protection domain");
+    promise(ibv_dereg_mr(mr) == 0, "deregistering after the parent domain succeeds");
+    promise(ibv_dealloc_pd(program.pd) == 0, "a protection domain that is not in use ends");
+    promise(fake_books().live == 0, "nothing stays registered behind them");
+    program.pd = ibv_alloc_pd(program.context);
+  }
+  return 0;
+}
+
+// One that is deallocated past the shim, by a library that found the function itself.
+int parent_ends_unheard() {
+  const Program program;
+  const Program parent{program.context, fake_alloc_parent_domain(program.pd)};
+  void* buffer = malloc(5000);
+  ibv_mr* mr = ibv_reg_mr(parent.pd, buffer, 5000, kLocal);
+  check(parent, mr, buffer, 5000);
+  promise(ibv_dereg_mr(mr) == 0, "deregistering succeeds");
+  void* const library = dlopen("libibverbs.so.1", RTLD_NOLOAD | RTLD_NOW);
+  auto* const dealloc =
+      reinterpret_cast<decltype(&ibv_dealloc_pd)>(dlsym(library, "ibv_dealloc_pd"));
+  promise(dealloc(parent.pd) == 0, "the parent domain ends");
+  promise(ibv_dealloc_pd(program.pd) == 0, "the protection domain ends, too");
+  promise(fake_books().live == 0, "nothing stays registered behind them");
+  return 0;
+}
+
+// From the event on the program's calls are libibverbs' to answer, and those of other devices not.
+int device_lost() {
+  Program program;
+  const Program other;
+  void* buffer = malloc(5000);
+  ibv_mr* before = ibv_reg_mr(program.pd, buffer, 5000, kLocal);
+  ibv_mr* its = ibv_reg_mr(other.pd, buffer, 5000, kLocal);
+  check(program, before, buffer, 5000);
+  fake_lose_device(program.context);
+  ibv_async_event event{};
+  promise(ibv_get_async_event(program.context, &event) == 0 &&
+              event.event_type == IBV_EVENT_DEVICE_FATAL,
+          "the program hears of it");
+  for (int i = 0; i < 10; ++i) {
+    const uint64_t registered = fake_books().registered;
+    ibv_mr* mr =
+        ibv_reg_mr(i < 5 ? program.pd : ibv_alloc_pd(program.context), buffer, 5000, kLocal);
+    promise(mr != nullptr && fake_books().registered == registered + 1,
+            "libibverbs is asked for each registration");
+    promise(ibv_dereg_mr(mr) == 0, "deregistering succeeds");
+    ibv_mr* theirs = ibv_reg_mr(other.pd, buffer, 5000, kLocal);
+    promise(fake_books().registered == registered + 1, "another device answers as before");
+    check(other, theirs, buffer, 5000);
+    promise(ibv_dereg_mr(theirs) == 0, "deregistering succeeds");
+  }
+  promise(ibv_dereg_mr(before) == 0 && ibv_dereg_mr(its) == 0, "what was answered is taken back");
+  promise(ibv_close_device(program.context) == 0, "the device is closed");
   return 0;
 }
 
@@ -379,6 +451,40 @@ int forks() {
   return 0;
 }
 
+// Of memory that is malloc'd.
+bool reaches_child(const char* memory) {
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGSEGV, SIG_DFL);
+    _exit(*static_cast<const volatile char*>(memory) == 'x' ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+// The program asked for ibv_fork_init(), because its kernel would take its registered pages away.
+int hides_for_good() {
+  const Program program;
+  fake_hide_from_children();
+  auto* const memory = static_cast<char*>(malloc(1 << 20));
+  memset(memory, 'x', 1 << 20);
+  char* const inside = memory + (1 << 19);
+  promise(reaches_child(inside), "a child has memory that is not registered");
+  for (const int access : {kLocal, kRemote}) {
+    ibv_mr* mr = ibv_reg_mr(program.pd, memory, 1 << 20, access);
+    check(program, mr, memory, 1 << 20, access);
+    promise(!reaches_child(inside), "a child does not have what is registered");
+    promise(ibv_dereg_mr(mr) == 0, "deregistering succeeds");
+  }
+  return 0;
+}
+
+int hidden() {
+  personality(UNAME26);
+  return hides_for_good();
+}
+
 // Blocks that threads have allocated, for children to look at.
 constexpr size_t kBlocks = 512;
 constexpr size_t kBlockSize = size_t{256} << 10;
@@ -510,6 +616,9 @@ constexpr Case kCases[] = {
     {"threads", threads},
     {"any_order", any_order},
     {"domains_end", domains_end},
+    {"parents_end", parents_end},
+    {"parent_ends_unheard", parent_ends_unheard},
+    {"device_lost", device_lost},
     {"device_closed", device_closed},
     {"remote_exact", remote_exact},
     {"remote_shared", remote_shared},
@@ -519,6 +628,8 @@ constexpr Case kCases[] = {
     {"rereg", rereg},
     {"old_interface", old_interface},
     {"forks", forks},
+    {"hidden", hidden},
+    {"hidden_by_new", hides_for_good},
     {"fork_storm", fork_storm},
     {"driver_forks", driver_forks},
     {"no_system_call", no_system_call},
