@@ -46,7 +46,8 @@ bool Domain::is_beside_registrations(const Region* region, uintptr_t address, si
   if (marks->is_changed(address, length)) return true;
   if (region == nullptr || marks->is_retired(address, length)) return false;
   const KeyEntry& entry = entry_of(*region);
-  const bool is_refused = entry.state.load(std::memory_order_acquire) == kRefused;
+  const uint32_t state = entry.state.load(std::memory_order_acquire);
+  const bool is_refused = state == kRefused || (state == kBusy && entry.was_refused());
   // Somewhere in the region is what the device cannot have, and nobody told of it.
   if (is_refused && entry.refusal == RDM_SYSTEM) return true;
   return has_gap(*region, address - region->base, length);
@@ -116,6 +117,8 @@ int Domain::get_of_window(const void* address, size_t length, rdm_mr* out) {
   }
   if (!is_open()) return refuse_not_open();
   if ((!is_beside && takes(*region)) || callers_only_) {
+    // It was being registered anew when it was looked up, and is now.
+    if (lookup(this, address, length, out) == RDM_OK) return RDM_OK;
     return fail(status, why_[0] != '\0' ? why_
                                         : "the device's limits do not allow to register all of "
                                           "the malloc'd memory");
@@ -135,10 +138,12 @@ int Domain::put_slowly(Domain* domain, const rdm_mr* mr, uint32_t touched) {
   }
   if (domain->is_in_window(mr->base)) {
     const Region* const region = domain->source_->regions().find(mr->base);
-    if (region != nullptr && domain->takes(*region) &&
-        (domain->is_of_region(*region, *mr) || !domain->has_gaps(*region))) {
-      return RDM_OK;
-    }
+    const bool is_taken = region != nullptr && domain->takes(*region);
+    if (is_taken && domain->is_of_region(*region, *mr)) return RDM_OK;
+    // What was foreign when it was got is so still, though the region was registered since.
+    const int status = domain->foreign_->put_slowly(*mr, touched);
+    const bool is_lookups = status == RDM_INVALID && is_taken && !domain->has_gaps(*region);
+    return is_lookups ? RDM_OK : status;
   }
   return domain->foreign_->put_slowly(*mr, touched);
 }

@@ -510,4 +510,29 @@ TEST_CASE("foreign memory gets all the rights of its domain") {
   f.check_closes_clean();
 }
 
+TEST_CASE("what was got while its region was refused is given back when it was registered since") {
+  Fixture f;
+  f.backend.limits.abilities = 0;
+  f.options.flags = RDM_DOMAIN_PARTIAL;
+  const Region& region = f.source.acquire(64 * kPage);
+  f.backend.fail_only = 1;
+  f.opened();
+  auto* const buffer = reinterpret_cast<char*>(region.base);
+  const rdm_mr held = f.got(buffer, kPage);
+  // The registrar tries again some time later.
+  rdm_mr found{};
+  f.registry->stop();
+  for (int i = 0; i < 10; ++i) {
+    f.source.now += 1'000'000'000;
+    if (f.domain->lookup(buffer, kPage, &found) == RDM_OK) break;
+    (void)f.registry->work();
+  }
+  REQUIRE(f.backend.covers(found, buffer, 64 * kPage));
+  REQUIRE(found.lkey != held.lkey);
+  CHECK(f.put(held) == RDM_OK);
+  CHECK(f.put(found) == RDM_OK);
+  CHECK(f.registry->close(f.domain) == RDM_OK);
+  CHECK(f.backend.registered().empty());
+}
+
 }  // namespace rdmalloc

@@ -18,6 +18,7 @@ namespace together {
 struct Counts {
   std::atomic<uint64_t> looks{0};
   std::atomic<uint64_t> refusals{0};  // excused
+  std::atomic<uint64_t> stale{0};
   std::atomic<uint64_t> holes{0};
   std::atomic<uint64_t> guards{0};
   std::atomic<uint64_t> forks{0};
@@ -312,9 +313,17 @@ class Buffers {
   }
 
   void check_memory(const Buffer& buffer, const Part& part, const char* what) {
+    if (!holds(buffer, part)) broken(what, part);
+  }
+  static bool holds(const Buffer& buffer, const Part& part) {
     for (size_t i = 0; i < part.count; ++i) {
-      if (!buffer.is_at(part.page + i, part.at + i * kPage)) return broken(what, part);
+      if (!buffer.is_at(part.page + i, part.at + i * kPage)) return false;
     }
+    return true;
+  }
+  static void stale(const char* what, const Part& part) {
+    ++counts.stale;
+    broken(what, part);
   }
   void check_sent(const Buffer& buffer, const Part& part, void* pages) {
     bool is_right = true;
@@ -324,7 +333,7 @@ class Buffers {
       }
     });
     if (!is_sent) return broken("the device does not take the key", part);
-    if (!is_right) broken("stale: the device has other bytes than the program", part);
+    if (!is_right) stale("stale: the device has other bytes than the program", part);
   }
   // Both ways.
   void transfer(Buffer* buffer, const Part& part, void* pages) {
@@ -337,7 +346,8 @@ class Buffers {
     if (!device().receive(pages, part.at, part.bytes(), make)) {
       return broken("the device does not take the key", part);
     }
-    check_memory(*buffer, part, "stale: the program has other bytes than the device wrote");
+    if (!holds(*buffer, part))
+      stale("stale: the program has other bytes than the device wrote", part);
   }
 
   // rdm_lookup says no, or has what is there.
@@ -347,7 +357,7 @@ class Buffers {
     void* const pages = nested->look_up(part.at, part.bytes());
     if (pages == nullptr) return;
     if (any_is(buffer, part, kUnmapped) || any_is(buffer, part, kOthers)) {
-      return broken("stale: rdm_lookup has pages that are gone", part);
+      return stale("stale: rdm_lookup has pages that are gone", part);
     }
     if (!any_is(buffer, part, kShut)) check_sent(buffer, part, pages);
   }

@@ -4,11 +4,13 @@
 // domains, protection domains and fabrics that open and close; limits that come and go. Nobody may
 // hang, and every byte and every key is checked against a naive record (buffers.h).
 //
-//   together SECONDS SEED PLUGIN [behind|hang]
+//   together SECONDS SEED PLUGIN [behind|hang|limited]
 //
 // behind: holes are made by calls that the library cannot see. hang: a thread waits for nobody,
-// with a driver's lock. PLUGIN: a shared object whose constructor calls constructor_of_plugin().
-// Ends with 1 where something is not as it must be, by SIGABRT where somebody hangs.
+// with a driver's lock. limited: the memlock limit counts, and can be raised. PLUGIN: a shared
+// object whose constructor calls constructor_of_plugin(). Ends with 1 where the device has other
+// pages than the program, with 2 where something else is not as it must be, by SIGABRT where
+// somebody hangs.
 #include <dlfcn.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -246,6 +248,11 @@ int main(int argc, char** argv) {
       [](const void* address, size_t length) { return device().add(address, length); },
       [](void* pages) { device().remove(pages); }};
   fake_set_device(&kDevice);
+  const rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};
+  const bool is_raised = setrlimit(RLIMIT_MEMLOCK, &unlimited) == 0;
+  if (!is_raised && argc > 4 && strcmp(argv[4], "limited") == 0) {
+    probe::skip("cannot raise the memlock limit");
+  }
   shared.seed = strtoul(argv[2], nullptr, 10);
   shared.end_ns = now_ns() + strtoul(argv[1], nullptr, 10) * 1'000'000'000;
   shared.plugin = argv[3];
@@ -262,5 +269,6 @@ int main(int argc, char** argv) {
   run_all();
   close_all();
   judge();
+  if (probe::verdict.status() != 0 && counts.stale == 0) return 2;
   return probe::verdict.status();
 }
