@@ -74,6 +74,9 @@ if(STOCK_JEMALLOC)
   rdm_test("control: stock jemalloc drops pages" LABELS root ALONE
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --library ${STOCK_JEMALLOC} --expect 1
             -- $<TARGET_FILE:integration_engine_fuzz> 20000 1)
+else()
+  rdmalloc_not_built("the controls with stock jemalloc" integration
+    "no libjemalloc2: type: sh cmake/bootstrap.sh test")
 endif()
 
 set(quiet ${CMAKE_CURRENT_SOURCE_DIR}/quiet.sh)
