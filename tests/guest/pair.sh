@@ -3,8 +3,8 @@
 #
 #   pair.sh REGEX COMMAND...    COMMAND as it is typed, but for the server's name
 #
-# Exit status: 0 both ended well and have said a line that matches, 1 they have not said it, else
-# that of the one that failed.
+# Exit status: 0 both ended well and have said a line that matches, 1 they have not said it, 3 one of
+# them failed.
 set -u
 said=$1
 shift
@@ -22,6 +22,6 @@ done
 wait $server
 server_status=$?
 cat /tmp/server.log /tmp/client.log
-[ $status -eq 0 ] || exit $status
-[ $server_status -eq 0 ] || exit $server_status
+[ $status -eq 0 ] || { echo "the client ended with $status"; exit 3; }
+[ $server_status -eq 0 ] || { echo "the server ended with $server_status"; exit 3; }
 grep -q "$said" /tmp/server.log && grep -q "$said" /tmp/client.log

@@ -200,7 +200,7 @@ void check_hooked(size_t threads) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (probe::engine().mallctl == nullptr) probe::skip("no jemalloc here");
+  if (probe::engine().mallctl == nullptr) probe::refused("no jemalloc here");
   alarm(40);
   const char* what = argc > 1 ? argv[1] : "destroyed";
   if (strcmp(what, "destroyed") == 0) check_destroyed();

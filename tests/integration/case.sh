@@ -12,6 +12,7 @@
 #   --high MIB         of version 2, and with this memory.high: nobody must be slowed down by it
 #   --lines N REGEX    standard error has exactly N lines that match (may be repeated)
 #   --only-lines N     standard error has exactly N lines
+#   --says REGEX       standard output has a line that matches: what a control fails of
 #   NAME=VALUE         environment of the program
 #
 # Exit status: 0 as promised, 1 not, 77 skipped (the reason is printed).
@@ -26,6 +27,7 @@ high=
 environment=
 lines=
 only_lines=
+says=
 
 skip() {
   echo "SKIPPED: $1"
@@ -44,6 +46,7 @@ while [ "$1" != -- ]; do
     --lines) lines="$lines$2 $3
 "; shift 2 ;;
     --only-lines) only_lines=$2; shift ;;
+    --says) says=$2; shift ;;
     *=*) environment="$environment $1" ;;
     *) echo "case.sh: unknown option $1" >&2; exit 2 ;;
   esac
@@ -112,8 +115,10 @@ status=0
   [ -z "$memlock" ] || ulimit -l "$memlock" 2>/dev/null || skip "the memlock limit cannot be $memlock KiB"
   [ -z "$group" ] || sh -c 'echo $PPID >"$1"' sh "$group/cgroup.procs"
   [ -z "$address_space" ] || ulimit -v "$address_space"
+  [ -z "$says" ] || exec >"$work/stdout"
   exec "$@"
 ) 2>"$errors" || status=$?
+[ -z "$says" ] || cat "$work/stdout"
 cat "$errors" >&2
 
 # The shell itself says "Killed" there; that line is not the program's.
@@ -126,6 +131,10 @@ fi
 [ "$expect" = killed ] && expect=137
 if [ "$status" != "$expect" ]; then
   echo "ended with $status, promised was $expect"
+  exit 1
+fi
+if [ -n "$says" ] && ! grep -qE -- "$says" "$work/stdout"; then
+  echo "no line of standard output matches '$says': it ended so for another reason"
   exit 1
 fi
 if [ -n "$only_lines" ] && [ "$(wc -l <"$errors")" != "$only_lines" ]; then

@@ -17,6 +17,7 @@ constexpr int kWarmUp = 3;
 constexpr int kRounds = 20;
 
 probe::Verdict verdict;
+const char* when = "in warm-up";
 
 void send(probe::KeyedDevice& keyed, size_t size, uint64_t seed) {
   auto* buffer = static_cast<unsigned char*>(malloc(size));
@@ -26,7 +27,7 @@ void send(probe::KeyedDevice& keyed, size_t size, uint64_t seed) {
   const int key = keyed.key_of(buffer, size);
   const unsigned char* peer = keyed.device().peer();
   if (key < 0) {
-    verdict.broken("a buffer of %zu KiB has no key", size >> 10);
+    verdict.broken("%s a buffer of %zu KiB has no key", when, size >> 10);
   } else if (const int error = keyed.device().send(static_cast<uint32_t>(key), buffer, size)) {
     verdict.broken("%zu KiB were not sent: %s", size >> 10, strerror(error));
   } else if (pattern.mismatch(peer, probe::kPage) != probe::kPage ||
@@ -63,6 +64,8 @@ int main() {
   static probe::KeyedDevice keyed(kLargest, verdict);
   if (verdict.count() != 0) return verdict.status();
   send_all(keyed, kWarmUp, 0);
+  if (verdict.count() != 0) return verdict.status();
+  when = "after warm-up";
   const uint64_t warm = probe::stats().registrations;
   forbid_registering();
   send_all(keyed, kRounds, 1000);

@@ -171,7 +171,7 @@ class Fuzz {
 
 int main(int argc, char** argv) {
   probe::need_page_frames();
-  if (probe::engine().mallctl == nullptr) probe::skip("no jemalloc in this process");
+  if (probe::engine().mallctl == nullptr) probe::refused("no jemalloc in this process");
   Fuzz(probe::argument(argc, argv, 2, 1)).run(probe::argument(argc, argv, 1, 5000));
   return verdict.status();
 }

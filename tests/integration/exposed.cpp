@@ -213,10 +213,7 @@ void misuse(const char* way) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (!probe::library().loaded()) {
-    verdict.broken("no library: no memory is exposed");
-    return verdict.status();
-  }
+  if (!probe::library().loaded()) probe::skip("needs the library");
   alarm(50);
   const char* what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "calls") == 0) {

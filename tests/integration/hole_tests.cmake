@@ -9,7 +9,8 @@ set(sentence "rdmalloc: the program's .* has unmapped or replaced")
 foreach(way anonymous file munmap mremap shm number)
   rdm_case("no lookup finds malloc'd pages that the program destroyed by ${way}, and all others stay"
     PROGRAM holes ARGUMENTS ${way} LIMITS --lines 1 ${sentence} LABELS root
-    CONTROL "a cache beside stock malloc answers with pages that were destroyed by ${way}")
+    CONTROL "a cache beside stock malloc answers with pages that were destroyed by ${way}"
+    SAYS "of pages that are gone|with unmapped pages have a key")
   rdm_case("pages destroyed by ${way} are never gathered"
     PROGRAM holes ARGUMENTS ${way} LIMITS RDMALLOC_GATHER=always LABELS root)
 endforeach()
@@ -18,7 +19,8 @@ rdm_case("nobody is told of destroyed pages who wants no warnings"
 foreach(when before after)
   rdm_case("all but guard pages is registered with a domain opened ${when} them, and they are freed shut"
     PROGRAM holes ARGUMENTS stacks ${when} LABELS root
-    CONTROL "stock malloc returns guard pages that were freed shut, ${when} the domain")
+    CONTROL "stock malloc returns guard pages that were freed shut, ${when} the domain"
+    SAYS "malloc returned memory that may not be written to")
 endforeach()
 foreach(way RDMALLOC_GATHER=auto RDMALLOC_GATHER=always RDMALLOC_POPULATE=touch)
   rdm_case("no byte is stale however threads unmap, replace and protect malloc'd memory, with ${way}"

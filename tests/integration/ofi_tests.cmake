@@ -16,14 +16,16 @@ if(LIBFABRIC)
   endforeach()
   rdm_case("ofi: where the domain's callers choose keys, a lookup's are right"
     PROGRAM ofi_real ARGUMENTS tcp 127.0.0.1 keys
-    CONTROL "ofi: without the library nobody registers the heap")
+    CONTROL "ofi: without the library nobody registers the heap"
+    SAYS "nobody registers the heap")
   rdm_case("ofi: an ordinary user's heap is registered where nothing is pinned for it"
     PROGRAM ofi_real ARGUMENTS tcp 127.0.0.1 heap LIMITS --user --memlock 8192 LABELS root)
 endif()
 rdm_program(ofi_monitor)
 rdm_case("ofi: our memory monitor is imported once, and no other after it"
   PROGRAM ofi_monitor ARGUMENTS first
-  CONTROL "ofi: without the library there is no monitor to import")
+  CONTROL "ofi: without the library there is no monitor to import"
+  SAYS "there is no monitor to import")
 rdm_case("ofi: a memory monitor that was imported before ours is told"
   PROGRAM ofi_monitor ARGUMENTS second)
 rdm_case("ofi: the user's choice of a memory monitor counts, and is told"

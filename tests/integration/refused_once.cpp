@@ -78,7 +78,7 @@ void unmap_old_stacks() {
 }  // namespace
 
 int main() {
-  if (probe::engine().mallctl == nullptr) probe::skip("no jemalloc here");
+  if (probe::engine().mallctl == nullptr) probe::refused("no jemalloc here");
   alarm(40);
   setvbuf(stdout, nullptr, _IONBF, 0);  // a buffer would have to be allocated
   use_arena(0);

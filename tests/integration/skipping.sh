@@ -1,6 +1,6 @@
 #!/bin/sh
 # What a test program may call a skip: what the machine lacks, and neither a promise that was broken
-# before nor what the library refuses.
+# before nor what the library refuses. And that a control fails of what it is there for.
 #
 #   skipping.sh PROGRAM LIBRARY
 set -u
@@ -20,4 +20,13 @@ ends 77 refused ""
 ends 1 refused "$2"
 ends 77 unsupported "$2"
 ends 1 failed "$2"
+
+# A control that fails of something else has shown nothing.
+controls() {
+  status=0
+  output=$(sh "$(dirname "$0")/case.sh" --expect 1 --says "$2" -- "$program" broken) || status=$?
+  [ "$status" = "$1" ] || { echo "BROKEN: a control of '$2' ended with $status: $output"; failed=1; }
+}
+controls 0 "^a byte is stale$"
+controls 1 "^a page has moved$"
 exit $failed

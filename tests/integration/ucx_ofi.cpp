@@ -42,7 +42,8 @@ class Fabric {
 
  private:
   static void need(int status) {
-    if (status != 0) probe::skip(fi_strerror(-status));
+    if (status == -FI_ENODATA) probe::skip("libfabric has no such provider");
+    if (status != 0) probe::refused(fi_strerror(-status));
   }
 
   fi_info* info_ = nullptr;

@@ -8,11 +8,13 @@
 
 namespace probe {
 
+// UCX without a transport is a reason to skip; that it fails under the library is none.
 inline void need(ucs_status_t status, const char* what) {
   if (status == UCS_OK) return;
   static char reason[256];
   snprintf(reason, sizeof reason, "%s: %s", what, ucs_status_string(status));
-  skip(reason);
+  if (status == UCS_ERR_UNSUPPORTED || status == UCS_ERR_NO_DEVICE) skip(reason);
+  refused(reason);
 }
 
 // `extra`: more bits for the mask of fields, which UCX of this version does not know.
