@@ -56,7 +56,9 @@ bool is_unmapped(void* address) {
   return true;
 }
 
-void skip_for_memlock() { puts("SKIPPED: memlock: this user may not lock a page"); }
+[[maybe_unused]] void skip_for_memlock() {
+  puts("SKIPPED: memlock: this user may not lock a page");
+}
 
 template <typename Action>
 int status_of_child(Action action) {
