@@ -1,5 +1,5 @@
-// Places where a test build can break the library, to see that a test notices: tests/README.md
-// lists them. In the product each is a constant, and nothing of them is compiled.
+// Places where a test build can break the library, to check that a test notices: tests/README.md
+// lists them. In the product each is a constant, and none of this is compiled.
 //
 // For .cpp files of the core only: those with a breakage are compiled a second time for the tests.
 #pragma once

@@ -9,28 +9,29 @@
 namespace rdmalloc {
 namespace {
 
-// Below this the available memory is not looked at: reading it costs more than a small process
-// spends on its whole heap.
+// Below this the available memory is not checked: reading it costs more than a small process spends
+// on its whole heap.
 constexpr size_t kUncheckedBytes = size_t{8} << 20;
 
 // Left to the rest of the system when memory is populated: page tables, stacks, file cache.
 constexpr uint64_t kLeastReserve = uint64_t{16} << 20;
 constexpr uint64_t kReserveShare = 64;
 
-// Of a small control group a share is too little for what a process has besides its heap: text,
+// In a small control group a share is too little for what a process has besides its heap: text,
 // stacks, page tables, the engine's metadata.
 constexpr uint64_t kProcessReserve = uint64_t{8} << 20;
 
-// With so little left whoever touches more is killed next: what the kernel keeps of a limit for
-// each processor, and page tables.
+// With so little left, the next process that touches memory is killed: the kernel reserves part of
+// a limit for each processor and for page tables.
 constexpr uint64_t kLeastLeft = uint64_t{2} << 20;
 constexpr uint64_t kMostLeft = uint64_t{16} << 20;
 
-// Of what several processes share this part never comes ahead of need: each has page tables and
-// more that counts, too, and goes on to touch what has not come.
+// This part of memory that several processes share is never populated ahead of need: each process
+// also has page tables and other memory that counts, and goes on to touch what is not populated
+// yet.
 constexpr uint64_t kNeverAhead = 4;
 
-// Of a control group all processes together pin no more than all but this share.
+// The processes of a control group together pin at most all but this share of its limit.
 constexpr uint64_t kGroupShare = 20;
 
 using os::less;
@@ -62,7 +63,7 @@ void Budget::boot(const Options& options) {
   memory_cap_ = resolve(memory_cap);
   is_capped_ = options.is_given(OptionId::memory_cap);
   const uint64_t kept = memory_ / 2 < kProcessReserve ? memory_ / 2 : kProcessReserve;
-  // Who asks for bytes gets them.
+  // An amount given in bytes is taken as it is.
   if (memory_cap.unit != Amount::Unit::kBytes && memory_cap_ > less(memory_, kept)) {
     memory_cap_ = less(memory_, kept);
   }
@@ -73,8 +74,8 @@ void Budget::boot(const Options& options) {
   limit_pins(lockable_);
 }
 
-// A rank's share is its own, whoever comes first; the ledger keeps the sum below the limit when
-// there are more processes than the launcher told of.
+// Each rank has a share of its own, whichever comes first. The ledger keeps the sum below the limit
+// if more processes start than the launcher announced.
 void Budget::boot_node(const Options& options, const os::Cgroup& group) {
   const uint64_t node = resolve(options.amount(OptionId::node_cap));
   if (node == 0) return boot_group(options, group);
@@ -86,11 +87,11 @@ void Budget::boot_node(const Options& options, const os::Cgroup& group) {
   char ledger[NodeLedger::kLongestPath];
   const bool fits =
       expand_file_name(options.path(OptionId::ledger), find_place(), ledger, sizeof ledger);
-  // The ledger says itself what is wrong with a name.
+  // The ledger itself reports what is wrong with a name.
   ledger_.boot(fits ? ledger : "too-long", node);
 }
 
-// Nobody set a limit for all of a control group's processes but whoever made the group.
+// Bounds all processes of a control group by the group's own limit.
 void Budget::boot_group(const Options& options, const os::Cgroup& group) {
   if (group.id == 0) return;
   const uint64_t share = group.limit / kGroupShare;
@@ -105,7 +106,7 @@ void Budget::set_memlock(uint64_t memlock) {
   lockable_ = memlock == os::kNoLimit ? memlock : less(memlock, resolve(headroom_));
 }
 
-// To the cap and what can be locked, whichever is less.
+// Limits pins to the cap or to what can be locked, whichever is less.
 void Budget::limit_pins(uint64_t lockable) {
   const bool by_memlock = lockable < cap_;
   pin_limit_ = os::page_floor(by_memlock ? lockable : cap_);
@@ -147,7 +148,11 @@ uint64_t Budget::room_to_touch() const {
 
 Grant Budget::ask_pinned(size_t need, size_t want) {
   const uint64_t left_to_hold = less(memory_cap_, held());
-  if (left_to_hold < need) return {};
+  if (left_to_hold < need) {
+    // Name the limit on pins only if it is reached as well.
+    if (less(pin_limit(), pinned()) >= need) limited_by_ = LimitedBy::kAvailable;
+    return {};
+  }
   if (refused_) look_at_locked();
   uint64_t room = less(pin_limit(), pinned());
   if (room > left_to_hold) room = left_to_hold;
@@ -162,10 +167,11 @@ Grant Budget::ask_pinned(size_t need, size_t want) {
   return {os::page_floor(room), RegionKind::kPinned};
 }
 
-// Last, because what it grants is kept from others.
+// Asked last, because the other processes can no longer use what it grants.
 uint64_t Budget::ask_node(uint64_t need, uint64_t want) {
   if (!ledger_.is_kept()) return want;
-  // A process that stays small is in no group's ledger: that costs more than its whole heap.
+  // A process that stays small does not join a group's ledger: that would cost more than its whole
+  // heap.
   if (ledger_.is_of_group() && held() + want <= kUncheckedBytes) return want;
   const uint64_t granted = ledger_.ask({pinned(), held()}, need, want);
   if (granted < need) {
@@ -181,7 +187,7 @@ Grant Budget::ask_overflow(size_t need, size_t want) const {
 Grant Budget::ask_unpinned(RegionKind kind, size_t need, size_t want) const {
   uint64_t left = less(memory_cap_, held());
   if (is_capped_ && left < need) return {};
-  // As the kernel does.
+  // The kernel refuses the same requests.
   if (need > machine_ && need > machine_ + os::total_swap()) return {};
   if (kind == RegionKind::kOverflow && held() + want > kUncheckedBytes) {
     const uint64_t room = room_to_touch();
@@ -231,7 +237,7 @@ void Budget::note_unlocked(size_t bytes) {
 
 void Budget::note_refusal(size_t bytes) {
   refused_ = true;
-  // A capability that does not count outside its user namespace.
+  // The capability does not count: it belongs to another user namespace.
   if (memlock_ == os::kNoLimit) set_memlock(os::lock_limit().soft);
   look_at_locked();
   refused_for_good_ = less(pin_limit(), pinned()) >= bytes;

@@ -1,7 +1,7 @@
-// What may be held and pinned. Resolves the options against the limits once at start, looks at what
-// is available before memory is populated, and keeps the sums.
+// How much may be held and pinned. Resolves the options against the limits once at start, checks
+// what is available before memory is populated, and keeps the sums.
 //
-// Runs inside malloc; the sums are read from anywhere.
+// Runs inside malloc; anybody may read the sums.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace rdmalloc {
 
-// What keeps more memory from being pinned.
+// Which limit keeps more memory from being pinned.
 enum class LimitedBy : uint8_t { kCap, kMemlock, kAvailable, kNode };
 
 const char* name(LimitedBy by);
@@ -32,55 +32,56 @@ class Budget {
   Budget(const Budget&) = delete;
   Budget& operator=(const Budget&) = delete;
 
-  // Before there are threads.
+  // To be called before there are threads.
   void boot(const Options& options) NO_THREAD_SAFETY_ANALYSIS;
 
-  // An option's amount in bytes, against the memory and the memlock limit found at boot.
+  // An option's amount in bytes; shares are of the memory and the memlock limit found at boot.
   uint64_t resolve(Amount amount) const { return amount.resolve(memory_, memlock_); }
 
-  // Asks to pin a region of `want` bytes, of which `need` are needed at once, shrinking to `need`;
-  // nothing above the memory cap. Refused at once when it knows the answer; else it may read /proc.
+  // Asks to pin a region of `want` bytes, of which `need` are needed at once; the grant may shrink
+  // to `need`. Never above the memory cap. If the answer is known, it refuses at once; otherwise it
+  // may read /proc.
   Grant ask_pinned(size_t need, size_t want) REQUIRES(growth_lock);
 
-  // The same for memory that is not pinned because no more can be: nothing when the options are
+  // The same for memory that is not pinned because no more can be. Refuses if the options are
   // strict. Reads /proc.
   Grant ask_overflow(size_t need, size_t want) const REQUIRES(growth_lock);
 
-  // Asks for memory whose pages come by touch. The user's memory cap limits it. Without one what is
-  // needed is refused only where another malloc's would be, or nothing is left: much is asked for
-  // and never touched, but beyond a limit the kernel kills whoever touches.
+  // Asks for memory whose pages come by touch. The user's memory cap limits it. Without one, a
+  // request is refused only where another malloc's would be, or if nothing is left: much is
+  // requested and never touched, but beyond a limit the kernel kills the process that touches.
   Grant ask_unpinned(RegionKind kind, size_t need, size_t want) const REQUIRES(growth_lock);
 
-  // What may be populated now, by all together who populate at the same time. Reads /proc. By any
-  // thread, under any lock or none.
+  // How much all threads that populate at the same time may populate now. Reads /proc. Any thread,
+  // under any lock or none.
   uint64_t room_to_populate() const;
 
-  // The same for pages that nobody needs yet: with them this process has no more than an even share
-  // of a control group in which others have a heap, too.
-  // The ledger's file is read by any thread, its other members are not looked at.
+  // The same for pages that nobody needs yet: with these, this process gets at most an even share
+  // of a control group in which others have a heap, too. Any thread may read the ledger's file; the
+  // ledger's other members are not used.
   uint64_t room_ahead() const NO_THREAD_SAFETY_ANALYSIS;
 
-  // Pages will come that nobody needs yet: those who share a limit with this process hear of it.
+  // Announces pages that nobody needs yet to the processes that share a limit with this one.
   void note_ahead() REQUIRES(growth_lock);
 
   void charge(RegionKind kind, size_t bytes) REQUIRES(growth_lock);
 
-  // What was charged so is not held any more.
+  // Memory that was charged is not held any more.
   void release(RegionKind kind, size_t bytes) REQUIRES(growth_lock);
 
-  // What was pinned is held still, but not pinned any more.
+  // Memory that was pinned is still held, but no longer pinned.
   void note_unlocked(size_t bytes) REQUIRES(growth_lock);
 
-  // The kernel refused to lock what was granted. If somebody else in this process uses up the
-  // limit, each grant looks at what is locked from here on; if that does not explain it, nothing
-  // more is granted than is pinned now.
+  // The kernel refused to lock what was granted. If other code in this process uses up the limit,
+  // each grant checks from now on how much is locked. If that does not explain the refusal, no more
+  // is granted than is pinned now.
   void note_refusal(size_t bytes) REQUIRES(growth_lock);
 
-  // What was granted since is charged, or will not be: the node's other processes may have the
+  // What was granted has been charged, or will not be: the machine's other processes may have the
   // rest.
   void settle() REQUIRES(growth_lock) { ledger_.settle({pinned(), held()}); }
 
-  // In the child of a fork: locks are not inherited, the memory is.
+  // In a child of fork: locks are not inherited, the memory is.
   void note_fork_child() REQUIRES(growth_lock);
 
   size_t held() const { return held_.load(std::memory_order_relaxed); }

@@ -101,7 +101,7 @@ int rdm_stats_get(rdm_stats* out, size_t sizeof_out) {
 void rdm_phase(const char* name) { heap.begin_phase(name); }
 
 int rdm_stats_json(int fd) {
-  // Of no descriptor a message goes to standard error.
+  // To the writer, -1 would mean standard error.
   if (fd < 0) errno = EBADF;
   if (fd >= 0 && rdmalloc::write_json(rdmalloc::gather_stats(), fd)) return RDM_OK;
   return fail(RDM_SYSTEM, "the statistics could not all be written: errno says why");

@@ -1,16 +1,14 @@
-// What a process tells of itself to whoever may look: a page of counters that it writes and others
-// read, without its help and without a signal. Its layout; who keeps it is Counters (counters.h),
-// who finds and reads it is the command.
+// The layout of a page of counters that a process writes and others read, without its help and
+// without a signal. Counters (counters.h) writes it; the command finds and reads it.
 //
-// Most processes are small, and some look at which descriptors they have; so it is there for others
+// Most processes are small, and some check which descriptors they have. So the page is visible only
 // from a certain size on, or with a domain or a phase (RDMALLOC_COUNTERS_FROM).
 //
-// Others find the page as one of the process's descriptors, /proc/PID/fd/N, a link to a memfd of
-// this name. It is sealed: nobody can cut it short, and nobody but the process can write to it. It
-// goes with the process; nothing is left behind.
+// Others find the page as one of the process's descriptors: /proc/PID/fd/N, a link to a memfd of
+// this name. It is sealed: nobody can truncate it, and only the process can write to it. It goes
+// with the process; nothing is left behind.
 //
-// A reader may see one counter newer than another. Nothing that is read here is ever read back by
-// the process.
+// A reader may see one counter newer than another. The process never reads anything back from here.
 #pragma once
 
 #include <atomic>
@@ -20,8 +18,8 @@
 namespace rdmalloc {
 
 inline constexpr char kCounterPageName[] = "rdmalloc";
-// The page's descriptor has this number, or the next free one, where the limit on descriptors
-// allows it: out of the way of programs that count on the lowest ones.
+// The number of the page's descriptor, or the next free one, if the limit on descriptors allows it:
+// out of the way of programs that rely on the lowest ones.
 inline constexpr int kCounterPageDescriptor = 200;
 
 // Bytes, unless its comment says otherwise. Each is as of now; peak_: the highest since the start.
@@ -46,7 +44,7 @@ inline constexpr int kCounterPageDescriptor = 200;
   X(window_bytes)                                                               \
   X(report) /* ReportState */
 
-// Who is about to write the process's report, so that a watcher does not write over it.
+// The state of the process's own report, so that a watcher does not overwrite it.
 enum class ReportState : uint64_t {
   kAbsent,   // nobody yet
   kBegun,    // the process
@@ -87,8 +85,8 @@ struct CounterPage {
   PhaseRecord phases[kMostPhases];
 };
 static_assert(sizeof(CounterPage) <= 4096 && CounterPage::Word::is_always_lock_free);
-// What a phase took, the time since it was entered last included when it is in force. `now`: ns of
-// CLOCK_MONOTONIC.
+// How long a phase took, including the time since it was last entered if it is in force. `now`: ns
+// of CLOCK_MONOTONIC.
 inline uint64_t ns_in_phase(const CounterPage& page, size_t index, uint64_t now) {
   const uint64_t before = page.phases[index].ns.load(std::memory_order_relaxed);
   if (page.phase_now.load(std::memory_order_relaxed) != index) return before;

@@ -8,7 +8,8 @@
 namespace rdmalloc {
 namespace {
 
-// A watcher needs a moment to write a file; one that was stopped is not waited for.
+// A watcher holds the lock for the moment it takes to write a file. A stopped watcher is not waited
+// for.
 constexpr uint64_t kPatienceNs = 500'000'000;
 
 constexpr char kOtherPhases[] = "(others)";
@@ -26,7 +27,7 @@ void Counters::share() {
   if (ok(os::share_page(kCounterPageName, kCounterPageDescriptor, &shared_))) publish();
 }
 
-// The magic number last: a reader that comes before sees no page yet.
+// Stores the magic number last: until then a reader sees no page.
 void Counters::publish() {
   page_ = static_cast<CounterPage*>(shared_.address);
   copy_from(own_);
@@ -35,7 +36,7 @@ void Counters::publish() {
   now()->magic.store(CounterPage::kMagic, std::memory_order_release);
 }
 
-// Without its phases.
+// Does not copy the phases.
 void Counters::copy_from(const CounterPage& page) {
 #define RDMALLOC_COPY(name) set(&now()->name, get(page.name));
   RDMALLOC_PAGE_COUNTERS(RDMALLOC_COPY)
@@ -79,7 +80,7 @@ void Counters::note_report(ReportState state) {
     Locked hold(mutex());
     shared = shared_;
   }
-  // Whoever watches looks at the state while it has the lock.
+  // A watcher reads the state while it holds the lock.
   const bool is_locked = os::lock_page(shared, kPatienceNs);
   set(&now()->report, static_cast<uint64_t>(state));
   if (is_locked) os::unlock_page(shared);
@@ -129,7 +130,7 @@ void Counters::begin_phase(const char* name) {
   raise_phase();
 }
 
-// The parent's page is mapped here, too, and must not hear of this process.
+// The parent's page is mapped here too, and must not receive this process's counts.
 void Counters::note_fork_child() {
   const CounterPage& parents = *now();
   page_ = &own_;

@@ -1,9 +1,8 @@
-// The process's own counter page (counter_page.h): kept up to date by the heap wherever a sum
-// changes, so that a reader from outside needs nobody's help. Until share() it is a page of this
-// process's alone.
+// The process's own counter page (counter_page.h). The heap updates it wherever a sum changes, so
+// that a reader from outside needs no help. Until share() the page is private to this process.
 //
-// Runs inside malloc: some stores, under a lock of its own but for note_live(), where the last who
-// comes is right soon enough.
+// Runs inside malloc: some stores, under a lock of its own, except in note_live(), where it is
+// enough that the last caller's value stays.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +21,8 @@ class Counters {
   Counters(const Counters&) = delete;
   Counters& operator=(const Counters&) = delete;
 
-  // Lets others find the page, from the first call on. Nothing happens where the kernel or a limit
-  // on descriptors refuses.
+  // Makes the page visible to others, at the first call. Does nothing if the kernel or a limit on
+  // descriptors refuses.
   void share() EXCLUDES(counters_lock);
 
   void note_live(uint64_t live) {
@@ -37,29 +36,28 @@ class Counters {
   void note_registrations(uint64_t domains, uint64_t registered, uint64_t registered_pinned)
       EXCLUDES(counters_lock);
 
-  // Ends the phase in force and begins the one of this name, again if there was one already. Null:
-  // begins none. A longer name than there is room for is cut; phases beyond kMostPhases are one,
-  // the last.
+  // Ends the phase in force and enters the phase of this name, new or not. Null: enters none. A
+  // name that is too long is cut; all phases beyond kMostPhases count as the last one.
   void begin_phase(const char* name) EXCLUDES(counters_lock);
 
-  // Outside malloc: waits for a watcher that is writing, for half a second at most.
+  // Outside malloc: waits at most half a second for a watcher that is writing.
   void note_report(ReportState state) EXCLUDES(counters_lock);
 
-  // By which others can be given the page; -1: it is not shared, or the program closed it.
+  // The descriptor of the page; -1: it is not shared, or the program closed it.
   int descriptor() EXCLUDES(counters_lock);
 
   // Around fork.
   Mutex& mutex() RETURN_CAPABILITY(counters_lock) { return mutex_; }
-  // The child is a process of its own, with its parent's figures and no phases.
+  // The child is a process of its own; it starts with its parent's figures and no phases.
   void note_fork_child() REQUIRES(counters_lock);
 
-  // The page of now: another one once it is shared.
+  // The current page: another one once it is shared.
   const CounterPage& page() const { return *page_.load(std::memory_order_acquire); }
 
  private:
   using Word = CounterPage::Word;
 
-  // A raise that another thread's lower one overtakes is made good by the next.
+  // If another thread's lower value overtakes a raise, the next raise corrects it.
   static void set(Word* word, uint64_t value) { word->store(value, std::memory_order_relaxed); }
   static uint64_t get(const Word& word) { return word.load(std::memory_order_relaxed); }
   static void raise(Word* word, uint64_t value) {

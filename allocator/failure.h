@@ -5,8 +5,8 @@
 
 namespace rdmalloc {
 
-// The status, once its sentence is where the caller asked for it, cut to `why_size` bytes. Works
-// inside malloc.
+// Copies the sentence to where the caller asked for it, cut to `why_size` bytes, and returns the
+// status. Works inside malloc.
 inline int fail(int status, const char* sentence, char* why, size_t why_size) {
   if (why_size == 0) return status;
   const size_t length = strnlen(sentence, why_size - 1);

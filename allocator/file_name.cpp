@@ -7,7 +7,7 @@
 namespace rdmalloc {
 namespace {
 
-// What a letter stands for; null: it is none of ours.
+// The value of a placeholder letter; null if the letter is not one of ours.
 const char* meaning(char letter, const Place& place, const char* process) {
   switch (letter) {
     case 'p':

@@ -1,7 +1,7 @@
-// File names that differ by process: what a user writes with letters after a percent sign, and what
-// becomes of it. Works inside malloc.
+// File names that differ by process: expands the letters that a user writes after percent signs.
+// Works inside malloc.
 //
-//   %p  the process id              %r  its rank, else the process id
+//   %p  the process id                 %r  its rank, else the process id
 //   %j  the job, else the process id   %h  the machine's name      %%  a percent sign
 #pragma once
 
@@ -22,7 +22,7 @@ bool is_file_name(os::Text pattern);
 // True when the names of a job's processes differ by their own numbers.
 bool names_process(const char* pattern);
 
-// What the pattern stands for in the calling process. False: it does not fit, and out is cut.
+// Expands the pattern for the calling process. False: it does not fit, and out is cut.
 [[nodiscard]] bool expand_file_name(const char* pattern, const Place& place, char* out,
                                     size_t size);
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kTold = 3;
 
-// Kernel's names may hold any byte; ours are for a sentence.
+// Process names may hold any byte; only printable ones go into a message.
 void copy_name(os::Text from, char* out, size_t size) {
   size_t length = 0;
   for (; length < from.size && length < size - 1; ++length) {
@@ -22,7 +22,7 @@ void copy_name(os::Text from, char* out, size_t size) {
   out[length] = '\0';
 }
 
-// False: the process is another user's, or gone.
+// False: the process is gone, or belongs to another user.
 bool read_holder(const char* path, uint64_t user, Holder* out) {
   constexpr size_t kNameLength = sizeof "Name:";
   bool is_users = false;
@@ -43,7 +43,7 @@ bool read_holder(const char* path, uint64_t user, Holder* out) {
   return opened && is_users;
 }
 
-// Into its place among the greatest; how many there are then.
+// Inserts into the list of the largest holders; returns its new length.
 size_t insert(const Holder& one, Holder* sorted, size_t count, size_t most) {
   const auto weight = [](const Holder& of) { return of.pinned + of.locked; };
   size_t at = count;

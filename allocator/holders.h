@@ -1,6 +1,6 @@
-// Who holds pinned memory: this process, by its books, and the user's other processes, by what the
-// kernel tells of them. Asked when memory that was needed could not be had. Not inside malloc:
-// reads all of /proc, a few microseconds for each process.
+// Finds who holds pinned memory: this process, by its own books, and the user's other processes, by
+// what the kernel says of them. For the message when needed memory is not available. Not inside
+// malloc: reads all of /proc, a few microseconds for each process.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@ struct Holder {
   char name[16] = {};
 };
 
-// Those of the processes of a user, but for `self`, that have pinned and locked most, the greatest
-// first; how many were found, `most` at most. `proc`: the folder, /proc.
+// Finds the user's processes, except `self`, that have pinned and locked most, the largest first.
+// Returns how many it found, at most `most`. `proc`: the folder, /proc.
 size_t find_holders(const char* proc, uint64_t user, uint64_t self, Holder* out, size_t most);
 
-// A clause: the limits, what this process has by `books`, the three greatest others, and what to
-// do.
+// Adds a clause: the limits, what this process has according to `books`, the three largest others,
+// and what to do.
 void say_who_holds_memory(const rdm_stats& books, Message* out);
 
 }  // namespace rdmalloc

@@ -8,11 +8,11 @@ namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-// What was measured longer ago counts half.
+// Older measurements count half.
 constexpr size_t kRemembered = 64 * kMiB;
 
-// A huge page is one fault, or a few when page tables are missing. A base page is one; several come
-// by one fault where the kernel has pages of sizes in between.
+// A huge page takes one fault, or a few when page tables are missing. A base page takes one; where
+// the kernel has intermediate page sizes, one fault brings several.
 constexpr size_t kMostFaultsOfHuge = 8;
 constexpr size_t kMostPagesOfFault = 16;
 
@@ -39,8 +39,8 @@ void HugePageWatch::note(os::PageKind kind, size_t bytes, uint64_t ns, uint64_t 
 }
 
 void HugePageWatch::note_base(size_t bytes, uint64_t ns, uint64_t faults) {
-  // Not where pages were there before.
-  if (faults * kMostPagesOfFault * os::kPageSize < bytes) return;
+  // So few faults mean that the pages were there before.
+  if (faults * kMostPagesOfFault * os::page_size() < bytes) return;
   const uint64_t rate = ns * kMiB / bytes + 1;
   const uint64_t best = base_ns_.load(std::memory_order_relaxed);
   if (best == 0 || rate < best) base_ns_.store(rate, std::memory_order_relaxed);

@@ -15,7 +15,7 @@ char* new_last_error() {
   return sentence;
 }
 
-// The same address always: who asked before a call has its sentence there.
+// Always the same address: a caller that asked before a failing call finds the new sentence there.
 const char* last_error() {
   if (literal_told != nullptr) (void)fail(0, literal_told);
   return sentence;

@@ -1,4 +1,4 @@
-// The sentence that goes with the last status other than RDM_OK that a thread was told:
+// The sentence that explains the last status other than RDM_OK that a thread got:
 // rdm_last_error(). No allocation; may run inside malloc.
 #pragma once
 
@@ -20,8 +20,8 @@ inline int fail(int status, const char* sentence) {
   return fail(status, sentence, new_last_error(), kLongestError);
 }
 
-// The same for a sentence that is there for ever: a word is written, and nothing is copied. For
-// what may fail often, as lookups do.
+// The same for a sentence in static storage: one word is written, and nothing is copied. For calls
+// that may fail often, such as lookups.
 int fail_often(int status, const char* literal);
 
 }  // namespace rdmalloc

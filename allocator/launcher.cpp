@@ -1,6 +1,7 @@
 #include "allocator/launcher.h"
 
 #include <initializer_list>
+#include <span>
 
 #include "allocator/os/environment.h"
 #include "allocator/os/process.h"
@@ -11,7 +12,7 @@ namespace {
 using os::Text;
 using os::text;
 
-// The value of a variable, by a parser; 0 where it is missing.
+// The value of an environment variable, parsed; 0 if the variable is missing.
 struct Question {
   Text prefix;  // its name and '='
   uint64_t (*parse)(Text value, uint64_t context);
@@ -31,7 +32,7 @@ uint64_t ask(const char* prefix, uint64_t (*parse)(Text, uint64_t), uint64_t con
   return question.answer;
 }
 
-// A number, all of it; 0: none.
+// Parses the whole value as a number; 0 if it is none.
 uint64_t parse_number(Text value, uint64_t) {
   uint64_t number = 0;
   Text rest;
@@ -58,21 +59,20 @@ uint64_t parse_slurm(Text value, uint64_t node) {
 }
 
 uint64_t from_slurm() {
-  // 0 where it is missing, too.
+  // Also 0 if the variable is missing.
   const uint64_t node = ask("SLURM_NODEID=", parse_number);
   const uint64_t of_step = ask("SLURM_STEP_TASKS_PER_NODE=", parse_slurm, node);
   return of_step != 0 ? of_step : ask("SLURM_TASKS_PER_NODE=", parse_slurm, node);
 }
 
-// A variable whose value is wanted in `out`.
+// An environment variable whose value is to be copied to `out`.
 struct Wanted {
   Text prefix;
   bool is_number;
-  char* out;
-  size_t size;
+  std::span<char> out;
 };
 
-// What a file may be called, and a sentence may say.
+// Replaces characters that a file name or a message should not contain.
 char printable(char c) { return c <= ' ' || c > '~' || c == '/' || c == '%' ? '_' : c; }
 
 void keep(Text value, const Wanted& wanted) {
@@ -81,17 +81,17 @@ void keep(Text value, const Wanted& wanted) {
     Text rest;
     if (!parse_decimal(value, &number, &rest) || rest.size != 0) return;
   }
-  if (wanted.is_number && value.size >= wanted.size) return;
+  if (wanted.is_number && value.size >= wanted.out.size()) return;
   size_t length = 0;
-  for (; length < value.size && length + 1 < wanted.size; ++length) {
+  for (; length < value.size && length + 1 < wanted.out.size(); ++length) {
     wanted.out[length] = printable(value.data[length]);
   }
   wanted.out[length] = '\0';
 }
 
-void find(std::initializer_list<const char*> names, bool is_number, char* out, size_t size) {
+void find(std::initializer_list<const char*> names, bool is_number, std::span<char> out) {
   for (const char* name : names) {
-    Wanted wanted{text(name), is_number, out, size};
+    Wanted wanted{text(name), is_number, out};
     os::for_each_environment(
         name,
         [](void* of, Text entry) {
@@ -105,7 +105,7 @@ void find(std::initializer_list<const char*> names, bool is_number, char* out, s
 
 }  // namespace
 
-// The launcher's own before Slurm's: mpirun inside a Slurm job starts what it was told to.
+// The launcher's variables come before Slurm's: mpirun in a Slurm job may start fewer ranks.
 uint64_t ranks_on_node() {
   for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE=", "MPI_LOCALNRANKS=",
                            "MV2_COMM_WORLD_LOCAL_SIZE=", "PMI_LOCAL_SIZE=", "PMIX_LOCAL_SIZE="}) {
@@ -116,15 +116,15 @@ uint64_t ranks_on_node() {
   return ranks != 0 ? ranks : 1;
 }
 
-// The batch system's number before a launcher's: it is what people know their job by.
+// The batch system's job number comes before a launcher's: users know their job by it.
 Place find_place() {
   Place place;
   find({"OMPI_COMM_WORLD_RANK=", "PMIX_RANK=", "PMI_RANK=", "MV2_COMM_WORLD_RANK=", "PALS_RANKID=",
         "SLURM_PROCID="},
-       true, place.rank, sizeof place.rank);
+       true, place.rank);
   find({"SLURM_JOB_ID=", "SLURM_JOBID=", "PBS_JOBID=", "LSB_JOBID=", "PALS_APID=", "PMI_JOBID=",
         "PMIX_NAMESPACE=", "OMPI_MCA_ess_base_jobid="},
-       false, place.job, sizeof place.job);
+       false, place.job);
   os::machine_name(place.machine, sizeof place.machine);
   for (char* c = place.machine; *c != '\0'; ++c) *c = printable(*c);
   return place;

@@ -2,13 +2,46 @@
 
 #include <string.h>
 
+#include <atomic>
+
 #include "allocator/os/file.h"
 #include "allocator/os/standard_error.h"
 
 namespace rdmalloc {
+namespace {
+
+struct Buffer {
+  std::atomic<bool> is_taken;
+  char text[1536];
+};
+Buffer buffers[4];
+
+}  // namespace
+
+Message::Message() {
+  for (Buffer& buffer : buffers) {
+    if (buffer.is_taken.exchange(true, std::memory_order_acquire)) continue;
+    buffer_ = buffer.text;
+    room_ = sizeof buffer.text;
+    return;
+  }
+}
+
+Message::~Message() {
+  for (Buffer& buffer : buffers) {
+    if (buffer_ == buffer.text) buffer.is_taken.store(false, std::memory_order_release);
+  }
+}
+
+Message& Message::operator=(const Message& other) {
+  if (this == &other) return *this;
+  size_ = other.size_ < room_ ? other.size_ : room_ - 1;
+  memcpy(buffer_, other.buffer_, size_);
+  return *this;
+}
 
 Message& Message::add(const char* text) {
-  while (*text != '\0' && size_ < kLongest - 1) buffer_[size_++] = *text++;
+  while (*text != '\0' && size_ < room_ - 1) buffer_[size_++] = *text++;
   return *this;
 }
 

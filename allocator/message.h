@@ -1,4 +1,4 @@
-// One line for the user, put together in a fixed buffer and written at once to standard error.
+// One line for the user, composed in a fixed buffer and written to standard error in one call.
 // Works inside malloc: no stdio, no allocation.
 #pragma once
 
@@ -7,8 +7,15 @@
 
 namespace rdmalloc {
 
+// A program may have little stack left there, so the text lies in one of a few buffers that all
+// threads share. If they are taken, the message uses a short buffer of its own, and the text is
+// cut.
 class Message {
  public:
+  Message();
+  ~Message();
+  Message(const Message&) = delete;
+  Message& operator=(const Message& other);  // its text, as far as there is room
   Message& add(const char* text);
   Message& add_number(uint64_t number);
   Message& add_address(const void* address);
@@ -16,12 +23,13 @@ class Message {
   Message& add_size(uint64_t bytes);
   // Ends the line and writes it.
   void send();
-  // Instead: the text for somebody else to say, cut to `size` bytes.
+  // Copies the text instead, cut to `size` bytes, for another place to print.
   void copy_to(char* out, size_t size) const;
 
  private:
-  static constexpr size_t kLongest = 1536;
-  char buffer_[kLongest] = {};
+  char own_[128];
+  char* buffer_ = own_;
+  size_t room_ = sizeof own_;
   size_t size_ = 0;
 };
 

@@ -1,6 +1,6 @@
-// Our own locks, and the one place where their order stands. jemalloc's locks are outside of all of
-// them. Debug builds abort when a thread takes them the other way round, and clang's analysis
-// refuses a function that does (thread_safety.h).
+// Our own locks, and the one place that defines their order. jemalloc's locks come before all of
+// them. Debug builds abort if a thread takes them in another order, and clang's analysis rejects a
+// function that does (thread_safety.h).
 #pragma once
 
 #include <pthread.h>
@@ -17,8 +17,8 @@ enum class Rank : uint8_t { kNone, kGrowth, kPool, kCounters, kForeign };
 
 // The same for clang: a name for each rank, not for each Mutex, because most of what a lock guards
 // lies in other objects than its Mutex. That is exact as long as a thread holds one lock of a rank,
-// and with lock_beside() all of them. Who has a Mutex hands it out by a function that returns it
-// under its name (RETURN_CAPABILITY), and locks it by that function only. Never defined.
+// or, with lock_beside(), all of them. The owner of a Mutex hands it out by a function that returns
+// it under its name (RETURN_CAPABILITY), and locks it through that function only. Never defined.
 class CAPABILITY("lock") LockName {};
 extern LockName growth_lock;
 extern LockName depot_lock ACQUIRED_AFTER(growth_lock);
@@ -33,12 +33,12 @@ inline void assert_no_rank() {}
 // In mutex.cpp: the rank this thread holds now.
 void assert_rank_above(Rank rank);
 Rank set_rank(Rank rank);
-// Aborts when this thread holds any of these locks: it is inside malloc.
+// Aborts if this thread holds any of these locks: it would be inside malloc.
 void assert_no_rank();
 #endif
 
-// A pthread mutex: needs no construction at run time, no malloc, and works before libc has started
-// threads. Held over fork by the forking thread, so the child can simply release it.
+// A pthread mutex: needs no construction at run time and no malloc, and works before libc has
+// started threads. The forking thread holds it over fork, so the child can simply release it.
 class CAPABILITY("mutex") Mutex {
  public:
   explicit constexpr Mutex(Rank rank) : rank_(rank) {}
@@ -50,8 +50,8 @@ class CAPABILITY("mutex") Mutex {
     pthread_mutex_lock(&mutex_);
     outer_ = set_rank(rank_);
   }
-  // One more of the rank that this thread holds. Who takes several takes all, always in the same
-  // order, and lets them go in the opposite one.
+  // Takes one more lock of the rank that this thread holds. A thread that takes several takes all,
+  // always in the same order, and releases them in the opposite one.
   void lock_beside() ACQUIRE() {
     pthread_mutex_lock(&mutex_);
     outer_ = set_rank(rank_);

@@ -9,8 +9,8 @@
 namespace rdmalloc {
 namespace {
 
-// A holder needs some microseconds. Who was stopped while it had the lock makes others wait no
-// longer than this, once, and then go without.
+// A holder needs some microseconds. If one was stopped while it held the lock, others wait this
+// long, once, and then continue without it.
 constexpr uint64_t kPatienceNs = 200'000'000;
 
 constexpr uint64_t kPatienceToCountNs = 2'000'000;
@@ -19,13 +19,13 @@ constexpr uint64_t kMagic = 0x7265676465'6c6472;  // "rdledger"
 constexpr uint32_t kVersion = 1;
 constexpr uint32_t kMostRecords = 1 << 16;
 constexpr size_t kNowhere = SIZE_MAX;
-// Fewer dead ones are left lying until memory is short: to look who lives costs microseconds each.
+// Fewer dead records stay until memory is short: checking who is alive takes microseconds each.
 constexpr size_t kKeptDead = 64;
 
 struct Header {
   uint64_t magic = kMagic;
   uint32_t version = kVersion;
-  uint32_t records = 0;  // there are, free ones included
+  uint32_t records = 0;  // number of records, including free ones
   uint64_t spare[6] = {};
 };
 static_assert(sizeof(Header) == sizeof(NodeLedger::Record) && sizeof(Header) == 64);
@@ -40,7 +40,7 @@ uint64_t sum(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : 
 struct NodeLedger::Survey {
   uint64_t others = 0;     // bytes granted to other processes
   size_t own = kNowhere;   // this process's record
-  size_t free = kNowhere;  // the first that is
+  size_t free = kNowhere;  // the first free record
   Record holders[kTold];
 
   void add(const Record& record) {
@@ -82,8 +82,8 @@ class NodeLedger::Open {
   int error() const { return file_.error(); }
   size_t records() const { return header_.records; }
 
-  // Calls visit(index, record) -> bool for each record, free ones included. False: it said so, or
-  // the file is damaged, which why() says from then on.
+  // Calls visit(index, record) for each record, including free ones. False: visit returned false,
+  // or the file is damaged, as why() then says.
   template <typename Visit>
   bool for_each(Visit visit) {
     constexpr size_t kAtOnce = 32;
@@ -100,7 +100,7 @@ class NodeLedger::Open {
     return true;
   }
 
-  // Of the processes that share a limit.
+  // Looks at the processes that share a limit.
   bool survey(const os::Process& self, uint64_t group, Survey* out) {
     *out = {};
     return for_each([&](size_t index, const Record& record) {
@@ -121,7 +121,7 @@ class NodeLedger::Open {
     });
   }
 
-  // At the end when the index is that of none.
+  // An index past the last record appends.
   bool write(size_t index, const Record& record) {
     if (!file_.write(place(index), &record, sizeof record)) return damaged();
     if (index < header_.records) return true;
@@ -162,7 +162,7 @@ void NodeLedger::boot(const char* path, uint64_t cap, uint64_t group) {
     name.add("-").add_number(os::process_namespace());
   }
   name.copy_to(path_, sizeof path_);
-  // A program that changes its folder would be in two ledgers.
+  // With a relative name, a program that changes its working directory would use two ledgers.
   if (path_[0] != '/') (void)give_up("has no absolute name", 0, 0);
 }
 
@@ -177,7 +177,7 @@ NodeLedger::Record NodeLedger::record(const Books& own, uint64_t granted) const 
 }
 
 uint64_t NodeLedger::ask(const Books& own, uint64_t need, uint64_t want) {
-  // The file cannot be had then, and the others rely on the sum.
+  // The file cannot be opened in a sandbox, and the other processes rely on the sum.
   if (os::is_confined()) return 0;
   if (self_.start == 0) self_ = os::this_process();
   Open ledger(path_, was_busy_ ? 0 : kPatienceNs);
@@ -188,7 +188,7 @@ uint64_t NodeLedger::ask(const Books& own, uint64_t need, uint64_t want) {
   return ledger.is_good() ? granted : give_up(ledger.why(), ledger.error(), want);
 }
 
-// What this process had before exec() was the same process's: its record is written anew.
+// A record from before exec() belongs to this same process: it is rewritten.
 uint64_t NodeLedger::grant(Open* ledger, const Books& own, uint64_t need, uint64_t want) {
   Survey survey;
   if (!ledger->survey(self_, group_, &survey)) return 0;
@@ -228,7 +228,7 @@ size_t NodeLedger::sharers() const {
   return 1 + others;
 }
 
-// A group's limit holds without a ledger, too, as far as what is left of it tells.
+// A group's limit holds without a ledger too, as far as the group's remaining memory shows it.
 uint64_t NodeLedger::give_up(const char* why, int error, uint64_t want) {
   if (!is_of_group()) {
     complain(why, error,
@@ -247,7 +247,7 @@ void NodeLedger::complain(const char* why, int error, const char* consequence) {
   message.copy_to(trouble_, sizeof trouble_);
 }
 
-// Where the file cannot be had just now the record stays too large until the next time.
+// If the file cannot be locked now, the record stays too large until the next time.
 void NodeLedger::settle(const Books& own) {
   if (!is_kept() || granted_ == own.pinned || self_.start == 0 || os::is_confined()) return;
   Open ledger(path_, was_busy_ ? 0 : kPatienceNs);

@@ -1,13 +1,13 @@
-// What the processes of one user on this node have pinned, so that together they stay below a limit
-// (RDMALLOC_NODE_CAP). A file of records, one for each process, that all of them know by its name:
-// each writes what it was granted before it pins it.
+// What the processes of one user on this machine have pinned, so that together they stay below a
+// limit (RDMALLOC_NODE_CAP). A file of records, one for each process, which all of them know by
+// name: each process writes what it was granted before it pins it.
 //
-// Nobody can take a share to the grave: who is short of memory looks which of the processes live.
+// A dead process keeps no share: a process that runs short checks which of the others are alive.
 // The file's lock goes with the process that holds it, and a record is one write, so a kill at any
-// point leaves records that are right or too large, of a dead process.
+// point leaves records that are right, or too large but of a dead process.
 //
-// Nothing in the file is trusted for more than its numbers: it is read into memory of our own, and
-// when it makes no sense, or is not the user's own, the process goes on with its own limits.
+// Only the numbers in the file are trusted: it is read into our own memory, and if it makes no
+// sense, or does not belong to the user, the process continues with its own limits.
 //
 // Runs inside malloc, some microseconds for each region acquired. Not thread-safe.
 #pragma once
@@ -22,7 +22,7 @@ namespace rdmalloc {
 
 class NodeLedger {
  public:
-  // What a process enters of itself, in bytes.
+  // What a process records about itself, in bytes.
   struct Books {
     uint64_t pinned = 0;
     uint64_t held = 0;
@@ -44,8 +44,8 @@ class NodeLedger {
   NodeLedger(const NodeLedger&) = delete;
   NodeLedger& operator=(const NodeLedger&) = delete;
 
-  // Takes part, with `cap` bytes for the node, or for the processes of one control group, which the
-  // same file may serve. An empty path: the user's own ledger, apart for each container.
+  // Takes part, with `cap` bytes for the machine, or for the processes of one control group, which
+  // may use the same file. An empty path: the user's own ledger, a separate one for each container.
   void boot(const char* path, uint64_t cap, uint64_t group = 0);
 
   bool is_kept() const { return cap_ != 0; }
@@ -53,22 +53,22 @@ class NodeLedger {
   uint64_t cap() const { return cap_; }
   const char* path() const { return path_; }
 
-  // Asks to pin `want` more bytes than `own` says, of which `need` are needed at once. What was
-  // granted; 0: the node has no room. When the ledger cannot be used it is not kept any more, what
-  // is wanted is granted, and trouble() says why, unless nobody asked for a ledger.
+  // Asks to pin `want` more bytes than `own` says, of which `need` are needed at once. Returns what
+  // was granted; 0: the machine has no room. If the ledger cannot be used, it is given up, the
+  // request is granted, and trouble() says why, unless nobody asked for a ledger.
   uint64_t ask(const Books& own, uint64_t need, uint64_t want);
 
-  // Takes part before it asks for anything, for others to see in sharers().
+  // Takes part before it asks for anything, so that others see it in sharers().
   void enter(const Books& own);
 
-  // How many living processes take part in this limit, this one included; 1 where there can be no
-  // ledger, 0 while it is another's. By any thread.
+  // How many living processes take part in this limit, including this one; 1 if there can be no
+  // ledger, 0 while another process has it locked. Any thread.
   size_t sharers() const;
 
-  // What came of it: less may have been pinned than was granted.
+  // Records the result: less may have been pinned than was granted.
   void settle(const Books& own);
 
-  // A clause on who had how much when this process was last refused. Nothing when it never was.
+  // Adds a clause on who had how much when this process was last refused; nothing if it never was.
   void say_who_holds(Message* out) const;
 
   // A sentence, or empty.

@@ -12,7 +12,7 @@ namespace rdmalloc {
 template <typename Node>
 class NodeStore {
  public:
-  // Null when no memory can be mapped.
+  // Null if no memory can be mapped.
   Node* get() {
     Slot* slot = free_;
     if (slot != nullptr) {
@@ -48,7 +48,7 @@ class NodeStore {
   }
 
   Slot* free_ = nullptr;
-  // Records of the newest chunk that were never given out: not linked, so that their pages are not
+  // Records of the newest chunk that were never handed out: not linked, so that their pages are not
   // touched before they are needed.
   Slot* fresh_ = nullptr;
   Slot* fresh_end_ = nullptr;

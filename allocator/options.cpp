@@ -28,6 +28,13 @@ bool parse_switch(Text value, uint64_t* on) {
   return true;
 }
 
+bool parse_full(Text value, uint64_t* choice) {
+  static constexpr const char* kWord[] = {"full"};
+  if (!parse_choice(value, kWord, 1, choice)) return false;
+  *choice = kStatsFull;
+  return true;
+}
+
 bool parse_number(Text value, uint64_t least, uint64_t* number) {
   constexpr uint64_t kMost = 65535;
   uint64_t sum = 0;
@@ -61,6 +68,8 @@ bool parse_value(OptionType type, Text value, Amount* amount) {
       return parse_amount(value, amount);
     case OptionType::kSwitch:
       return parse_switch(value, &amount->value);
+    case OptionType::kStats:
+      return parse_switch(value, &amount->value) || parse_full(value, &amount->value);
     case OptionType::kNumber:
       return parse_number(value, 1, &amount->value);
     case OptionType::kSeconds:

@@ -14,6 +14,7 @@ namespace rdmalloc {
 enum class OptionType : uint8_t {
   kAmount,
   kSwitch,
+  kStats,
   kHuge,
   kNuma,
   kNumber,
@@ -108,6 +109,8 @@ inline constexpr uint64_t kPopulateNow = 2;
 inline constexpr uint64_t kGatherAuto = 0;
 inline constexpr uint64_t kGatherOff = 1;
 inline constexpr uint64_t kGatherAlways = 2;
+inline constexpr uint64_t kStatsFull = 2;
+
 inline constexpr uint64_t kSparseCalloc = 0;
 inline constexpr uint64_t kSparseMalloc = 1;
 inline constexpr uint64_t kSandboxAuto = 0;

@@ -1,5 +1,6 @@
 #include "allocator/report.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -16,23 +17,23 @@
 namespace rdmalloc {
 namespace {
 
-// As the environment said before main, so that all of the process's reports have one name.
+// Read from the environment before main, so that all reports of the process have one name.
 constinit Place place;
 constinit char watcher[kLongestWatcherName + 1] = {};
 
 bool is_wanted() {
   const char* const pattern = heap.options().path(OptionId::report);
-  // A forked child writes no report over its parent's.
+  // A forked child must not overwrite its parent's report.
   return pattern[0] != '\0' && (!heap.forked() || names_process(pattern));
 }
 
-// Where this process's report goes.
+// The file that this process's report goes to.
 struct ReportName {
   char path[WholeFile::kLongestPath] = {};
   bool fits = expand_file_name(heap.options().path(OptionId::report), place, path, sizeof path);
 };
 
-// False: nobody is there who would watch this process.
+// False: nobody is watching this process.
 bool announce() {
   const int page = heap.share_counters();
   const ReportName name;
@@ -58,11 +59,14 @@ void warn_of_nobody() {
   message.add(": nobody watches it; start it by rdmalloc run --report-every").send();
 }
 
-bool write_report(const rdm_stats& stats) {
+// Returns 0, or the error that kept the file from being written in full.
+int write_report(const rdm_stats& stats) {
   const ReportName name;
-  if (!name.fits) return false;
+  if (!name.fits) return ENAMETOOLONG;
+  errno = 0;
   WholeFile file(name.path, os::process_number());
-  return file.descriptor() >= 0 && write_json(stats, file.descriptor()) && file.keep();
+  if (file.descriptor() >= 0 && write_json(stats, file.descriptor()) && file.keep()) return 0;
+  return errno != 0 ? errno : EIO;
 }
 
 }  // namespace
@@ -73,7 +77,7 @@ void meet_watcher() {
   if (heap.options().choice(OptionId::report_every) == 0) return;
   os::for_each_environment(kWatcherVariable, keep_watcher, nullptr);
   if (watcher[0] == '\0' || !announce()) return warn_of_nobody();
-  // After the heap's own handler, which gives the child a page of its own.
+  // Registered after the heap's own handler, which gives the child its own page.
   (void)pthread_atfork(nullptr, nullptr, announce_child);
 }
 
@@ -83,17 +87,25 @@ void report_at_exit() {
   const bool wants_file = is_wanted();
   if (!heap.booted() || (!wants_file && !options.on(OptionId::stats))) return;
   const rdm_stats stats = gather_stats();
-  if (options.on(OptionId::stats)) write_text(stats);
+  if (options.choice(OptionId::stats) == kStatsFull) {
+    write_figures(stats);
+  } else if (options.on(OptionId::stats)) {
+    write_summary(stats);
+  }
   if (!wants_file) return;
   const auto tell_watcher = [](ReportState state) {
     if (watcher[0] != '\0') heap.note_report(state);
   };
   tell_watcher(ReportState::kBegun);
-  const bool is_written = write_report(stats);
-  tell_watcher(is_written ? ReportState::kWritten : ReportState::kFailed);
-  if (is_written) return;
-  const char* const path = options.path(OptionId::report);
-  Message().add("rdmalloc: the report could not be written to ").add(path).send();
+  const int error = write_report(stats);
+  tell_watcher(error == 0 ? ReportState::kWritten : ReportState::kFailed);
+  if (error == 0) return;
+  Message()
+      .add("rdmalloc: the report could not be written to ")
+      .add(options.path(OptionId::report))
+      .add(": ")
+      .add(strerror(error))
+      .send();
 }
 
 }  // namespace rdmalloc

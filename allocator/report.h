@@ -1,5 +1,6 @@
-// The report of a process (RDMALLOC_REPORT): written by itself when it exits; and so that a kill
-// leaves one, too, told to a watcher, which `rdmalloc run --report-every` puts beside the program.
+// The report of a process (RDMALLOC_REPORT). The process writes it when it exits. So that a kill
+// leaves one, too, it is announced to a watcher, which `rdmalloc run --report-every` starts beside
+// the program.
 #pragma once
 
 namespace rdmalloc {

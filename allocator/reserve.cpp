@@ -1,5 +1,5 @@
-// What is done before main. RDMALLOC_RESERVE: what must be pinned before main, or the program ends
-// here with a sentence, rather than in the middle of its work.
+// What happens before main. RDMALLOC_RESERVE is pinned here; if that fails, the program ends now
+// with a message rather than in the middle of its work.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -12,7 +12,7 @@
 namespace rdmalloc {
 namespace {
 
-// The command's, too: nothing was run.
+// The command exits with the same status when it runs nothing.
 constexpr int kExitRefused = 2;
 
 [[noreturn]] void end_program(size_t bytes) {
@@ -25,7 +25,7 @@ constexpr int kExitRefused = 2;
   _exit(kExitRefused);
 }
 
-// Before those of the program and of the libraries that stand on this one.
+// Runs before the constructors of the program and of libraries that depend on this one.
 [[gnu::constructor(101)]] void before_main() {
   if (!heap.booted()) free(malloc(1));
   meet_watcher();

@@ -1,5 +1,6 @@
 #include "allocator/stats.h"
 
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -41,12 +42,20 @@ size_t window_mappings() {
 // Buffered writing without stdio, which may allocate.
 class Writer {
  public:
-  static constexpr int kStandardError = -1;  // the one of the start, if it still is there
+  static constexpr int kStandardError = -1;  // the one the process started with, if still open
   explicit Writer(int fd) : fd_(fd) {}
   void put(const char* text) {
     for (; *text != '\0'; ++text) put_char(*text);
   }
   void put_number(uint64_t number) { put(os::Decimal(number).c_string()); }
+  // Rounds to a tenth.
+  void put_mib(uint64_t bytes) {
+    constexpr uint64_t kMib = uint64_t{1} << 20;
+    const uint64_t tenths = bytes / kMib * 10 + (bytes % kMib * 10 + kMib / 2) / kMib;
+    put_number(tenths / 10);
+    put(".");
+    put_number(tenths % 10);
+  }
   void put_padded(const char* text, size_t width) {
     size_t length = os::text(text).size;
     put(text);
@@ -77,12 +86,12 @@ class Writer {
   char buffer_[2048];
 };
 
-// Retired addresses have no pages, so they are not told apart.
+// Retired addresses have no pages, so they need not be excluded.
 size_t resident_bytes(const Region& region) {
   return os::resident_bytes(reinterpret_cast<const void*>(region.base), region.length);
 }
 
-// Where the kernel gives huge pages to whoever does not ask, those of base pages have some, too.
+// Where the kernel gives huge pages unasked, regions of base pages have some too.
 bool come_unasked() {
   char modes[64];
   const ssize_t got =
@@ -92,7 +101,7 @@ bool come_unasked() {
   return strstr(modes, "[always]") != nullptr;
 }
 
-// What each region has of huge pages, by one look at all mappings.
+// The huge pages of each region, found in one pass over all mappings.
 class HugeBytes {
  public:
   HugeBytes() : count_(heap.regions().size()) {
@@ -132,11 +141,11 @@ class HugeBytes {
 };
 
 size_t page_size(const Region& region, size_t huge_bytes) {
-  return huge_bytes > region.length / 2 ? os::kHugePageSize : os::kPageSize;
+  return huge_bytes > region.length / 2 ? os::kHugePageSize : os::page_size();
 }
 
-// Which regions were found to have transparent huge pages. All mappings are looked at for it, but
-// not for each region that somebody asks about.
+// Which regions have transparent huge pages. One pass over all mappings answers for every region,
+// and is not repeated for each query.
 class SeenHugePages {
  public:
   bool is_huge(const Region& region) {
@@ -152,7 +161,7 @@ class SeenHugePages {
     const HugeBytes huge;
     for (size_t i = 0; i < heap.regions().size(); ++i) {
       const Region& region = heap.regions()[i];
-      is_huge_[i].store(page_size(region, huge.of(region)) != os::kPageSize,
+      is_huge_[i].store(page_size(region, huge.of(region)) != os::page_size(),
                         std::memory_order_relaxed);
     }
     looked_at_.store(os::now_ns(), std::memory_order_release);
@@ -215,7 +224,7 @@ void put_json_string(Writer& out, const char* text) {
   out.put("\"");
 }
 
-// In the order in which they were first entered.
+// In the order in which the phases were first entered.
 void put_phases(Writer& out) {
   const CounterPage& page = heap.counter_page();
   const uint64_t count = page.phase_count.load(std::memory_order_acquire);
@@ -239,22 +248,31 @@ void put_phases(Writer& out) {
   }
 }
 
+void put_heading(Writer& out) {
+  out.put("rdmalloc statistics of process ");
+  out.put_number(static_cast<uint64_t>(getpid()));
+  out.put(" (");
+  out.put(program_invocation_short_name);
+  out.put(")\n");
+}
+
 }  // namespace
 
 size_t page_size_of(const Region& region) {
   if (region.page_kind == os::PageKind::kHugetlb) return os::kHugePageSize;
-  if (region.page_kind == os::PageKind::kBase) return os::kPageSize;
-  return seen.is_huge(region) ? os::kHugePageSize : os::kPageSize;
+  if (region.page_kind == os::PageKind::kBase) return os::page_size();
+  return seen.is_huge(region) ? os::kHugePageSize : os::page_size();
 }
 
 rdm_stats gather_stats() {
-  // "epoch" makes jemalloc add its counters up.
+  // Writing "epoch" makes jemalloc sum up its counters.
   uint64_t epoch = 1;
   size_t epoch_size = sizeof epoch;
   (void)je_mallctl("epoch", &epoch, &epoch_size, &epoch, sizeof epoch);
 
   const Budget& budget = heap.budget();
-  const size_t kept = from_jemalloc("stats.arenas." MALLCTL_ALL ".pdirty") * os::kPageSize;
+  const size_t kept =
+      from_jemalloc("stats.arenas." MALLCTL_ALL ".pdirty") * from_jemalloc("arenas.page");
   const HeapCounters counters = heap.counters(kept);
   rdm_stats stats{};
   stats.live_bytes = counters.live;
@@ -325,21 +343,57 @@ bool write_json(const rdm_stats& stats, int fd) {
   return out.finish();
 }
 
-void write_text(const rdm_stats& stats) {
+void write_summary(const rdm_stats& stats) {
   Writer out(Writer::kStandardError);
-  out.put("rdmalloc statistics of process ");
-  out.put_number(static_cast<uint64_t>(getpid()));
-  out.put("\n");
-#define PUT(name, meaning)        \
-  out.put_padded("  " #name, 24); \
-  out.put_number(stats.name);     \
+  put_heading(out);
+  out.put("  live     ");
+  out.put_mib(stats.live_bytes);
+  out.put(" MiB, at most ");
+  out.put_mib(stats.peak_live_bytes);
+  out.put(" MiB\n  held     ");
+  out.put_mib(stats.held_bytes);
+  out.put(" MiB, at most ");
+  out.put_mib(stats.peak_held_bytes);
+  out.put(" MiB: ");
+  out.put_mib(stats.pinned_bytes);
+  out.put(" MiB pinned, ");
+  out.put_mib(stats.overflow_bytes);
+  out.put(" MiB overflow, ");
+  out.put_mib(stats.sparse_bytes);
+  out.put(" MiB sparse\n  budget   ");
+  out.put_mib(stats.budget_bytes);
+  out.put(" MiB may be pinned, limited by ");
+  out.put(name(static_cast<LimitedBy>(stats.budget_limited_by)));
+  out.put("\n  devices  ");
+  out.put_number(stats.registrations);
+  out.put(" registrations of ");
+  out.put_mib(stats.registered_bytes);
+  out.put(" MiB; ");
+  out.put_number(stats.lookups);
+  out.put(" lookups, ");
+  out.put_number(stats.lookup_misses);
+  out.put(" in vain; foreign memory: ");
+  out.put_number(stats.foreign_hits);
+  out.put(" hits, ");
+  out.put_number(stats.foreign_misses);
+  out.put(" misses\n");
+  (void)out.finish();
+}
+
+void write_figures(const rdm_stats& stats) {
+  constexpr size_t kTextColumn = 26;  // the longest name and a blank
+  Writer out(Writer::kStandardError);
+  put_heading(out);
+#define PUT(name, meaning)                 \
+  out.put_padded("  " #name, kTextColumn); \
+  out.put_number(stats.name);              \
   out.put("\n");
   RDM_STATS_LIST(PUT)
 #undef PUT
-  out.put_padded("  budget_limited_by", 24);
+  out.put_padded("  budget_limited_by", kTextColumn);
   out.put(name(static_cast<LimitedBy>(stats.budget_limited_by)));
   out.put("\n");
-  out.put_padded("  huge_pages", 24);
+  out.put_padded("  huge_pages", kTextColumn);
   out.put(heap.huge_pages().text());
   out.put("\n");
   (void)out.finish();

@@ -17,7 +17,8 @@ size_t page_size_of(const Region& region);
 // One JSON object with all regions; false when writing fails.
 bool write_json(const rdm_stats& stats, int fd);
 
-// A short table for a person, to standard error.
-void write_text(const rdm_stats& stats);
+// For a person, to standard error: what matters, in five lines, or every figure.
+void write_summary(const rdm_stats& stats);
+void write_figures(const rdm_stats& stats);
 
 }  // namespace rdmalloc

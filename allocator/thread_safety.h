@@ -1,9 +1,10 @@
-// What clang is told of locks, so that it refuses code that reads a member without its lock
-// (-Wthread-safety, run by tests/unit/thread_safety_test.py). To gcc all of this is nothing. The
-// macros are named as in clang's documentation of its thread safety analysis.
+// Annotations of locks for clang, so that it rejects code that reads a member without its lock
+// (-Wthread-safety, run by tests/unit/thread_safety_test.py). For gcc they are empty. The macros
+// are named as in clang's documentation of its thread safety analysis.
 //
-// It looks at one function at a time. A lambda is a function of its own: it says itself what it
-// REQUIRES. What is const after boot, atomic, or guarded by another kind of lock has no annotation.
+// The analysis looks at one function at a time. A lambda is a function of its own and states its
+// own REQUIRES. Members that are constant after boot, atomic, or guarded by another kind of lock
+// have no annotation.
 #pragma once
 
 #ifdef __clang__

@@ -1,5 +1,5 @@
-// How a process finds who watches it: by a variable that names an abstract socket, which goes with
-// the watcher. No option: its value is made by the command for the processes that it starts.
+// How a process finds its watcher: by a variable that names an abstract socket, which goes with the
+// watcher. It is not an option: the command makes its value for the processes that it starts.
 #pragma once
 
 #include <cstddef>

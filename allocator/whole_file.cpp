@@ -49,7 +49,7 @@ WholeFile::~WholeFile() {
   if (is_beside()) (void)unlink(beside_);
 }
 
-// What a file system in the net could not write it says when the file is closed.
+// A network file system may report a failed write only when the file is closed.
 bool WholeFile::keep() {
   const int fd = fd_;
   fd_ = -1;

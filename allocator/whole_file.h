@@ -1,10 +1,10 @@
-// A file that is there whole or not at all: written beside its place and renamed, so that who is
-// killed meanwhile, or has no room on the disk, leaves what was there before. What is no regular
-// file (a terminal, a pipe, a link), or lies in a folder that may not be written to, is written as
-// it stands.
+// A file that is there whole or not at all: it is written beside its place and renamed, so that a
+// writer that is killed, or has no room on the disk, leaves the older file intact. If the file is
+// not a regular one (a terminal, a pipe, a link), or its folder may not be written to, it is
+// written directly.
 //
-// Outside malloc. The leftover of a writer that was killed has a name by `process`, and is
-// overwritten by the next writer for that process.
+// Outside malloc. What a killed writer leaves has `process` in its name, and the next writer for
+// that process overwrites it.
 #pragma once
 
 #include <cstddef>

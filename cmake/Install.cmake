@@ -1,6 +1,7 @@
 # What `cmake --install` puts where, and how a project elsewhere finds it: find_package(rdmalloc) or
 # pkg-config. The command installs itself, with its pages, in allocator/cli. Included last, because
-# it changes targets that exist by then.
+# it changes targets that exist by then. Each thing names its component, which is the package that
+# it goes to (Packages.cmake): runtime, dev, tools or mpi.
 include(CMakePackageConfigHelpers)
 
 # No path of the machine that built it in what is installed (debug information names the sources).
@@ -25,29 +26,30 @@ foreach(folder allocator regcache)
   endif()
 endforeach()
 
-install(TARGETS rdmalloc EXPORT rdmallocTargets
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-  INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # rdmalloc::shm, segments of shared memory; apart from malloc, and needing nothing of it.
 set_target_properties(rdmalloc_shm PROPERTIES EXPORT_NAME shm)
-install(TARGETS rdmalloc_shm EXPORT rdmallocTargets
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+install(TARGETS rdmalloc rdmalloc_shm EXPORT rdmallocTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # Not for linking with: programs are preloaded with them.
-foreach(shim verbs ucx ofi mpi)
+foreach(shim verbs ucx ofi)
   if(TARGET rdmalloc_${shim})
-    install(TARGETS rdmalloc_${shim} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(TARGETS rdmalloc_${shim}
+      LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime)
   endif()
 endforeach()
+install(TARGETS rdmalloc_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT mpi)
 # Open MPI's component, for --mca mca_base_component_path.
 if(TARGET rdmalloc_mpool)
-  install(TARGETS rdmalloc_mpool LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/rdmalloc/openmpi)
+  install(TARGETS rdmalloc_mpool
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/rdmalloc/openmpi COMPONENT mpi)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/rdmalloc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+  COMPONENT dev FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/rdmalloc)
-install(EXPORT rdmallocTargets NAMESPACE rdmalloc:: DESTINATION ${package_folder})
+install(EXPORT rdmallocTargets NAMESPACE rdmalloc:: DESTINATION ${package_folder}
+  COMPONENT dev)
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/rdmallocConfig.cmake.in
   ${PROJECT_BINARY_DIR}/package/rdmallocConfig.cmake INSTALL_DESTINATION ${package_folder})
 # Before 1.0 a minor version may change the interface.
@@ -55,7 +57,8 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/rdmallocConfigVer
   COMPATIBILITY SameMinorVersion)
 install(FILES
   ${PROJECT_BINARY_DIR}/package/rdmallocConfig.cmake
-  ${PROJECT_BINARY_DIR}/package/rdmallocConfigVersion.cmake DESTINATION ${package_folder})
+  ${PROJECT_BINARY_DIR}/package/rdmallocConfigVersion.cmake
+  DESTINATION ${package_folder} COMPONENT dev)
 
 # Relative to where the .pc file lies, so that an installed tree may be moved.
 file(RELATIVE_PATH pc_to_prefix
@@ -65,4 +68,8 @@ file(RELATIVE_PATH pc_includedir ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_IN
 configure_file(${CMAKE_CURRENT_LIST_DIR}/rdmalloc.pc.in
   ${PROJECT_BINARY_DIR}/package/rdmalloc.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/package/rdmalloc.pc
-  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
+
+if(PROJECT_IS_TOP_LEVEL)
+  include(${CMAKE_CURRENT_LIST_DIR}/packaging/Packages.cmake)
+endif()

@@ -1,22 +1,30 @@
 #!/bin/sh
-# From a fresh Debian 12 to a build, the tests or the demo. Safe to repeat; the only set-up.
+# From a fresh Debian or Ubuntu to a build, the tests or the demo. Safe to repeat; the only set-up. On
+# Debian 12 it has all that the tests want; on the others what of it they have.
 set -eu
 
 usage() {
   cat << 'END'
-usage: sh cmake/bootstrap.sh [--no-packages] build|test|demo
+usage: sh cmake/bootstrap.sh [--no-packages] build|test|demo|package
   build   installs what is missing of Debian's packages, and builds in build/
   test    the same, and passes the tests (without those labelled long)
-  demo    the same, and runs two programs without and with rdmalloc, side by side
+  demo    builds the library and the command alone, in build/demo, and runs two programs without and
+          with rdmalloc, side by side
+  package builds the library and the command alone, and makes packages of them in build/package/packages
   --no-packages   installs nothing: you have seen to what is needed
+RDMALLOC_JEMALLOC_SOURCE=DIR in the environment: makes the engine from these sources of jemalloc 5.3.0,
+where the system has no fitting libjemalloc-dev
 END
 }
 
-# The build: compilers, the engine, topology, the command, the benchmarks, the backends' interfaces,
-# intrusive trees, packed traces, a terminal's screen.
-build_packages="cmake ninja-build g++ pkg-config libjemalloc-dev libhwloc-dev libcli11-dev
-  nlohmann-json3-dev catch2 libbenchmark-dev libucx-dev liburing-dev libibverbs-dev libfabric-dev
-  libboost-dev libncurses-dev libzstd-dev"
+# The library and the command: compilers, the engine, topology, the backends' interfaces, intrusive
+# trees, packed traces, a terminal's screen.
+library_packages="cmake ninja-build g++ pkg-config libjemalloc-dev libhwloc-dev libcli11-dev
+  nlohmann-json3-dev libucx-dev libibverbs-dev libfabric-dev libboost-dev libncurses-dev libzstd-dev"
+# The build of all: tests and benchmarks, too.
+build_packages="$library_packages catch2 libbenchmark-dev liburing-dev"
+# The demo's two programs, and what runs them.
+demo_packages="python3 sqlite3"
 # The tests: what looks at the sources and at processes, ...
 test_packages="clang-format clang libclang-rt-14-dev strace gdb libcap2-bin util-linux binutils procps
   man-db python3 bash"
@@ -33,8 +41,13 @@ test_packages="$test_packages qemu-system-x86 cpio kmod iproute2 rdma-core ibver
 test_packages="$test_packages gfortran"
 # ... applications for MPI (Tachyon takes its MPI by which of the libraries it finds), ...
 test_packages="$test_packages lammps hpcc tachyon-bin-nox libtachyon-openmpi-0 libtachyon-mpich-0"
+# ... packages, and what they are made and looked at with, ...
+test_packages="$test_packages dpkg-dev rpm cpio mmdebstrap abigail-tools lua5.4 tcl"
 # ... what draws studies' plots, and a browser that looks at their reports, ...
 test_packages="$test_packages gnuplot-nox chromium"
+# ... a cross compiler for AArch64, and what runs its programs (their packages are unpacked in the
+# build's folder: aarch64_sysroot.sh), ...
+test_packages="$test_packages g++-aarch64-linux-gnu qemu-user-static"
 # ... and the allocators that the benchmarks compare with.
 test_packages="$test_packages libjemalloc2 libmimalloc2.0 libtcmalloc-minimal4"
 # ... and what recording allocations is compared with.
@@ -60,15 +73,68 @@ missing_of() {
   done
 }
 
-is_debian_12() {
+# "debian 12", "ubuntu 24.04"; "fedora 41" or nothing where it is no relative of Debian's.
+find_system() {
   # shellcheck disable=SC1091  # not a file of ours
-  [ -r /etc/os-release ] && command -v apt-get > /dev/null && command -v dpkg-query > /dev/null &&
-    (. /etc/os-release && [ "${ID:-}" = debian ] && [ "${VERSION_ID:-}" = 12 ])
+  [ ! -r /etc/os-release ] || (. /etc/os-release && echo "${ID:-unknown} ${VERSION_ID:-}")
+}
+
+# What other distributions call the library's packages. Their jemalloc has no static PIC archive.
+refuse_system() {
+  names="what these packages of Debian hold: $(in_one_line "$@")"
+  engine="the sources of jemalloc 5.3.0 (RDMALLOC_JEMALLOC_SOURCE=DIR)"
+  if command -v dnf > /dev/null; then
+    names="them by: dnf install cmake ninja-build make gcc-c++ pkgconf-pkg-config hwloc-devel cli11-devel \
+json-devel ucx-devel rdma-core-devel libfabric-devel boost-devel ncurses-devel libzstd-devel
+bootstrap: for the tests also: catch-devel google-benchmark-devel liburing-devel
+bootstrap: and unpack $engine"
+  elif command -v zypper > /dev/null; then
+    names="them by: zypper install cmake ninja make gcc-c++ pkgconf-pkg-config hwloc-devel cli11-devel \
+nlohmann_json-devel libucp-devel libucs-devel libuct-devel rdma-core-devel libfabric-devel \
+libboost_headers-devel ncurses-devel libzstd-devel
+bootstrap: for the tests also: Catch2-devel benchmark-devel liburing-devel
+bootstrap: and unpack $engine"
+  fi
+  refuse "packages are installed by this script on Debian 11 to 13, Ubuntu 22.04 and 24.04 alone, and this is \
+${system:-another system}. Install $names
+bootstrap: then call it again with --no-packages"
+}
+
+# Those of the names that this release has; says which it has not. The library's own are not optional.
+offered_of() {
+  for package in "$@"; do
+    case " $(in_one_line "$library_packages") " in
+      *" $package "*) echo "$package"; continue ;;
+    esac
+    if apt-cache show "$package" > /dev/null 2>&1; then
+      echo "$package"
+    else
+      say "$system has no $package: tests that need it are skipped" >&2
+    fi
+  done
 }
 
 install_packages() {
-  is_debian_12 || refuse "this is not Debian 12, which is all this script knows to set up. Install \
-what these packages of Debian hold, and call it again with --no-packages: $(in_one_line "$@")"
+  if ! command -v apt-get > /dev/null || ! command -v dpkg-query > /dev/null; then
+    refuse_system "$@"
+  fi
+  case $system in
+    "debian 12" | "debian 13" | "ubuntu 24.04") ;;
+    "debian 11" | "ubuntu 22.04")
+      [ -n "${RDMALLOC_JEMALLOC_SOURCE:-}" ] || refuse "jemalloc of $system is 5.2, and 5.3.0 is needed: unpack \
+its sources, and call this again with RDMALLOC_JEMALLOC_SOURCE=DIR in the environment"
+      ;;
+    *) refuse_system "$@" ;;
+  esac
+  if [ "$system" = "debian 11" ] && [ -z "${CXX:-}" ]; then
+    refuse "GCC of $system is 10 and its CMake 3.18: put CMake 3.22 on PATH, name GCC 11 or clang 14 in CC and CXX, \
+and call this again"
+  fi
+  if [ -n "${RDMALLOC_JEMALLOC_SOURCE:-}" ]; then
+    shift_out=$(in_one_line "$@" make | sed 's/ libjemalloc-dev / /')
+    # shellcheck disable=SC2086  # a list of words
+    set -- $shift_out
+  fi
   missing=$(missing_of "$@")
   [ -n "$missing" ] || return 0
   as_root=
@@ -77,8 +143,11 @@ what these packages of Debian hold, and call it again with --no-packages: $(in_o
       refuse "you are not root and there is no sudo: have root install $(in_one_line "$missing")"
     as_root=sudo
   fi
-  say "installing $(in_one_line "$missing")"
   $as_root apt-get -q update || refuse "apt-get update failed: see above"
+  # shellcheck disable=SC2086  # a list of words
+  [ "$system" = "debian 12" ] || missing=$(offered_of $missing)
+  [ -n "$missing" ] || return 0
+  say "installing $(in_one_line "$missing")"
   # env, because sudo drops the environment. No service may start: none of these has one.
   # shellcheck disable=SC2086  # lists of words
   $as_root env DEBIAN_FRONTEND=noninteractive \
@@ -86,26 +155,62 @@ what these packages of Debian hold, and call it again with --no-packages: $(in_o
     refuse "apt-get install failed: see above"
 }
 
+from_source() {
+  [ -z "${RDMALLOC_JEMALLOC_SOURCE:-}" ] || echo "-DRDMALLOC_JEMALLOC_SOURCE=$RDMALLOC_JEMALLOC_SOURCE"
+}
+
+# Without it what builds for AArch64 is skipped.
+fetch_arm64() {
+  [ "$system" = "debian 12" ] || return 0
+  sh cmake/aarch64_sysroot.sh build/arm64-sysroot > build/arm64-sysroot.log 2>&1 ||
+    say "the arm64 packages did not come, see build/arm64-sysroot.log; tests of AArch64 are skipped"
+}
+
+build_for_demo() {
+  # Presets as they are written here are known to CMake from 3.25 on.
+  # shellcheck disable=SC2046  # one word or none
+  if cmake --list-presets > /dev/null 2>&1; then
+    cmake --preset demo $(from_source)
+  else
+    cmake -S . -B build/demo -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_UNITY_BUILD=ON \
+      -DRDMALLOC_TESTS=OFF -DRDMALLOC_BENCH=OFF -DRDMALLOC_REPORT_CHARTS=OFF $(from_source)
+  fi
+  cmake --build build/demo --target rdmalloc_engine_proof
+}
+
+make_packages() {
+  # shellcheck disable=SC2046  # one word or none
+  cmake -S . -B build/package -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_INSTALL_PREFIX=/usr \
+    -DRDMALLOC_TESTS=OFF -DRDMALLOC_BENCH=OFF $(from_source)
+  cmake --build build/package
+  (cd build/package && cpack)
+}
+
 # Configures each time: what was missing at the last time may be there now.
 build() {
+  # shellcheck disable=SC2046  # one word or none
   if [ -e build/CMakeCache.txt ]; then
-    cmake -S . -B build
+    cmake -S . -B build $(from_source)
   else
-    cmake -S . -B build -G Ninja
+    cmake -S . -B build -G Ninja $(from_source)
   fi
   cmake --build build
 }
 
-# What is labelled long takes more than a few minutes; ctest -L long runs it.
+# What is labelled long takes more than a few minutes; ctest -L long runs it. Not on more processors
+# than four: the tests beside each other would want more memory than a small machine has.
 run_tests() {
   status=0
-  ctest --test-dir build --output-on-failure --no-tests=error --timeout 600 -LE long \
+  jobs=$(nproc)
+  [ "$jobs" -le 4 ] || jobs=4
+  ctest --test-dir build -j "$jobs" --output-on-failure --no-tests=error --timeout 600 -LE long \
     --output-junit tests.xml --test-output-size-passed 65536 || status=$?
   /usr/bin/python3 tests/skips.py build/tests.xml
   return $status
 }
 
 packages=yes
+system=$(find_system)
 if [ "${1:-}" = --no-packages ]; then
   packages=no
   shift
@@ -114,22 +219,26 @@ fi
 goal=$1
 cd "$(dirname "$0")/.."
 
-wanted=$build_packages
 case $goal in
-  build) ;;
+  build) wanted=$build_packages ;;
   test)
-    wanted="$wanted $test_packages"
+    wanted="$build_packages $test_packages"
     # It fetches the chart library of studies' reports. Not Debian's where there is another already.
     command -v npm > /dev/null || wanted="$wanted npm"
     ;;
-  demo) wanted="$wanted python3 sqlite3" ;;
+  demo) wanted="$library_packages $demo_packages" ;;
+  package) wanted="$library_packages dpkg-dev" ;;
   *) usage >&2; exit 2 ;;
 esac
 # shellcheck disable=SC2086  # a list of words
 [ $packages = no ] || install_packages $wanted
-build
 case $goal in
-  build) say "built: build/bin/rdmalloc, build/lib/librdmalloc.so" ;;
-  test) run_tests ;;
-  demo) /usr/bin/python3 cmake/demo.py build ;;
+  build) build && say "built: build/bin/rdmalloc, build/lib/librdmalloc.so" ;;
+  test)
+    build
+    [ $packages = no ] || fetch_arm64
+    run_tests
+    ;;
+  package) make_packages ;;
+  demo) build_for_demo && /usr/bin/python3 cmake/demo.py build/demo ;;
 esac

@@ -18,7 +18,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "real"))
 sys.dont_write_bytecode = True
 
-from side_by_side import Failed, Run, check_books, check_same  # noqa: E402
+from side_by_side import Run, check_books, check_same  # noqa: E402
+from verdict import Failed  # noqa: E402
 
 TIMES = 3  # each program runs so often each way; the table shows the medians
 

@@ -1,8 +1,12 @@
-// The C functions of include/rdmalloc/rdmalloc.h that concern domains and foreign memory.
+// The domain and foreign-memory functions of include/rdmalloc/rdmalloc.h.
 #include "allocator/last_error.h"
+#include "allocator/os/limits.h"
+#include "allocator/os/memory.h"
 #include "include/rdmalloc/backend.h"
 #include "regcache/heap_source.h"
+#include "regcache/held_keys.h"
 #include "regcache/open_domain.h"
+#include "regcache/pinned_memory.h"
 #include "regcache/registry.h"
 
 using rdmalloc::Domain;
@@ -14,6 +18,15 @@ constinit rdmalloc::Registry registry(source);
 
 Domain* domain_of(const rdm_domain* handle) {
   return reinterpret_cast<Domain*>(const_cast<rdm_domain*>(handle));
+}
+
+// By how many bytes locking `bytes` more would exceed the locked-memory limit, as the kernel
+// counts.
+uint64_t beyond_limit(uint64_t bytes) {
+  const uint64_t limit = rdmalloc::os::lock_limit().effective();
+  return limit == rdmalloc::os::kNoLimit
+             ? 0
+             : rdmalloc::os::less(rdmalloc::pinned_by_registrations() + bytes, limit);
 }
 
 }  // namespace
@@ -53,5 +66,26 @@ const char* rdm_monitor(const char** why) {
                                     rdm_mr* out) {
   return Domain::lookup(domain_of(domain), address, length, out);
 }
+
+int rdm_shim_hold(rdm_domain* domain, const void* address, size_t length, rdm_mr* out,
+                  uint32_t* use) {
+  if (domain == nullptr) return RDM_INVALID;
+  return domain_of(domain)->hold(address, length, out, use);
+}
+
+void rdm_shim_let_go(rdm_domain* domain, uint32_t use) { domain_of(domain)->let_go(use); }
+
+int rdm_shim_make_room(rdm_domain* const* domains, size_t count, size_t of_device, size_t length) {
+  // A buffer may begin and end in the middle of a page.
+  const uint64_t bytes = rdmalloc::os::page_ceil(length) + rdmalloc::os::page_size();
+  const uint64_t missing = beyond_limit(bytes);
+  const bool is_limit = missing != 0;
+  return registry.make_room(reinterpret_cast<Domain* const*>(domains), is_limit ? count : of_device,
+                            is_limit ? missing : bytes, is_limit)
+             ? 1
+             : 0;
+}
+
+void rdm_shim_end_room(void) { registry.end_room(); }
 
 }  // extern "C"

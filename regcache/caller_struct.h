@@ -1,4 +1,4 @@
-// Structs of callers that say how long they are, and may be shorter or longer than ours.
+// Callers' structs that give their own size, and may be shorter or longer than ours.
 #pragma once
 
 #include <stddef.h>
@@ -6,8 +6,8 @@
 
 namespace rdmalloc {
 
-// What the caller gave, and zeroes for what it did not know of. False: null, or a size below
-// `least` bytes, which cannot be right.
+// Copies what the caller gave, and zeroes the fields that it did not know of. False: null, or a
+// size below `least` bytes, which cannot be right.
 template <class Struct>
 bool read_struct(const Struct* given, size_t least, Struct* out) {
   *out = {};
@@ -16,7 +16,7 @@ bool read_struct(const Struct* given, size_t least, Struct* out) {
   return true;
 }
 
-// Options of a domain or a cache; null stands for the defaults.
+// Reads the options of a domain or a cache; null means the defaults.
 template <class Options>
 bool read_options(const Options* given, Options* options) {
   if (!read_struct(given, sizeof given->size, options) && given != nullptr) return false;

@@ -1,4 +1,4 @@
-// What the failure of a registration means for another try.
+// Whether, and when, a registration that failed is worth another try.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 namespace rdmalloc {
 
 enum class Cause : uint8_t {
-  kPassing,  // may be over soon
-  kNoRoom,   // until something is given back
+  kPassing,  // may work soon
+  kNoRoom,   // may work once something is given back
   kForGood,
 };
 
-// Of a status of rdmalloc.h or backend.h.
+// `status`: of rdmalloc.h or backend.h.
 constexpr Cause cause_of(int status) {
   switch (status) {
     case RDM_OUT_OF_BUDGET:

@@ -15,8 +15,8 @@ extern "C" const char rdm_lookup_layout_1 = 1;
 
 namespace rdmalloc {
 
-// What include/rdmalloc/inline.h compiles into programs. When one of these fails, give the layout
-// another number.
+// The layout that include/rdmalloc/inline.h compiles into programs. If one of these checks fails,
+// give the layout a new number.
 struct InlineLayout {
   using Head = rdm_lookup_head_;
   static_assert(std::is_standard_layout_v<Domain>);
@@ -49,7 +49,7 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
     say("RDM_DOMAIN_CALLERS_ONLY is not for a backend that registers inside malloc");
     return RDM_INVALID;
   }
-  const size_t unit = limits_.alignment > os::kPageSize ? limits_.alignment : os::kPageSize;
+  const size_t unit = limits_.alignment > os::page_size() ? limits_.alignment : os::page_size();
   if ((unit & (unit - 1)) != 0 || (limits_.max_length != 0 && limits_.max_length < unit)) {
     say("the backend's limits make no sense: an alignment that is no power of two, or a largest "
         "length below it");
@@ -67,6 +67,12 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
       return RDM_SYSTEM;
     }
   }
+  if (!uses_.make_room(source.regions().capacity())) {
+    say("no memory for bookkeeping");
+    return RDM_SYSTEM;
+  }
+  uses_.forget(source.regions().size());
+  counts_uses_ = false;
   context_ = context;
   access_ = access == 0 ? unsigned{RDM_LOCAL_WRITE} : access;
   share_heap_ = (flags & RDM_DOMAIN_SHARE_HEAP) != 0;
@@ -77,7 +83,7 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
   was_released_ = false;
   when_asked_ = (flags & (RDM_DOMAIN_WHEN_ASKED | RDM_DOMAIN_CALLERS_ONLY)) != 0;
   if (source_ == nullptr) {
-    // The same for every use of this domain, and read by lookups that come too late.
+    // Every use of this domain sets the same values; late lookups still read them.
     source_ = &source;
     account_ = account;
     retries_ = retries;
@@ -95,10 +101,11 @@ int Domain::ask_limits(void* context) {
   return backend_.limits(context, &limits_);
 }
 
-// A thread that enters is seen by close(), or sees that the domain is closed: both sides write
-// first and then read, in one order for all.
+// Either close() sees the thread that enters, or the thread sees that the domain is closed: both
+// sides write before they read, and all of it is sequentially consistent.
 bool Domain::enter() {
-  // First without a write: threads that go on looking up while it is closed must not hold it up.
+  // Check first without writing: threads that keep looking up while the domain is closed must not
+  // delay closing.
   if (!is_open()) return false;
   registering_.fetch_add(1, std::memory_order_seq_cst);
   if (phase_.load(std::memory_order_seq_cst) == Phase::kOpen) return true;
@@ -155,7 +162,7 @@ bool Domain::hold() {
   return true;
 }
 
-// Threads that were registering are gone with their parent.
+// The threads that were registering exist only in the parent.
 void Domain::note_fork_child() {
   if (!is_in_use()) return;
   phase_ = Phase::kForked;
@@ -181,14 +188,14 @@ void Domain::say(const char* why) {
 
 void Domain::end_opening() {
   opening_ = false;
-  // Another thread may be saying something, which does not take long.
+  // Another thread is setting the message, which does not take long.
   while (saying_.exchange(true, std::memory_order_acquire)) {
   }
   if (why_[0] != '\0') warn();
   saying_.store(false, std::memory_order_release);
 }
 
-// By who has saying_. Once for a domain: what fails later mostly fails for the same reason.
+// Call with saying_ held. Warns once per domain: later failures mostly have the same cause.
 void Domain::warn() {
   if (!source_->warns() || warned_.exchange(true)) return;
   Message()

@@ -1,10 +1,10 @@
 // A domain: one backend with its context, the rights it gives, and the table of what it registered.
 //
 // lookup() takes no lock and may be called from any thread. register_region() may be called from
-// several threads for any regions, and inside malloc where the backend permits it: it makes no call
-// but the backend's and waits for nobody unless asked to. open() and close() are called by the
-// registry, one thread at a time. Domains are never destroyed, only used again, so that a lookup
-// that comes while its domain is closed reads memory that is there.
+// several threads for any regions, and inside malloc if the backend permits that: it calls only the
+// backend, and waits for nobody unless asked to. The registry calls open() and close(), one thread
+// at a time. Domains are never destroyed, only reused, so that a lookup in a domain that is being
+// closed reads valid memory.
 #pragma once
 
 #include <atomic>
@@ -16,6 +16,7 @@
 #include "regcache/cache/foreign_cache.h"
 #include "regcache/early_parts.h"
 #include "regcache/key_table.h"
+#include "regcache/key_uses.h"
 #include "regcache/pin_account.h"
 #include "regcache/region_source.h"
 #include "regcache/retries.h"
@@ -38,71 +39,73 @@ class Domain {
   Domain(const Domain&) = delete;
   Domain& operator=(const Domain&) = delete;
 
-  // Takes the backend, asks for its limits, and from then on takes regions; registers none. A
-  // status of rdmalloc.h.
+  // Asks the backend for its limits, and accepts regions from then on; registers none itself.
+  // Returns a status of rdmalloc.h.
   int open(const rdm_backend& backend, void* context, unsigned access, unsigned flags,
            const RegionSource& source, PinAccount* account, Retries* retries,
            DomainCounters* counters);
 
-  // Deregisters everything, last region first, when no thread registers any more. RDM_SYSTEM when
-  // the backend refused one; RDM_BUSY, and the domain stays open, when foreign memory is in use, or
-  // pools are open.
-  // `tell_backend`: call its closed().
+  // Waits until no thread registers any more, and deregisters everything, last region first.
+  // RDM_SYSTEM: the backend refused one; RDM_BUSY, and the domain stays open: foreign memory is in
+  // use, or pools are open. `tell_backend`: call its closed().
   int close(bool tell_backend);
 
-  // The cache of this domain's foreign memory: once, before it is first opened, for others read it
-  // without a lock from then on.
+  // Sets the cache of this domain's foreign memory: once, before the domain is first opened,
+  // because others read it without a lock from then on.
   void set_foreign(ForeignCache* foreign) { foreign_ = foreign; }
   ForeignCache& foreign() const { return *foreign_; }
 
-  // A pool is to hand out this domain's keys: it is not closed until the pool lets go. False: it is
-  // not open, or its keys are not for pools. Not for a domain that another thread is closing.
+  // A pool is going to hand out this domain's keys: the domain cannot be closed until the pool lets
+  // go. False: the domain is not open, or does not serve pools. Not for a domain that another
+  // thread is closing.
   bool hold();
   void let_go() { pools_.fetch_sub(1, std::memory_order_release); }
 
-  // In the child of a fork: nothing is registered any more, and no pool holds it.
+  // In a child of fork: nothing is registered any more, and no pool holds the domain.
   void note_fork_child();
 
-  // Opening succeeded: from now on failures are told to the user, and one that was tolerated is.
+  // Opening succeeded: from now on failures are reported to the user, also one that was tolerated.
   void end_opening();
 
   bool is_open() const { return phase_.load(std::memory_order_acquire) == Phase::kOpen; }
   bool is_in_use() const { return phase_.load(std::memory_order_acquire) != Phase::kFree; }
-  // This thread is in an operation of some backend, which must not open or close domains: who
-  // opens and closes holds a lock meanwhile, and waits for the operations to end.
+  // This thread is in an operation of some backend. It must not open or close domains there:
+  // opening and closing hold a lock and wait for such operations to end.
   static bool is_in_backend();
-  // Nobody but who looks up, or closes it, may have the backend called (RDM_DOMAIN_CALLERS_ONLY).
+  // Only lookups and close() may call the backend (RDM_DOMAIN_CALLERS_ONLY).
   bool is_callers_only() const { return callers_only_; }
-  // Of regions it takes exposed ones (RDM_DOMAIN_NAMED_ONLY).
+  // Of all regions, only exposed ones are registered (RDM_DOMAIN_NAMED_ONLY).
   bool is_named_only() const { return named_only_; }
-  // Of an open domain.
+  // The domain must be open.
   bool may_run_in_malloc() const { return (limits_.abilities & RDM_BACKEND_IN_MALLOC) != 0; }
 
-  // RDM_OK when the region is registered now, or as far as the device's limits allow, or need not
-  // be because it is not pinned. Called inside malloc, RDM_BACKEND_LATER when this backend may not
-  // run there. Only a lookup, and opening, wait for another thread that is registering it, unless
-  // it was refused before; and what was refused only the registrar tries again, when it is due.
+  // RDM_OK: the region is registered now, as far as the device's limits allow, or need not be
+  // because it is not pinned. RDM_BACKEND_LATER: called inside malloc, where this backend may not
+  // run. Only lookups and opening wait for another thread that is registering the region, unless it
+  // was refused before. Only the registrar tries again what was refused, when it is due.
   enum class Caller : uint8_t { kMalloc, kRegistrar, kLookup };
   int register_region(const Region& region, Caller caller);
-  // When the registrar is to try again: Retries::now_ns(), or kNever.
+  // When the registrar should try again: a time as of Retries::now_ns(), or kNever.
   uint64_t next_try(const Region& region) const;
-  // It is due now, if it was refused.
+  // Makes another try due now, if the region was refused.
   void make_due(const Region& region);
 
-  // Its regions, each at the first lookup in it: RDM_DOMAIN_WHEN_ASKED, RDM_DOMAIN_CALLERS_ONLY.
+  // Registers each region at the first lookup in it: RDM_DOMAIN_WHEN_ASKED,
+  // RDM_DOMAIN_CALLERS_ONLY.
   bool registers_when_asked() const { return when_asked_.load(std::memory_order_relaxed); }
 
-  // This domain will register the region, and its pages come by that.
+  // This domain will register the region, and thereby populate its pages.
   bool wants_pages(const Region& region) const {
     return takes(region) && (limits_.abilities & RDM_BACKEND_ON_DEMAND) == 0;
   }
-  // Deregisters a region that has lost all its pages; nothing, while another thread is at it. Where
-  // register_region() may be called.
+  // Deregisters a region that has lost all its pages; does nothing while another thread is working
+  // on it. May be called where register_region() may be.
   void retire_region(const Region& region);
-  // Before a fork, of a domain of RDM_DOMAIN_RELEASE_AT_FORK: deregisters all regions, but such as
-  // another thread is at, and what is idle of foreign memory. From then on lookups register.
+  // Before a fork, in a domain of RDM_DOMAIN_RELEASE_AT_FORK: deregisters idle foreign memory and
+  // all regions except those that another thread is working on. From then on lookups register.
   void release_for_fork();
-  // Something of a region that has lost all its pages, or a thread that may be reading about it.
+  // The domain still has a registration of a region that has lost all its pages, or a thread may be
+  // reading its entry.
   bool keeps(const Region& region) const {
     return is_in_use() &&
            (registering_.load(std::memory_order_seq_cst) != 0 ||
@@ -116,32 +119,45 @@ class Domain {
     return lookup(this, address, length, out);
   }
 
+  // A lookup whose key stays registered until let_go(*use), unless its region loses its pages; see
+  // held_keys.h. A hit takes no lock and makes no system call. RDM_NOT_REGISTERED while the region
+  // is being given back. Any thread, once the domain is open; such a domain has no other lookups.
+  int hold(const void* address, size_t length, rdm_mr* out, uint32_t* use);
+  void let_go(uint32_t use) { uses_.end(use); }
+  // About how many registered bytes nobody holds a key of; 0 if hold() was never called.
+  size_t unused_bytes() const;
+  // Deregisters so many of these bytes, or all of them, and returns how many. They are registered
+  // again when they are next asked for. Calls the backend, and waits only for the registrar, if
+  // that is working on one of them; only the regions that go are marked as busy.
+  size_t give_back(size_t bytes);
+
   // rdm_get and rdm_put. Null pointers are RDM_INVALID.
   static int get(Domain* domain, const void* address, size_t length, rdm_mr* out);
   static int put(Domain* domain, const rdm_mr* mr);
 
-  // What the cache does with the device: see ForeignDevice.
+  // What the cache of foreign memory does with the device: see ForeignDevice.
   int register_foreign(uintptr_t base, size_t length, rdm_backend_key* key, char* why,
                        size_t why_size);
   int deregister_foreign(size_t length, const rdm_backend_key& key);
-  // Not what lookups pass over in a region that is registered: the heap may move these pages, and
-  // no monitor may watch them, which splits mappings.
+  // False for pages that lookups pass over in a registered region: the heap may move them, and no
+  // monitor may watch them, because watching splits mappings.
   bool may_keep(uintptr_t base, size_t length) const;
-  // What is named of a heap that is not registered: the next that malloc puts there was not named.
+  // Heap memory that the program named, of a heap that is not registered: what malloc puts there
+  // next was not named.
   bool is_for_users_only(uintptr_t base) const {
     return named_only_ && is_in_window(reinterpret_cast<const void*>(base));
   }
   const rdm_backend_limits& limits() const { return limits_; }
-  // So that foreign memory of that length may be registered.
+  // Makes room to register foreign memory of that length.
   bool reclaim(size_t length) { return reclaim(limits_.charges, length); }
-  // What is idle, here and in other domains, would be enough for that.
+  // Idle registrations, here and in other domains, would be enough for that.
   bool may_reclaim(size_t length) const;
 
-  // Why the last registration failed: a sentence, or empty.
+  // Why the last registration failed, as a sentence; or empty.
   const char* why() const { return why_; }
   const char* backend_name() const { return backend_.name; }
 
-  // Checks entries, counts and sums against each other; for tests, while nobody registers.
+  // Checks entries, counts and sums against each other. For tests, while nobody registers.
   bool validate(const RegionTable& regions) const;
 
  private:
@@ -159,6 +175,8 @@ class Domain {
   void leave();
 
   void let_go_of(const Region& region, KeyEntry& entry);
+  size_t unused_bytes(const Region& region) const;
+  size_t give_back_region(const Region& region, KeyEntry& entry);
   bool has_no_leave_of(Caller caller) const {
     return (callers_only_ || was_released_.load(std::memory_order_relaxed)) &&
            caller != Caller::kLookup;
@@ -270,6 +288,8 @@ class Domain {
   Retries* retries_ = nullptr;
   ForeignCache* foreign_ = nullptr;
   EarlyParts early_;
+  KeyUses uses_;
+  std::atomic<bool> counts_uses_{false};      // since it was opened
   std::atomic<uint32_t> pools_{0};            // that are open
   std::atomic<uintptr_t> put_off_thread_{0};  // whom the backend told to come later, ...
   std::atomic<uint64_t> put_off_at_{0};       // ... and when: os::now_ns()

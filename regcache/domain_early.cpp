@@ -1,5 +1,5 @@
-// Lookups in a large region that is still being registered: the buffer's part of it is registered
-// for them, and the rest is the registrar's.
+// Lookups in a large region that is not registered yet: they register the part that holds the
+// buffer and leave the rest to the registrar.
 #include <algorithm>
 
 #include "allocator/os/thread.h"
@@ -7,8 +7,9 @@
 
 namespace rdmalloc {
 
-// A lookup in this region would wait for all of it, or register all of it, while little of it is
-// asked for. Then the registrar is to register it, if nobody is at it.
+// A lookup in this region would have to wait for, or do, the registration of the whole region,
+// although it needs little of it. Asks the registrar to register the region, unless a thread is
+// already doing so.
 bool Domain::is_still_to_come(const Region& region, size_t length) {
   if (region.length < EarlyParts::kLeastRegion || length > region.length / 2) return false;
   if (may_run_in_malloc() || callers_only_ || was_released_.load(std::memory_order_relaxed) ||
@@ -36,8 +37,8 @@ bool Domain::find_early(const Region& region, const void* address, size_t length
   return true;
 }
 
-// Whole units of it, so that lookups nearby find theirs in it; where that has holes, what the
-// buffer lies on. Whatever else is in the way: false, and the lookup waits for the region.
+// Registers whole units, so that later lookups nearby hit them; if the units have holes, only the
+// pages of the buffer. False for any other obstacle: the lookup then waits for the region.
 bool Domain::register_early(const Region& region, uintptr_t address, size_t length) {
   if (!early_.has_room()) return false;
   const PageMarks* const marks = source_->marks();
@@ -69,11 +70,11 @@ bool Domain::register_early(const Region& region, uintptr_t address, size_t leng
   return false;
 }
 
-// Of a region that this thread has claimed. False: the backend asks to come later.
+// The calling thread has claimed the region. False: the backend asks to come later.
 bool Domain::let_go_of_early(const Region& region) {
   for (EarlyParts::Part part; early_.take_of(region.index, &part);) {
     if (deregister_piece(region, {0, part.length, part.key}, true) != RDM_BACKEND_LATER) continue;
-    (void)early_.add(region.index, part);  // there is room: it was just taken out
+    (void)early_.add(region.index, part);  // there is room: it was just removed
     return false;
   }
   return true;

@@ -1,4 +1,5 @@
-// rdm_get and rdm_put: memory of the window is looked up, all other memory is the foreign cache's.
+// rdm_get and rdm_put: memory in the window is looked up; all other memory goes to the foreign
+// cache.
 #include "regcache/domain_foreign.h"
 
 #include <stdio.h>
@@ -31,15 +32,15 @@ int Domain::get_slowly(Domain* domain, const void* address, size_t length, rdm_m
   return domain->foreign_->get_slowly(address, length, out, PageMemo::kNone);
 }
 
-// With the status that a lookup gives.
+// Fails with the status that a lookup would give.
 int Domain::refuse_not_open() const {
   return is_in_use()
              ? fail(RDM_NOT_REGISTERED, "the domain is the parent's: open one in this process")
              : fail(RDM_INVALID, "the domain is closed");
 }
 
-// Of a range that no lookup finds: something else of the program's lies there now, or it was given
-// its rights back after the rest of its region was registered.
+// No lookup finds this range: the program has mapped something else there, or restored its access
+// rights after the rest of its region was registered.
 bool Domain::is_beside_registrations(const Region* region, uintptr_t address, size_t length) const {
   const PageMarks* const marks = source_->marks();
   if (marks == nullptr) return false;
@@ -48,13 +49,13 @@ bool Domain::is_beside_registrations(const Region* region, uintptr_t address, si
   const KeyEntry& entry = entry_of(*region);
   const uint32_t state = entry.state.load(std::memory_order_acquire);
   const bool is_refused = state == kRefused || (state == kBusy && entry.was_refused());
-  // Somewhere in the region is what the device cannot have, and nobody told of it.
+  // The region contains something that the device cannot register, and no monitor reported it.
   if (is_refused && entry.refusal == RDM_SYSTEM) return true;
   return has_gap(*region, address - region->base, length);
 }
 
-// Pages of the range lie between pieces that were registered around a hole. Where a device's limits
-// cut it, or left a piece out, nothing lies between.
+// Pages of the range lie between pieces that were registered around a hole. Gaps that come from a
+// device's limits do not count.
 bool Domain::has_gap(const Region& region, size_t offset, size_t length) const {
   const KeyEntry& entry = entry_of(region);
   const uint32_t pieces = entry.pieces.load(std::memory_order_acquire);
@@ -80,7 +81,7 @@ bool Domain::may_keep(uintptr_t base, size_t length) const {
          (marks == nullptr || !marks->has_hole(base, length));
 }
 
-// An MR that lookups give.
+// The MR is one that lookups hand out.
 bool Domain::is_of_region(const Region& region, const rdm_mr& mr) const {
   const KeyEntry& entry = entry_of(region);
   const auto is_it = [&](const rdm_backend_key& key) {
@@ -95,8 +96,8 @@ bool Domain::is_of_region(const Region& region, const rdm_mr& mr) const {
   return false;
 }
 
-// What the window holds unpinned is registered as foreign memory is, and so is what lookups pass
-// over in a region with holes.
+// Unpinned memory of the window is registered like foreign memory, and so are ranges that lookups
+// skip in a region with holes.
 int Domain::get_of_window(const void* address, size_t length, rdm_mr* out) {
   const int status = lookup(this, address, length, out);
   if (status == RDM_OK) return status;
@@ -117,7 +118,7 @@ int Domain::get_of_window(const void* address, size_t length, rdm_mr* out) {
   }
   if (!is_open()) return refuse_not_open();
   if ((!is_beside && takes(*region)) || callers_only_) {
-    // It was being registered anew when it was looked up, and is now.
+    // The region was being re-registered during the lookup; by now it is registered.
     if (lookup(this, address, length, out) == RDM_OK) return RDM_OK;
     return fail(status, why_[0] != '\0' ? why_
                                         : "the device's limits do not allow to register all of "
@@ -133,14 +134,14 @@ int Domain::put_slowly(Domain* domain, const rdm_mr* mr, uint32_t touched) {
     return fail(RDM_INVALID, "the domain, or the memory region, is null");
   }
   if (!domain->is_open()) {
-    // In a child of fork the parent's references count no more.
+    // In a child of fork, the parent's references no longer count.
     return domain->is_in_use() ? RDM_OK : fail(RDM_INVALID, "the domain is closed");
   }
   if (domain->is_in_window(mr->base)) {
     const Region* const region = domain->source_->regions().find(mr->base);
     const bool is_taken = region != nullptr && domain->takes(*region);
     if (is_taken && domain->is_of_region(*region, *mr)) return RDM_OK;
-    // What was foreign when it was got is so still, though the region was registered since.
+    // A range that was foreign at rdm_get still is, even if the region has been registered since.
     const int status = domain->foreign_->put_slowly(*mr, touched);
     const bool is_lookups = status == RDM_INVALID && is_taken && !domain->has_gaps(*region);
     return is_lookups ? RDM_OK : status;
@@ -154,8 +155,8 @@ int Domain::register_foreign(uintptr_t base, size_t length, rdm_backend_key* key
   rdm_backend_request request{};
   request.base = reinterpret_cast<void*>(base);
   request.length = length;
-  request.page_size = os::kPageSize;
-  // What the window holds unpinned lies among other objects of malloc's.
+  request.page_size = os::page_size();
+  // Unpinned memory of the window shares its pages with other malloc'd objects.
   const bool is_ours = is_in_window(request.base) && !share_heap_;
   request.access = is_ours ? access_ & ~kRemoteRights : access_;
   request.node = -1;

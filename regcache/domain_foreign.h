@@ -1,4 +1,4 @@
-// What the cache of foreign memory has of its domain: the limits, and the door to the backend.
+// What the cache of foreign memory sees of its domain: the limits, and the way to the backend.
 #pragma once
 
 #include "regcache/cache/foreign_cache.h"

@@ -1,4 +1,4 @@
-// The slow path of a lookup: whatever is not a hit in a region that is one MR.
+// The slow path of lookups: everything except a hit in a region that is a single MR.
 #include "allocator/breakage.h"
 #include "allocator/last_error.h"
 #include "regcache/domain.h"
@@ -16,15 +16,15 @@ constexpr char kNotNamed[] =
     "from a pool or from exposed memory";
 
 constexpr char kShut[] =
-    "the program has taken its right to read or write some of these pages (mprotect), so no device "
-    "can be given them";
+    "the program has given up its right to read or write some of these pages (mprotect), so they "
+    "cannot be registered";
 
-// Of pages that are gone.
+// The pages have been lost.
 const char* why_gone(const PageMarks& marks, uintptr_t address, size_t length) {
   return marks.is_changed(address, length)
              ? "the program has unmapped some of these addresses, or mapped something else over "
                "them: rdm_get takes what lies there now"
-             : "nothing is malloc'd at these addresses any more";
+             : "the memory at these addresses was retired";
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ int Domain::lookup_entered(const void* address, size_t length, rdm_mr* out) {
 int Domain::lookup_piece(const Region& region, const void* address, size_t length, rdm_mr* out) {
   const KeyEntry& entry = entry_of(region);
   const size_t into = reinterpret_cast<uintptr_t>(address) - region.base;
-  // The last piece that starts there or before.
+  // Finds the last piece that starts at or before the address.
   size_t low = 0;
   for (size_t high = entry.pieces.load(std::memory_order_acquire); low < high;) {
     const size_t middle = low + (high - low) / 2;

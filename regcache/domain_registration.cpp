@@ -1,5 +1,5 @@
-// How a domain registers regions: whole, or in the pieces that its backend's limits make, through
-// the one door to the backend.
+// How a domain registers regions, whole or in the pieces that the backend's limits require.
+// Contains the only calls of the backend's register_memory() and deregister_memory().
 #include <pthread.h>
 #include <string.h>
 
@@ -17,16 +17,16 @@
 namespace rdmalloc {
 namespace {
 
-// A thread that the backend put off is not asked to try again before.
+// After the backend has put a thread off, that thread does not ask again for this long.
 constexpr uint64_t kPutOffNs = 100'000'000;
 
-// Others may take what was given up for a region.
+// Another thread may take the room that was made for a region.
 constexpr int kMostReclaims = 2;
 
-// While the program goes on changing what it may read and write.
+// Bounds the retries while the program keeps changing its mappings.
 constexpr int kMostTries = 8;
 
-// While a backend asks to come later: a fork of a large heap takes that long.
+// How long to wait for a backend that asks to come later: forking a large heap can take this long.
 constexpr uint64_t kLongestWaitNs = 5'000'000'000;
 constexpr uint64_t kWaitStepNs = 200'000;
 
@@ -34,7 +34,7 @@ constexpr uint64_t kWaitStepNs = 200'000;
 
 bool Domain::is_in_backend() { return InBackend::is_here; }
 
-// What is paged on demand is not pinned.
+// Memory that is paged on demand is not pinned.
 int Domain::charges_for(const Region& region) const {
   return region.kind == RegionKind::kPinned ? limits_.charges : int{RDM_CHARGES_NOTHING};
 }
@@ -50,13 +50,13 @@ unsigned Domain::access_for(const Region& region) const {
 
 int Domain::register_region(const Region& region, Caller caller) {
   if (!enter()) return RDM_NOT_REGISTERED;
-  // From here on its slot is not used again: keeps().
+  // From here on the slot is not reused: see keeps().
   const int status = region.is_empty() ? int{RDM_NOT_REGISTERED} : register_entered(region, caller);
   leave();
   return status;
 }
 
-// Of regions that are no more, which nobody else may deregister.
+// Deregisters the remains of regions that no longer exist; no other thread may do it.
 void Domain::retire_leftovers() {
   for (size_t i = 0; i < source_->regions().size(); ++i) {
     const Region& region = source_->regions()[i];
@@ -64,9 +64,9 @@ void Domain::retire_leftovers() {
   }
 }
 
-// Inside malloc the backend may be called by a thread that cannot register: one that does not issue
-// to the ring, or has descriptors of its own. The next that registers foreign memory, and so can,
-// makes up for it.
+// Inside malloc, the thread that calls the backend may be unable to register: it does not issue to
+// the ring, or has its own descriptors. The next thread that registers foreign memory, and thus
+// can, catches up.
 void Domain::register_missed() {
   if (!has_missed_.load(std::memory_order_relaxed) || !has_missed_.exchange(false)) return;
   for (size_t i = 0; i < source_->regions().size(); ++i) {
@@ -81,9 +81,10 @@ int Domain::register_entered(const Region& region, Caller caller) {
   KeyEntry& entry = entry_of(region);
   const uint32_t before = entry.state.load(std::memory_order_acquire);
   const bool is_asked_for = caller == Caller::kLookup || before == kAsked;
-  // Its pages would lie where the registering thread runs: not before the program wants its key.
+  // Registering would place its pages on the registering thread's node, so wait until the program
+  // wants its key.
   if (region.by_touch && !is_asked_for) return RDM_OK;
-  // What was asked for and refused is the registrar's to try again.
+  // A region that was asked for and refused is retried by the registrar.
   if (registers_when_asked() && !is_asked_for && before != kRefused) return RDM_OK;
   if (caller == Caller::kMalloc && !may_run_in_malloc()) return RDM_BACKEND_LATER;
   uint64_t waited_ns = 0;
@@ -107,16 +108,16 @@ int Domain::register_entered(const Region& region, Caller caller) {
   }
 }
 
-// A backend that runs in malloc puts a thread off for good, such as one that does not issue to a
-// single-issuer ring: asking it again at each lookup would cost a system call. One that does not
-// is at work again soon, after a fork.
+// A backend that runs in malloc may put a thread off for good, for example one that does not issue
+// to a single-issuer ring; asking again at each lookup would cost a system call. Other backends put
+// threads off only briefly, after a fork.
 bool Domain::is_put_off() const {
   return may_run_in_malloc() && put_off_thread_ == static_cast<uintptr_t>(pthread_self()) &&
          os::now_ns() - put_off_at_ < kPutOffNs;
 }
 
-// Not for a fork with what may be a driver's lock: the fork waits for registrations, and one of
-// them may wait for that lock.
+// Does not wait while this thread may hold a driver's lock: the fork waits for registrations, and
+// one of them may be waiting for that lock.
 bool Domain::waits_for_backend(Caller caller, uint64_t* waited_ns) {
   if (may_run_in_malloc()) {
     put_off_thread_ = static_cast<uintptr_t>(pthread_self());
@@ -131,13 +132,13 @@ bool Domain::waits_for_backend(Caller caller, uint64_t* waited_ns) {
   return true;
 }
 
-// The entry's state is kBusy, by this thread.
+// This thread has set the entry's state to kBusy.
 int Domain::register_claimed(const Region& region, KeyEntry& entry, Caller caller) {
   os::NoCancel no_cancel;
   const uint64_t started = os::now_ns();
   const size_t length = registered_length(region);
-  // In steps, before the backend does it in one. What there is no room for ahead of need is
-  // registered when it is asked for.
+  // Populates in steps, before the backend does it all at once. If there is no room to register
+  // ahead of need, the region is registered when it is asked for.
   const bool is_asked_for = caller == Caller::kLookup || entry.was_refused();
   const PagesFor who = is_asked_for ? PagesFor::kNow : PagesFor::kLater;
   if (wants_pages(region) && !source_->populate(region, who)) {
@@ -157,7 +158,8 @@ int Domain::register_claimed(const Region& region, KeyEntry& entry, Caller calle
     const bool is_whole = length <= limits_.max_length && !has_hole(region, length);
     status =
         is_whole ? register_whole(region, entry, length) : register_pieces(region, entry, length);
-    // What the backend was refused may have been moved away meanwhile, or shut by the program.
+    // The program may meanwhile have moved the memory that the backend refused, or changed its
+    // access rights.
     again = status != RDM_OK &&
             (region.retired() != retired || (count_changes() != before && --tries > 0));
   } while (again || (reclaims-- > 0 && makes_room(region, status, length)));
@@ -168,7 +170,7 @@ int Domain::register_claimed(const Region& region, KeyEntry& entry, Caller calle
   return RDM_OK;
 }
 
-// The heap comes before what is only kept for a next time.
+// The heap takes precedence over registrations that are only kept for reuse.
 bool Domain::makes_room(const Region& region, int status, size_t length) {
   if (status == RDM_OUT_OF_BUDGET) return reclaim(charges_for(region), length);
   if (status != RDM_NOT_REGISTERED || !is_crowded()) return false;
@@ -176,8 +178,8 @@ bool Domain::makes_room(const Region& region, int status, size_t length) {
   return missing == 0 || foreign_->give_up_count(missing);
 }
 
-// What the kernel refuses within the limit that is known here, because others pin too, lacks nobody
-// knows how much: its own length is always enough.
+// If the kernel refuses although the limit known here is not reached, because others pin memory
+// too, the shortfall is unknown; making room for the whole length is always enough.
 bool Domain::reclaim(int charges, size_t length) {
   const size_t shortfall = account_->shortfall(charges, length);
   if (shortfall == 0) return account_->reclaim(charges, length);
@@ -188,7 +190,7 @@ bool Domain::can_reclaim(int charges, size_t bytes) const {
   return account_->reclaim(charges, bytes, PinAccount::Doing::kAsking);
 }
 
-// So many bytes are lacking. Looks each time there is no other way.
+// `shortfall` bytes are missing. Re-reads the limit on every call if nothing can be reclaimed.
 bool Domain::is_limit_raised(int charges, size_t shortfall) {
   const bool looks = retries_->may_look() || !can_reclaim(charges, shortfall);
   return looks && retries_->look_at_limit();
@@ -199,8 +201,8 @@ bool Domain::may_reclaim(size_t length) const {
   return shortfall == 0 || can_reclaim(limits_.charges, shortfall);
 }
 
-// How many memory regions have to be given up for this region: for all of it, or what of it the
-// device can have without foreign memory.
+// How many memory regions must be given up to register this region, or as much of it as the device
+// could register without foreign memory.
 size_t Domain::missing_count(const Region& region) const {
   size_t wanted = 0;
   for_each_piece(region, registered_length(region), [&](size_t, size_t) { return ++wanted != 0; });
@@ -214,7 +216,7 @@ size_t Domain::missing_count(const Region& region) const {
 
 bool Domain::is_crowded() const { return foreign_ != nullptr && foreign_->count() != 0; }
 
-// To be registered by the first who may.
+// Leaves the region to the first thread that may register it.
 int Domain::put_off(KeyEntry& entry, int status) {
   entry.state.store(kUnregistered, std::memory_order_release);
   return status;
@@ -223,12 +225,12 @@ int Domain::put_off(KeyEntry& entry, int status) {
 int Domain::refuse(const Region& region, KeyEntry& entry, int status, Caller caller) {
   const Cause cause = cause_of(status);
   if (status == RDM_BACKEND_NEVER) status = RDM_SYSTEM;
-  // Inside malloc no room can be made, and the thread may be one that cannot register: see
-  // register_missed(). Whoever asks for it next tries it once.
+  // Inside malloc no room can be made, and the thread may be unable to register: see
+  // register_missed(). The next request for the region tries once more.
   if (caller == Caller::kMalloc) return put_off(entry, status);
   if (status == RDM_BACKEND_LATER) {
     if (!entry.was_refused()) return put_off(entry, status);
-    // One more try that failed.
+    // Counts as another failed try.
     return refuse_as(entry.cause, region, entry, entry.refusal);
   }
   (void)refuse_as(cause, region, entry, status);
@@ -242,7 +244,7 @@ int Domain::refuse_as(Cause cause, const Region& region, KeyEntry& entry, int st
   entry.refusal = static_cast<int16_t>(status);
   entry.cause = cause;
   if (cause == Cause::kNoRoom) {
-    // Refused by the kernel, or the device, it is not asked again before less is in use.
+    // The kernel or the device refused it: do not ask again until less is in use.
     entry.due = has_room(region) ? in_use(region) : UINT64_MAX;
     wait_for_room(region);
   } else {
@@ -262,8 +264,8 @@ bool Domain::has_room(const Region& region) const {
   return missing_count(region) == 0 && shortfall(region) == 0;
 }
 
-// By giving up what became idle since it was refused: nobody tells of that. What the kernel refuses
-// lacks nobody knows how much.
+// Room could be made by giving up registrations that became idle since the refusal; nothing
+// announces those. If the kernel refused, the shortfall is unknown.
 bool Domain::may_make_room(const Region& region, const KeyEntry& entry) const {
   if (entry.due != UINT64_MAX) return false;
   const size_t count = missing_count(region);
@@ -303,7 +305,7 @@ bool Domain::may_try_again(const Region& region, const KeyEntry& entry, Caller c
   return is_due(region, entry) || (entry.cause == Cause::kNoRoom && may_make_room(region, entry));
 }
 
-// Whether that is still right is the registrar's to find out.
+// The registrar finds out whether the refusal still holds.
 void Domain::say_no(const Region& region, const KeyEntry& entry) {
   bool is_to_be_tried = is_due(region, entry);
   if (entry.cause == Cause::kNoRoom && retries_->may_look()) {
@@ -316,8 +318,8 @@ int Domain::register_whole(const Region& region, KeyEntry& entry, size_t length)
   if (length == 0) return RDM_OK;  // below the device's alignment
   rdm_backend_key key{};
   const int status = register_range(region, 0, length, &key);
-  // What the device has no MR for stays unregistered; that is a limit, not a failure, unless
-  // foreign memory has them.
+  // If the device has no MR left, the region stays unregistered. That is a limit, not a failure,
+  // unless foreign memory holds MRs.
   if (status == RDM_NOT_REGISTERED && !is_crowded()) return RDM_OK;
   if (status == RDM_OK) entry.publish(region.base, length, key);
   return status;
@@ -328,7 +330,7 @@ bool Domain::has_hole(const Region& region, size_t length) const {
   return marks != nullptr && length != 0 && marks->has_hole(region.base, length);
 }
 
-// What lies between holes, no longer than one registration may be.
+// Visits the ranges between holes, cut to the maximum length of a registration.
 template <typename Visit>
 void Domain::for_each_piece(const Region& region, size_t length, Visit visit) const {
   const PageMarks* const marks = source_->marks();
@@ -361,7 +363,7 @@ int Domain::register_pieces(const Region& region, KeyEntry& entry, size_t length
   int status = RDM_OK;
   size_t done = 0;
   for_each_piece(region, length, [&](size_t offset, size_t bytes) {
-    if (done == count) return false;  // a hole came meanwhile
+    if (done == count) return false;  // a hole appeared meanwhile
     Piece& piece = entry.piece[done];
     piece = {offset, 0, {}};
     status = register_range(region, offset, bytes, &piece.key);
@@ -392,7 +394,7 @@ rdm_backend_request Domain::request_for(const Region& region, size_t offset, siz
   request.base = reinterpret_cast<void*>(region.base + offset);
   request.length = length;
   request.page_size =
-      region.page_kind == os::PageKind::kHugetlb ? os::kHugePageSize : os::kPageSize;
+      region.page_kind == os::PageKind::kHugetlb ? os::kHugePageSize : os::page_size();
   request.access = access_for(region);
   request.pinned = region.kind == RegionKind::kPinned ? 1 : 0;
   request.exposed = region.exposed ? 1 : 0;
@@ -406,25 +408,28 @@ int Domain::register_range(const Region& region, size_t offset, size_t length,
   const size_t retired = region.retired();
   int status = register_memory(request_for(region, offset, length), charges_for(region), key, why,
                                sizeof why);
-  // It is tried again without the pages that went away meanwhile.
+  // It is retried without the pages that were lost meanwhile.
   if (region.retired() != retired) why[0] = '\0';
-  // That the heap overlaps what is registered is a failure like any other.
+  // If the heap overlaps existing registrations, that is a failure like any other.
   if (status == RDM_BACKEND_OVERLAPS) status = RDM_SYSTEM;
   if (why[0] != '\0') say(why);
   return status;
 }
 
-// A part is left to the heap, which cannot make room for itself inside malloc.
+// Foreign memory leaves a part to the heap, which cannot make room for itself inside malloc.
 size_t Domain::most_for(const rdm_backend_request& request) const {
   return request.foreign != 0 ? limits_.max_count - limits_.max_count / 4 : limits_.max_count;
 }
 
-// The one door to the backend's register_memory(). RDM_NOT_REGISTERED: the device may have no more
-// MRs. `why` stays empty when there is nothing to say.
+// The only call of the backend's register_memory(). RDM_NOT_REGISTERED: the device has no MRs left.
+// `why` stays empty when there is nothing to report.
 int Domain::register_memory(const rdm_backend_request& request, int charges, rdm_backend_key* key,
                             char* why, size_t why_size) {
   assert_backend_may_run();
   why[0] = '\0';
+  // The program's own registrations go first, including rdm_get: see begin_yielding().
+  const bool is_region = request.foreign == 0 && !may_run_in_malloc();
+  if (is_region && account_->is_yielding()) return RDM_BACKEND_LATER;
   if (count_.fetch_add(1, std::memory_order_relaxed) >= most_for(request)) {
     count_.fetch_sub(1, std::memory_order_relaxed);
     return RDM_NOT_REGISTERED;
@@ -445,7 +450,7 @@ int Domain::register_memory(const rdm_backend_request& request, int charges, rdm
       why[0] = '\0';
       return RDM_OK;
     }
-    // This status is the core's own; from a backend it is a failure like any other.
+    // This status is reserved for the core; from a backend it is an ordinary failure.
     if (status == RDM_NOT_REGISTERED) status = RDM_SYSTEM;
     if (status == RDM_BACKEND_NEVER && request.foreign != 0) status = RDM_SYSTEM;
     account_->release(charges, request.length);
@@ -459,8 +464,8 @@ int Domain::register_memory(const rdm_backend_request& request, int charges, rdm
   return status;
 }
 
-// The one door to the backend's deregister_memory().
-// RDM_BACKEND_LATER: not by this thread; it stays counted where the caller may ask again.
+// The only call of the backend's deregister_memory(). RDM_BACKEND_LATER: this thread cannot do it;
+// the memory stays counted if the caller may ask again.
 int Domain::deregister_memory(size_t length, int charges, const rdm_backend_key& key,
                               bool may_ask_again) {
   assert_backend_may_run();
@@ -470,7 +475,7 @@ int Domain::deregister_memory(size_t length, int charges, const rdm_backend_key&
   if (status == RDM_BACKEND_LATER && may_ask_again) return status;
   count_.fetch_sub(1, std::memory_order_relaxed);
   counters_->registered_bytes.fetch_sub(length, std::memory_order_relaxed);
-  // What the backend did not let go of stays pinned, and charged.
+  // Memory that the backend failed to deregister stays pinned and charged.
   if (status == RDM_OK) account_->release(charges, length);
   retries_->note_room();
   return status;
@@ -501,7 +506,7 @@ int Domain::deregister(const Region& region) {
 void Domain::retire_region(const Region& region) {
   if (!enter()) return;
   KeyEntry& entry = entry_of(region);
-  // The slot may be another region's by now.
+  // The slot may belong to another region by now.
   if (region.is_empty()) let_go_of(region, entry);
   leave();
 }
@@ -520,7 +525,7 @@ void Domain::release_for_fork() {
   leave();
 }
 
-// Unless another thread is at it.
+// Does nothing if another thread is working on the region.
 void Domain::let_go_of(const Region& region, KeyEntry& entry) {
   uint32_t state = entry.state.load(std::memory_order_acquire);
   const bool has_some = state != kBusy && (state != kUnregistered || early_.has_of(region.index));
@@ -528,7 +533,7 @@ void Domain::let_go_of(const Region& region, KeyEntry& entry) {
       has_some && entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel);
   if (!is_mine) return;
   os::NoCancel no_cancel;
-  // Nobody finds the key from here on, unless it stays.
+  // From here on lookups no longer find the key, unless it stays.
   const Piece whole{0, entry.length.exchange(0, std::memory_order_acq_rel), entry.key()};
   bool is_put_off = deregister_piece(region, whole, true) == RDM_BACKEND_LATER;
   if (is_put_off) entry.length.store(whole.length, std::memory_order_release);

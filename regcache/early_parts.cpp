@@ -6,7 +6,7 @@
 
 namespace rdmalloc {
 
-// Two threads may map it, and one of them for nothing: a few pages, once.
+// Two threads may both map it, one of them in vain: that wastes a few pages, once.
 bool EarlyParts::make_room() {
   if (slots_.load(std::memory_order_acquire) != nullptr) return true;
   void* const memory = os::map_metadata(kMost * sizeof(Slot));
@@ -27,7 +27,8 @@ bool EarlyParts::read(const Slot& slot, uint32_t* region, Part* out) {
   return slot.stamp.load(std::memory_order_relaxed) == before && out->length != 0;
 }
 
-// The slot is this thread's to write, if it has a part, or has none.
+// On success this thread alone may write the slot. `is_used` says whether the slot must hold a part
+// or be free.
 bool EarlyParts::begin(Slot& slot, bool is_used) {
   uint32_t stamp = slot.stamp.load(std::memory_order_acquire);
   if ((stamp & kWriting) != 0 ||
@@ -81,7 +82,7 @@ bool EarlyParts::take(Which which, Part* out) {
   for (size_t i = 0; i < used_.load(std::memory_order_acquire); ++i) {
     uint32_t region = 0;
     if (!read(slots[i], &region, out) || !which(region) || !begin(slots[i], true)) continue;
-    // What was read may have been taken, and another part put there, before this thread had it.
+    // Before this thread claimed the slot, another may have replaced the part that was read.
     *out = {slots[i].base.load(std::memory_order_relaxed),
             slots[i].length.load(std::memory_order_relaxed),
             {slots[i].lkey.load(std::memory_order_relaxed),

@@ -1,10 +1,10 @@
-// Parts of large regions that were registered ahead of the rest, because a lookup came while all of
-// the region was still to be registered. A part's key is good as long as the region's own: until
-// the region has lost its pages, or the domain is closed.
+// Parts of large regions that were registered ahead of the rest, because a lookup came before the
+// region was registered. A part's key is good as long as the region's own key: until the region has
+// lost its pages, or the domain is closed.
 //
-// Readers take no lock: a slot's stamp is even while its part may be read, and changes with each
-// part that the slot has. What lies between is read with acquire order and written with release
-// order, so that a stamp that did not change says that nothing else did.
+// Readers take no lock. A slot's stamp is even while its part may be read, and changes with each
+// part that the slot holds. The fields are read with acquire order and written with release order,
+// so an unchanged stamp means that nothing else changed.
 #pragma once
 
 #include <atomic>
@@ -18,10 +18,10 @@ namespace rdmalloc {
 
 class EarlyParts {
  public:
-  // Parts begin and end at multiples of this from their region's start: registering one takes
-  // little time, and a few hundred are all of a large region.
+  // Parts begin and end at multiples of this from their region's start: registering one is quick,
+  // and a few hundred make up a large region.
   static constexpr size_t kUnit = size_t{8} << 20;
-  // Regions below this are waited for.
+  // Lookups wait for smaller regions.
   static constexpr size_t kLeastRegion = 4 * kUnit;
 
   struct Part {

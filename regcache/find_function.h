@@ -6,8 +6,8 @@
 
 namespace rdmalloc {
 
-// The function of that name in a library that dlopen() gave, or in one of its pseudo-handles. False
-// when there is none, and then *out is null.
+// Finds the function of that name in a library that dlopen() returned, or in a pseudo-handle.
+// False, and *out is null, if there is none.
 template <typename Function>
 bool find_function(void* library, const char* name, Function* out) {
   assert_linker_may_be_called();
@@ -15,7 +15,7 @@ bool find_function(void* library, const char* name, Function* out) {
   return *out != nullptr;
 }
 
-// By version, where a library keeps older interfaces under the same names.
+// The same by version, for libraries that keep older interfaces under the same names.
 template <typename Function>
 bool find_function(void* library, const char* name, const char* version, Function* out) {
   assert_linker_may_be_called();

@@ -8,10 +8,10 @@
 namespace rdmalloc {
 namespace {
 
-// A driver that hangs must not stop all forks for ever.
+// A driver that hangs must not block every fork forever.
 constexpr int kLongestWaitMs = 10'000;
 
-// This thread's share of those under way: a driver may fork, and must not wait for itself.
+// This thread's own registrations in progress: a driver may fork, and must not wait for itself.
 constinit thread_local uint32_t own_registrations = 0;
 
 }  // namespace
@@ -38,18 +38,18 @@ void ForkGate::leave() {
 }
 
 void ForkGate::before_fork() {
-  const os::NoCancel no_cancel;  // nanosleep() is a cancellation point, and fork() is not
+  const os::NoCancel no_cancel;  // nanosleep() is a cancellation point; fork() is not
   forks_.fetch_add(1);
   const timespec millisecond{0, 1'000'000};
   for (int i = 0; i < kLongestWaitMs && registering_.load() > own_registrations; ++i) {
     nanosleep(&millisecond, nullptr);
   }
-  // Not from within a driver, which may hold what deregistering takes.
+  // Not from within a driver, which may hold locks that deregistering needs.
   const Release release = release_.load(std::memory_order_acquire);
   if (release != nullptr && own_registrations == 0) release(release_context_);
 }
 
-// Of the threads that were counted, this one alone is here: it goes on with what it was at.
+// Of the counted threads only this one exists in the child; it continues its registration.
 void ForkGate::after_fork_in_child() {
   forks_ = 0;
   registering_ = own_registrations;

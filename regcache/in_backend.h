@@ -4,11 +4,12 @@
 
 namespace rdmalloc {
 
-// For the length of a backend's operation. One may lead into another's: UCX registers with a device
-// through libibverbs, which the verbs shim stands before.
+// Exists for the length of a backend's operation. One operation may lead into another: UCX
+// registers with a device through libibverbs, which the verbs shim interposes.
 class InBackend {
  public:
-  // What runs inside malloc is system calls, and calls nobody: it may be anywhere in the order.
+  // A backend that runs inside malloc makes system calls only, so it may come anywhere in the
+  // order.
   explicit InBackend(bool may_run_in_malloc) : before_(is_here), is_ranked_(!may_run_in_malloc) {
     if (is_ranked_) outer_ = enter_rank(LockRank::kDriver);
     is_here = true;

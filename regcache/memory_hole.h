@@ -1,4 +1,4 @@
-// Where memory cannot be registered, for the sentence that says so: backends ask after a failure.
+// Finds where memory cannot be registered, for the error message: backends ask after a failure.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@ namespace rdmalloc {
 
 struct MemoryHole {
   const char* what = nullptr;  // "is not mapped", ...; null: the kernel's map shows no reason
-  size_t offset = 0;           // bytes from the base, where it begins
+  size_t offset = 0;           // where it begins: bytes from the base
 };
 
 // The first place in the range that is not mapped, or may not be read, or, for a device that

@@ -1,5 +1,5 @@
-// What all functions that open a domain have in common: the caller's options are read, and a
-// failure's sentence goes where the caller asked for it, and to rdm_last_error().
+// What all functions that open a domain have in common: they read the caller's options, and put the
+// message of a failure where the caller asked for it, and into rdm_last_error().
 #pragma once
 
 #include "allocator/last_error.h"
@@ -8,7 +8,8 @@
 
 namespace rdmalloc {
 
-// open(rdm_domain_options& options): whoever fails says why at options.error.
+// open(rdm_domain_options& options) does the opening; on failure it writes the reason to
+// options.error.
 template <typename Open>
 int open_domain(const rdm_domain_options* given, rdm_domain** out, Open open) {
   if (out == nullptr) return fail(RDM_INVALID, "there is no place for the domain");

@@ -1,5 +1,5 @@
-// rdm_pieces: a message in pieces that are registered when their turn comes. On rdm_get and rdm_put
-// alone; all there is to remember is in the caller's struct.
+// rdm_pieces: a message whose pieces are registered one at a time, when they are needed. Built on
+// rdm_get and rdm_put alone; all state is in the caller's struct.
 #include "allocator/last_error.h"
 #include "allocator/os/memory.h"
 #include "include/rdmalloc/rdmalloc.h"
@@ -13,7 +13,7 @@ constexpr unsigned kDefaultMost = 2;
 
 Domain* domain_of(const rdm_pieces& pieces) { return reinterpret_cast<Domain*>(pieces.domain); }
 
-// To the next multiple of the piece length, or to the end.
+// Up to the next multiple of the piece length, or to the end.
 size_t next_length(const rdm_pieces& pieces) {
   const size_t room =
       pieces.piece_length - reinterpret_cast<uintptr_t>(pieces.next) % pieces.piece_length;
@@ -21,21 +21,21 @@ size_t next_length(const rdm_pieces& pieces) {
   return rest < room ? rest : room;
 }
 
-// A region that a device's limits cut into memory regions: as much of the piece as lies in the
-// first.
+// If a device's limits split the region into several memory regions, takes as much of the piece as
+// lies in the first.
 int get_in_one(const rdm_pieces& pieces, size_t* length, rdm_mr* mr) {
   const int status = Domain::get(domain_of(pieces), pieces.next, *length, mr);
   if (status != RDM_NOT_REGISTERED) return status;
   if (Domain::lookup(domain_of(pieces), pieces.next, 1, mr) != RDM_OK) return status;
   const auto into = static_cast<size_t>(pieces.next - static_cast<char*>(mr->base));
   const size_t rest = mr->length - into;
-  // Not for want of a memory region: the reason is another.
+  // A missing memory region is not the reason, so a shorter piece does not help.
   if (rest >= *length) return status;
   *length = rest;
   return RDM_OK;
 }
 
-// A piece of half the length may be had where this one cannot.
+// A piece of half the length may succeed.
 bool may_be_too_long(int status) {
   return status == RDM_OUT_OF_BUDGET || status == RDM_UNSUPPORTED;
 }
@@ -57,8 +57,8 @@ int take_next(rdm_pieces* pieces, rdm_piece* out) {
                   "there is no room to register another piece: give one back with "
                   "rdm_pieces_done, then ask again");
     }
-    if (!may_be_too_long(status) || pieces->piece_length <= os::kPageSize) {
-      // Its length was not to blame.
+    if (!may_be_too_long(status) || pieces->piece_length <= os::page_size()) {
+      // The length was not the reason.
       pieces->piece_length = before;
       return status;
     }

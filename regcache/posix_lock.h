@@ -21,7 +21,7 @@ class PosixLock {
   PosixLock(const PosixLock&) = delete;
   PosixLock& operator=(const PosixLock&) = delete;
 
-  // Does not wait where another thread has it: see is_held().
+  // Does not wait if another thread has the lock: see is_held().
   struct Try {};
   PosixLock(pthread_mutex_t* mutex, LockRank rank, Try)
       : mutex_(pthread_mutex_trylock(mutex) == 0 ? mutex : nullptr), outer_(enter_rank(rank)) {}

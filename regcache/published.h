@@ -1,6 +1,6 @@
-// What was found out once, for all threads: a library's functions.
+// A value that is found once for all threads, such as a library's functions.
 //
-// No lock: whoever finds out calls dlopen(), which takes the dynamic linker's lock, and a library's
+// No lock: finding it calls dlopen(), which takes the dynamic linker's lock, and a library's
 // constructor, which runs under that lock, may be the next to ask.
 #pragma once
 
@@ -18,8 +18,8 @@ class Published {
   Published(const Published&) = delete;
   Published& operator=(const Published&) = delete;
 
-  // The value; while there is none, `find` is called to fill one in, and null is given where it
-  // says false. Threads that find at the same time use what the first of them published. Any
+  // Returns the value. While there is none, calls `find` to fill one in, and returns null if that
+  // returns false. Threads that find at the same time use what the first of them published. Any
   // thread, not inside malloc.
   template <typename Find>
   const Value* get(Find find) {

@@ -1,5 +1,5 @@
-// Where regions come from: the heap, or a test's own. The registration cache knows nothing else of
-// the allocator's inside.
+// Where regions come from: the heap, or a test. This is all that the registration cache knows of
+// the allocator.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace rdmalloc {
 
-// What domains do with foreign memory, unless their own options say otherwise.
+// What domains do with foreign memory unless their own options say otherwise.
 struct ForeignDefaults {
   bool leave_pinned = true;
   uint64_t bytes = UINT64_MAX;
@@ -23,26 +23,26 @@ struct ForeignDefaults {
 
 class RegionSource {
  public:
-  // Tells the observer of every region there is, and from then on of every new one; for good.
-  // Does nothing when it is attached already.
+  // Tells the observer of every existing region, and from then on of every new one, for good. Does
+  // nothing if it is attached already.
   virtual Status attach(RegionObserver* observer) noexcept = 0;
 
-  // Complete when attach() returns, and the window does not change from then on.
+  // Complete once attach() returns; the window does not change from then on.
   virtual const RegionTable& regions() const noexcept = 0;
   virtual const Window& window() const noexcept = 0;
 
-  // Which pages of regions were retired; null where none ever are.
+  // Which pages of regions were retired; null if none ever are.
   virtual const PageMarks* marks() const noexcept { return nullptr; }
 
-  // Has all of a region's pages come, in steps, unless they have: before it is registered. False:
-  // there is no room for all of them, and registering it would end in an OOM kill.
+  // Populates all of a region's pages, in steps, before the region is registered. False: there is
+  // no room for all of them, and registering it would end in an OOM kill.
   virtual bool populate(const Region& region, PagesFor who) const noexcept {
     (void)region;
     (void)who;
     return true;
   }
 
-  // The same for a part of a region, whatever has come of the rest.
+  // The same for a part of a region, whatever the state of the rest.
   virtual bool populate_part(const Region& region, uintptr_t from, uintptr_t to) const noexcept {
     (void)region;
     (void)from;
@@ -50,9 +50,9 @@ class RegionSource {
     return true;
   }
 
-  // Bytes that registrations may pin in this process by its memlock limit, less what is left to
-  // others; UINT64_MAX without a limit. mlock's account is another.
-  // Read anew each time, inside malloc too.
+  // How many bytes registrations may pin in this process under its memlock limit, less what is left
+  // to others; UINT64_MAX without a limit. mlock is accounted separately. Read again each time,
+  // also inside malloc.
   virtual uint64_t pin_limit() const noexcept = 0;
 
   // The clock by which refused registrations are tried again.
@@ -60,21 +60,21 @@ class RegionSource {
 
   virtual ForeignDefaults foreign() const noexcept { return {}; }
 
-  // What is registered now, for others to see. By any thread, inside malloc too.
+  // Publishes what is registered now, for others to see. Any thread, also inside malloc.
   virtual void note_registrations(uint64_t domains, uint64_t bytes, uint64_t pinned) noexcept {
     (void)domains;
     (void)bytes;
     (void)pinned;
   }
 
-  // Has each fork begin with that call, when no registration is under way: see ForkGate. Not inside
-  // malloc, under no lock.
+  // Makes each fork begin with that call, when no registration is in progress: see ForkGate. Not
+  // inside malloc, under no lock.
   virtual void call_before_forks(void (*release)(void* context), void* context) noexcept {
     (void)release;
     (void)context;
   }
 
-  // What a device has registered stays its process's when that forks: see os/copy_on_fork.h.
+  // Whether registered pages stay with the process when it forks: see os/copy_on_fork.h.
   virtual bool copies_pinned_at_fork() const noexcept { return true; }
 
   // Whether messages for the user are wanted.

@@ -27,13 +27,13 @@ void Registrar::loop() {
   while (!stopping_) {
     const uint32_t pokes = pokes_.load(std::memory_order_acquire);
     const uint64_t wait_ns = work_(context_);
-    // A driver that forks here leaves its child with this thread alone, which has no work there.
+    // If a driver forks here, only this thread exists in the child, and has no work there.
     if (stopping_ || getpid() != process) break;
     sleep(pokes, wait_ns);
   }
 }
 
-// A poke during the work changed the word: no sleep then.
+// If a poke arrived during the work, the word has changed and this does not sleep.
 void Registrar::sleep(uint32_t pokes, uint64_t ns) {
   constexpr uint64_t kWatchNs = 1'000'000'000;
   constexpr uint64_t kLongestNs = 1'000'000 * kWatchNs;

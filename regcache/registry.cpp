@@ -9,6 +9,7 @@
 #include "allocator/failure.h"
 #include "allocator/last_error.h"
 #include "allocator/message.h"
+#include "allocator/os/futex.h"
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/thread.h"
@@ -91,11 +92,11 @@ int Registry::open(const rdm_backend* given_backend, void* context,
   }
   if (Domain::is_in_backend()) {
     return fail(options,
-                "another domain is registering memory, and came here by it: a domain is opened "
-                "before that, or not at all",
+                "a domain cannot be opened from inside a registration of another domain: open it "
+                "before",
                 RDM_BUSY);
   }
-  // Before taking the lock: once attached, a forked child gives itself a new one.
+  // Attach before taking the lock: once attached, a forked child resets the lock.
   if (!ok(source_->attach(this))) {
     return fail(options, "the heap has no room for an observer", RDM_SYSTEM);
   }
@@ -139,14 +140,14 @@ int Registry::open_locked(const rdm_backend& backend, void* context,
   }
   domain->end_opening();
   warn_of_forks(*domain, options.flags);
-  // What is missing of a domain opened in part.
+  // Wakes the registrar for what is still missing of a partially opened domain.
   retries_.note_work();
   note_registrations();
   *out = domain;
   return RDM_OK;
 }
 
-// Once for the process, whichever domain it is that would suffer.
+// Warns once per process, whichever domain is affected.
 void Registry::warn_of_forks(const Domain& domain, unsigned flags) {
   const rdm_backend_limits& limits = domain.limits();
   const bool is_pinned =
@@ -166,20 +167,20 @@ void Registry::warn_of_forks(const Domain& domain, unsigned flags) {
       .send();
 }
 
-// Registers the regions there are. One that is acquired meanwhile is seen here or, since the domain
-// is open already, by on_ready(): of the two, who comes second to meeting_ sees what the other
-// wrote before.
+// Registers the existing regions. A region acquired meanwhile is seen either here or, since the
+// domain is already open, by on_ready(): whichever thread reaches meeting_ second sees what the
+// other wrote before.
 int Registry::replay(Domain* domain, bool partial) {
   if (domain->registers_when_asked()) return RDM_OK;
   meeting_.fetch_add(1, std::memory_order_acq_rel);
   for (size_t i = 0; i < source_->regions().size(); ++i) {
-    // Opened in part, what would have to be waited for is left to the registrar.
+    // A partially opened domain leaves to the registrar whatever it would have to wait for.
     const auto caller = partial ? Domain::Caller::kRegistrar : Domain::Caller::kLookup;
     const Region& region = source_->regions()[i];
     if (region.is_empty() || region.by_touch) continue;
     const int status = domain->register_region(region, caller);
     if (status == RDM_OK || partial) continue;
-    // Of a backend that runs in malloc: not this thread's to register, ever.
+    // A backend that runs in malloc has put this thread off for good.
     if (status == RDM_BACKEND_LATER && domain->may_run_in_malloc()) continue;
     return status == RDM_BACKEND_LATER ? int{RDM_SYSTEM} : status;
   }
@@ -197,7 +198,7 @@ bool Registry::start_registrar() {
   return registrar_.start([](void* self) { return static_cast<Registry*>(self)->work(); }, this);
 }
 
-// While a domain is opened or closed, it is not started for others.
+// While a domain is being opened or closed, the registrar is not started for other domains.
 bool Registry::wake_registrar(bool may_start) {
   if (!may_start || registrar_.is_started()) {
     registrar_.poke();
@@ -218,7 +219,8 @@ bool Registry::needs_registrar() const {
 
 int Registry::close(Domain* domain) {
   if (Domain::is_in_backend()) {
-    return rdmalloc::fail(RDM_BUSY, "a device calls this while it is registering memory");
+    return rdmalloc::fail(RDM_BUSY,
+                          "this was called from inside a registration: call it afterwards");
   }
   os::NoCancel no_cancel;
   PosixLock hold(&mutex_, LockRank::kOuter);
@@ -268,7 +270,7 @@ void Registry::on_ready(const Region& region) noexcept {
   note_registrations();
 }
 
-// By the backends that run in malloc. False: something is kept of it still.
+// Only backends that run in malloc are called. False: some domain still keeps a part of the region.
 bool Registry::retire_everywhere(const Region& region) noexcept {
   for (Domain& domain : domains_) {
     if (domain.is_open() && domain.may_run_in_malloc()) domain.retire_region(region);
@@ -283,7 +285,7 @@ void Registry::on_retire(const Region& region) noexcept {
   registrar_.poke();
 }
 
-// What a backend put off when the region was retired.
+// Retires what backends put off when the region was retired.
 void Registry::retire_leftovers() noexcept {
   if (!has_leftovers_.exchange(false)) return;
   for (size_t i = 0; i < source_->regions().size(); ++i) {
@@ -299,7 +301,7 @@ bool Registry::has_let_go(const Region& region) const noexcept {
   return true;
 }
 
-// Of all domains that are charged alike, because they have one budget.
+// Covers all domains with the same kind of charge, because they share one budget.
 bool Registry::give_up(int charges, size_t bytes, PinAccount::Doing doing) {
   uint64_t idle[kMaxDomains] = {};
   uint64_t missing = bytes;
@@ -318,7 +320,43 @@ bool Registry::give_up(int charges, size_t bytes, PinAccount::Doing doing) {
   return true;
 }
 
-// On the registrar's thread.
+// Starts yielding before it gives back, so that no other thread takes the room. A thread that finds
+// nothing to give back while another is giving back was refused for lack of the same room, so it
+// retries afterwards.
+bool Registry::make_room(Domain* const* domains, size_t count, uint64_t bytes,
+                         bool all_or_nothing) {
+  if (Domain::is_in_backend()) return false;
+  uint64_t unused = 0;
+  for (size_t i = 0; i < count; ++i) unused += domains[i]->unused_bytes();
+  const bool has_others = account_.begin_yielding();
+  uint64_t given = 0;
+  if (unused != 0 && (unused >= bytes || !all_or_nothing)) {
+    giving_back_.fetch_add(1);
+    for (size_t i = 0; i < count && given < bytes; ++i) {
+      given += domains[i]->give_back(static_cast<size_t>(bytes - given));
+    }
+    giving_back_.fetch_sub(1);
+    os::wake_all(giving_back_);
+    note_registrations();
+  }
+  if (given == 0 && has_others) wait_for_others();
+  if (given != 0 || has_others) return true;
+  account_.end_yielding();
+  return false;
+}
+
+// Waits for threads that are giving back, but not for long: a driver may hang.
+void Registry::wait_for_others() const {
+  constexpr uint64_t kStepNs = 1'000'000;
+  constexpr int kMostSteps = 1000;
+  for (int i = 0; i < kMostSteps; ++i) {
+    const uint32_t others = giving_back_.load();
+    if (others == 0) return;
+    os::wait_while_for(giving_back_, others, kStepNs);
+  }
+}
+
+// Runs on the registrar's thread.
 uint64_t Registry::work() {
   const bool all_due = retries_.begin_round();
   uint64_t next = Retries::kNever;
@@ -354,15 +392,15 @@ bool Registry::work_for(Domain& domain, bool all_due, uint64_t* next) {
     *next = std::min(*next, domain.next_try(region));
   }
   is_put_off = !domain.foreign().deregister_idle() || is_put_off;
-  // One that runs in malloc puts a thread off for good.
+  // A backend that runs in malloc refuses this thread for good, so waiting is pointless.
   return !is_put_off || domain.may_run_in_malloc();
 }
 
-// Nanoseconds to wait, longer each time, and in the end until there is other work: a fork of a
-// large heap takes some seconds.
+// Returns the nanoseconds to wait. They grow each time, and in the end the wait lasts until there
+// is other work: forking a large heap takes seconds.
 uint64_t Registry::put_off() {
   constexpr uint64_t kFirstNs = 2'000'000;
-  constexpr unsigned kSteps = 9;  // to a second
+  constexpr unsigned kSteps = 9;  // up to one second
   constexpr unsigned kMost = 18;
   if (put_off_ >= kMost) return Registrar::kNever;
   return kFirstNs << std::min(put_off_++, kSteps);
@@ -391,7 +429,8 @@ bool Registry::is_cached(uintptr_t base, uintptr_t end) noexcept {
   return false;
 }
 
-// By who forks, before it takes the heap's locks: domains are opened and closed meanwhile.
+// Called by the forking thread before it takes the heap's locks; domains may open and close
+// meanwhile.
 void Registry::release_for_fork() noexcept {
   for (Domain& domain : domains_) {
     if (domain.is_open()) domain.release_for_fork();
@@ -399,7 +438,7 @@ void Registry::release_for_fork() noexcept {
   note_registrations();
 }
 
-// Another thread may have held the lock when this process was forked.
+// Another thread may have held the lock at the fork.
 void Registry::on_fork_child() noexcept {
   mutex_ = PTHREAD_MUTEX_INITIALIZER;
   changes.note_fork_child();
@@ -412,6 +451,7 @@ void Registry::on_fork_child() noexcept {
   }
   account_.clear();
   retries_.note_fork_child();
+  giving_back_ = 0;
   put_off_ = 0;
   counters_.registered_bytes = 0;
   registrar_.note_fork_child();

@@ -1,5 +1,5 @@
-// The C functions of include/rdmalloc/remote.h that concern any cache of opened handles, and the
-// table of all such caches.
+// The functions of include/rdmalloc/remote.h that apply to any cache of opened handles, and the
+// table of all these caches.
 #include <pthread.h>
 #include <stddef.h>
 
@@ -19,8 +19,8 @@ namespace {
 
 constexpr uint32_t kDefaultCount = 1024;
 
-// Caches are made when first used, and kept: a call that comes too late reads memory that is there.
-// The lock is for opening and closing; the child of a fork gives itself a new one.
+// Caches are created on first use and never freed, so that a late call reads valid memory. The lock
+// is for opening and closing; a child of fork resets it.
 class RemoteCaches {
  public:
   static constexpr size_t kMost = 64;
@@ -31,7 +31,7 @@ class RemoteCaches {
            RemoteCache** out);
   int close(RemoteCache* cache);
 
-  // Null: this is none.
+  // Null: the handle is not one of ours.
   RemoteCache* find(const rdm_remote_cache* handle) const;
   void note_fork_child();
 
@@ -40,7 +40,7 @@ class RemoteCaches {
 
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   std::atomic<RemoteCache*> caches_[kMost] = {};
-  size_t next_ = 0;  // used last of all: a cache just closed is not used again soon
+  size_t next_ = 0;  // slots are reused round-robin, so a closed cache is not reused soon
   bool hears_of_forks_ = false;
 };
 
@@ -86,7 +86,7 @@ int RemoteCaches::open(const rdm_remote_operations& operations, void* context,
   PosixLock hold(&mutex_, LockRank::kOuter);
   if (!hears_of_forks_) {
     if (pthread_atfork(nullptr, nullptr, [] { remote_caches.note_fork_child(); }) != 0) {
-      return fail(RDM_SYSTEM, "no memory to hear of forks");
+      return fail(RDM_SYSTEM, "no memory for fork handlers");
     }
     hears_of_forks_ = true;
   }
@@ -99,7 +99,8 @@ int RemoteCaches::open(const rdm_remote_operations& operations, void* context,
   return RDM_OK;
 }
 
-// Waits for threads that are closing handles, and so may hold up who opens or closes another cache.
+// Waits for threads that are closing handles, and so may delay threads that open or close another
+// cache.
 int RemoteCaches::close(RemoteCache* cache) {
   os::NoCancel no_cancel;
   PosixLock hold(&mutex_, LockRank::kOuter);
@@ -130,7 +131,7 @@ int open_cache(const rdm_remote_operations* given, void* context, const rdm_remo
     return fail(RDM_INVALID, "flags have bits that are not known here");
   }
   if (options.count > CachePolicy::kCapacity) {
-    return fail(RDM_INVALID, "count is above the most handles that a cache can have open");
+    return fail(RDM_INVALID, "count is above the number of handles that a cache can have open");
   }
   return remote_caches.open(operations, context, settings_of(options), out);
 }

@@ -1,5 +1,7 @@
 #include "regcache/retries.h"
 
+#include <initializer_list>
+
 #include "include/rdmalloc/backend.h"
 
 namespace rdmalloc {
@@ -45,7 +47,7 @@ void Retries::ask() {
   if (!wake_(context_, true)) asked_ = false;
 }
 
-// Who waits says so again in the round.
+// Whoever is still waiting says so again during the round.
 bool Retries::begin_round() {
   asked_ = false;
   for (std::atomic<size_t>& least : least_) least = SIZE_MAX;

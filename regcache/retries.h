@@ -1,9 +1,9 @@
-// When registrations that were refused are tried again: what the domains of a registry share of
-// that. By the registrar, never by a lookup, which can say no at once. What waits for room waits
-// until there is some; what failed in passing is tried a bounded number of times, after times that
-// grow; everything is tried once more when the memlock limit was raised or a domain was closed.
+// When refused registrations are tried again, as far as the domains of a registry share that. The
+// registrar tries again, never a lookup, which can refuse at once. What waits for room waits until
+// there is some. What failed temporarily is tried a bounded number of times, at growing intervals.
+// Everything is tried once more when the memlock limit was raised or a domain was closed.
 //
-// Without a lock, and inside malloc, where nothing else is said.
+// Without a lock, and also inside malloc unless it says otherwise.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,8 @@ class Retries {
  public:
   static constexpr uint64_t kNever = UINT64_MAX;
 
-  // Has the registrar begin a round. `may_start`: its thread, not inside malloc; false: it could
-  // not be started now.
+  // Makes the registrar begin a round. `may_start`: its thread may be started (not inside malloc).
+  // False: the thread could not be started now.
   using Wake = bool (*)(void* context, bool may_start);
 
   constexpr Retries(const RegionSource* source, PinAccount* account, Wake wake, void* context)
@@ -30,30 +30,31 @@ class Retries {
 
   uint64_t now_ns() const { return source_->now_ns(); }
 
-  // How long after that many failures in passing the next try comes: kNever after the last.
+  // How long after so many temporary failures the next try comes; kNever after the last one.
   static constexpr uint64_t delay_ns(unsigned failures) {
     return failures < kMostTries ? kFirstDelayNs << (failures - 1) : kNever;
   }
 
   // Reads the memlock limit again. True: it was raised, and everything is due.
   bool look_at_limit();
-  // Whether to look for what nobody tells of, where that may be asked often: not each time.
+  // Whether to read again what nobody announces. Callers may ask often; the answer is rarely yes.
   bool may_look();
 
-  // A region of so many bytes waits until they may be charged; 0: until anything is given back.
+  // Notes that a region of so many bytes waits until they can be charged; 0: until anything is
+  // given back.
   void note_waiting(int charges, size_t bytes);
-  // Something was given back.
+  // Notes that something was given back.
   void note_room();
-  // Everything that is refused is due.
+  // Makes everything that was refused due.
   void note_event();
 
-  // A lookup, not inside malloc, found something due. Wakes once for each round.
+  // A lookup, not inside malloc, found something due. Wakes the registrar once for each round.
   void ask();
-  // There is work for the registrar: others were refused, and it finds out when to try again; or a
+  // There is work for the registrar: more was refused, and it must find out when to try again; or a
   // lookup left a region to it.
   void note_work() { (void)wake_(context_, false); }
 
-  // The registrar begins to look at what is refused. True: everything is due.
+  // The registrar begins to check what was refused. True: everything is due.
   bool begin_round();
 
   void note_fork_child();

@@ -1,4 +1,4 @@
-// What the kernel can do, as doctor reports it.
+// The kernel's abilities, as doctor reports them.
 #include <cerrno>
 #include <cstring>
 
@@ -57,8 +57,7 @@ Check placement() {
   return {"placement",
           forbidden ? Verdict::kNote : Verdict::kOk,
           "mbind " + outcome(error),
-          "without it a region lies on the node of the thread that grows the heap, as first touch "
-          "has it",
+          "without it a region lies where it is first touched",
           {"docker run --cap-add SYS_NICE ...   (its seccomp profile then allows mbind)"}};
 }
 
@@ -66,12 +65,12 @@ Check copy_on_fork() {
   const Ability ability = copies_pins_at_fork();
   Check check;
   check.name = "copy-on-fork";
-  // Found out by a registration of io_uring's.
+  // Determined by an io_uring registration.
   const bool is_unknown = !ability.works() && ability.error != ENOTSUP;
   check.verdict = ability.works() || is_unknown ? Verdict::kOk : Verdict::kNote;
-  check.found = ability.works() ? "what is registered stays so in a process that forks"
+  check.found = ability.works() ? "registered memory stays registered in a process that forks"
                 : is_unknown    ? "unknown: io_uring is " + outcome(ability.error)
-                                : "missing: fork takes what is registered from its process";
+                                : "missing: fork takes registered pages away from the process";
   check.meaning = "without it " + ability.without;
   check.cures = {"a kernel of 5.12 or newer   (uname -r tells yours: " + kernel_version() + ")",
                  "posix_spawn or vfork, which copy nothing, instead of fork"};
@@ -104,7 +103,7 @@ Check userfaultfd() {
       "userfaultfd",
       error == 0 ? Verdict::kOk : Verdict::kNote,
       with_sysctl(error, "/proc/sys/vm/unprivileged_userfaultfd", "vm.unprivileged_userfaultfd"),
-      "it tells when memory outside the heap is unmapped; without it fewer registrations of such "
+      "it reports when memory outside the heap is unmapped; without it fewer registrations of such "
       "memory can be kept. The heap itself does not need it",
       {"sudo sysctl vm.unprivileged_userfaultfd=1"}};
 }

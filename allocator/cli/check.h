@@ -1,10 +1,14 @@
 // One look at the system, as doctor reports it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace rdmalloc::cli {
+
+// With less memory than this, pinned or left, any program that moves data is in trouble.
+inline constexpr uint64_t kTooLittle = uint64_t{64} << 20;
 
 enum class Verdict {
   kOk,
@@ -20,7 +24,8 @@ struct Check {
   std::vector<std::string> cures;  // what to type; several are alternatives
 };
 
-// Each reads the system when called, throws nothing that is about the system, and needs no rights.
+// Each reads the system when called, never throws because of what it finds, and needs no
+// privileges.
 std::vector<Check> limit_checks();    // what this process may have
 std::vector<Check> memory_checks();   // how the kernel manages memory
 std::vector<Check> ability_checks();  // what the kernel can do, by trying

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "allocator/cli/page.h"
+#include "allocator/cli/refusal.h"
 #include "allocator/cli/stats.h"
 
 namespace rdmalloc::cli {
@@ -16,7 +17,7 @@ CLI::App* add_command(CLI::App& app, const char* name, Request& request) {
   return command;
 }
 
-// A command line that ends in a program and its arguments.
+// A command line that ends with a program and its arguments.
 struct ProgramLine {
   std::vector<std::string> command;   // the words that name the command
   std::vector<std::string>& program;  // where the program's words go
@@ -43,11 +44,15 @@ const CLI::App& find_command(const CLI::App& app, const std::vector<std::string>
   return *found;
 }
 
-// Moves the program and its arguments out of the words, whose options begin at `at`.
+// Moves the program and its arguments out of `words`, where the command's options begin at `at`.
 void split(std::vector<std::string>& words, size_t at, const CLI::App& command,
            std::vector<std::string>& program) {
   while (at < words.size() && words[at].starts_with('-') && words[at] != "--") {
-    at += value_follows(command, words[at]) ? 2 : 1;
+    const bool has_value = value_follows(command, words[at]);
+    if (has_value && at + 1 < words.size() && words[at + 1] == "--") {
+      throw Refusal(words[at] + " has no value: there is '--' behind it");
+    }
+    at += has_value ? 2 : 1;
   }
   if (at >= words.size()) return;
   const size_t first = words[at] == "--" ? at + 1 : at;
@@ -89,6 +94,7 @@ std::unique_ptr<CLI::App> make_command_line(Request& request) {
   add_stats_flags(*stats, request.stats);
   stats->add_flag("--json", request.json, as_json);
   add_command(*app, "man", request)->add_option("page", request.page, "the page");
+  add_command(*app, "completion", request);
   add_command(*app, "probe", request);
   return app;
 }

@@ -1,5 +1,5 @@
-// The command line: what CLI11 knows of the sub-commands and flags, and what a parsed line asks
-// for.
+// The command line: the sub-commands and flags as CLI11 knows them, and the request that a parsed
+// line makes.
 // --help and the man pages are made from the same App (page.h).
 #pragma once
 
@@ -36,9 +36,9 @@ struct Request {
 // `request` must outlive the App.
 std::unique_ptr<CLI::App> make_command_line(Request& request);
 
-// Splits "run [options] [--] PROGRAM ARGS...", and the same of other commands that take a program:
-// what belongs to the program goes to its part of the request, untouched, and the rest is returned.
-// Other lines are returned as they are.
+// Splits "run [options] [--] PROGRAM ARGS...", and likewise for other commands that take a program:
+// the program's words go unchanged into its part of the request, and the rest is returned. Other
+// lines are returned as they are.
 std::vector<std::string> take_program(int argc, char** argv, const CLI::App& app, Request& request);
 
 }  // namespace rdmalloc::cli

@@ -1,4 +1,4 @@
-// What a process's counter page tells, by the names that the report has for it.
+// A process's counter page as JSON, with the names of the report.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,7 +7,7 @@
 
 namespace rdmalloc::cli {
 
-// Those of the statistics (rdm_stats) that the page has.
+// The statistics (rdm_stats) that the page has.
 nlohmann::ordered_json counters_json(const ProcessCounters& counters);
 
 nlohmann::ordered_json phases_json(const ProcessCounters& counters);

@@ -18,7 +18,7 @@
 namespace rdmalloc::cli {
 namespace {
 
-// As the kernel writes the link of a memfd.
+// The link of a memfd, as the kernel writes it.
 const std::string& link_text() {
   static const std::string text = std::string("/memfd:") + kCounterPageName + " (deleted)";
   return text;
@@ -44,9 +44,9 @@ bool is_page_link(int folder, const char* name) {
   return length >= 0 && std::string(target, static_cast<size_t>(length)) == link_text();
 }
 
-// The name of the page's descriptor in the process's folder of descriptors; empty: there is none.
+// The name of the page's descriptor in the process's descriptor directory; empty: there is none.
 std::string find_descriptor(int folder) {
-  const std::string usual = std::to_string(kCounterPageDescriptor);
+  std::string usual = std::to_string(kCounterPageDescriptor);
   if (is_page_link(folder, usual.c_str())) return usual;
   DIR* const listing = fdopendir(dup(folder));
   if (listing == nullptr) return "";
@@ -60,7 +60,7 @@ std::string find_descriptor(int folder) {
   return found;
 }
 
-// The process's number as it sees it itself: the last of the namespaces it is in.
+// The process's number in its own namespace, the innermost one.
 uint64_t own_number(pid_t process) {
   uint64_t number = 0;
   const std::string path = "/proc/" + std::to_string(process) + "/status";
@@ -74,19 +74,19 @@ uint64_t own_number(pid_t process) {
   return number;
 }
 
-// A page that could be cut short would be a trap for who reads it.
+// A page that can be truncated could crash its reader.
 bool is_sealed_page(int fd) {
   struct stat found {};
   const int seals = fcntl(fd, F_GET_SEALS);
   return seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && fstat(fd, &found) == 0 &&
-         found.st_size == static_cast<off_t>(os::kPageSize);
+         found.st_size == static_cast<off_t>(os::page_size());
 }
 
 std::shared_ptr<const CounterPage> map_page(int fd) {
-  void* const address = mmap(nullptr, os::kPageSize, PROT_READ, MAP_SHARED, fd, 0);
+  void* const address = mmap(nullptr, os::page_size(), PROT_READ, MAP_SHARED, fd, 0);
   if (address == MAP_FAILED) return nullptr;
   return {static_cast<const CounterPage*>(address),
-          [](const CounterPage* page) { munmap(const_cast<CounterPage*>(page), os::kPageSize); }};
+          [](const CounterPage* page) { munmap(const_cast<CounterPage*>(page), os::page_size()); }};
 }
 
 uint64_t get(const CounterPage::Word& word) { return word.load(std::memory_order_relaxed); }

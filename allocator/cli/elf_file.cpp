@@ -13,7 +13,7 @@
 namespace rdmalloc::cli {
 namespace {
 
-// Headers and symbol tables of real programs are far below this; what claims more is damaged.
+// Headers and symbol tables of real programs are far smaller; a file that claims more is damaged.
 constexpr uint64_t kMostBytes = uint64_t{256} << 20;
 
 class Reader {
@@ -60,7 +60,7 @@ std::string string_in(const std::vector<char>& characters, uint64_t offset) {
           strnlen(characters.data() + offset, characters.size() - offset)};
 }
 
-// False when the file does not hold the segments it claims.
+// False: the file does not contain the segments that it claims.
 bool read_segments(const Reader& file, const Elf64_Ehdr& header, ElfFile* out) {
   const auto segments =
       file.array<Elf64_Phdr>(header.e_phoff, uint64_t{header.e_phnum} * sizeof(Elf64_Phdr));
@@ -102,7 +102,7 @@ constexpr bool kLittleEndian = std::endian::native == std::endian::little;
 
 std::optional<ElfFile> read_elf(const std::string& path) {
   const Reader file(path);
-  // The first fields lie at the same place in both classes.
+  // The first fields are at the same offsets in both classes.
   Elf32_Ehdr start{};
   if (!file.object(0, &start) || memcmp(start.e_ident, ELFMAG, SELFMAG) != 0) return std::nullopt;
   ElfFile out;

@@ -1,5 +1,5 @@
-// What `run` must know of a file before it is executed. Everything read from the file is checked
-// against its size: the file is whatever the user named.
+// What `run` must know about a file before it is executed. Everything read from the file is checked
+// against its size: the user may have named anything.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct ElfFile {
 // Nothing when the file is not ELF, or is cut short. Does not throw.
 std::optional<ElfFile> read_elf(const std::string& path);
 
-// True when the constants of an ELF file of this machine have the text in them: not what it is
-// linked with, but what it may pass to dlopen.
+// True if the constants of an ELF file of this machine contain the text: not what it is linked
+// with, but what it may pass to dlopen.
 bool has_in_data(const std::string& path, const std::string& text);
 
 // "x86-64", "aarch64"; "machine 123" when it has no common name.

@@ -25,8 +25,8 @@ using nlohmann::ordered_json;
 struct OptionInForce {
   const OptionInfo* option = nullptr;
   std::string value;
-  std::string source;    // default, environment, or why the environment was not followed
-  bool is_size = false;  // `bytes` says what the value comes to here
+  std::string source;    // default, environment, or why the environment was ignored
+  bool is_size = false;  // `bytes` is the value in bytes here
   uint64_t bytes = 0;
 };
 
@@ -34,7 +34,7 @@ struct Findings {
   std::string library;
   ProbeResult probe;
   std::vector<OptionInForce> options;
-  std::string warning;  // what the library would complain of
+  std::string warning;  // what the library would complain about
   std::vector<NumaNode> nodes;
   std::string huge_pages;
   std::vector<Ability> abilities;
@@ -59,7 +59,7 @@ std::vector<OptionInForce> options_in_force(const Options& loaded) {
   return out;
 }
 
-// What huge=auto would find on this machine at this moment.
+// What huge=auto would choose on this machine at this moment.
 std::string huge_pages(const Options& options) {
   HugePageWatch huge;
   huge.boot(options.choice(OptionId::huge));
@@ -124,7 +124,7 @@ ordered_json to_json(const Findings& findings) {
                         {"failure", probe.failure}}},
                       {"library", findings.library},
                       {"kernel", kernel_version()},
-                      {"page_size", os::kPageSize},
+                      {"page_size", os::page_size()},
                       {"huge_pages", findings.huge_pages},
                       {"budget_limited_by", probe.limited_by},
                       {"warning", findings.warning}};
@@ -169,7 +169,7 @@ void print_probe(const ProbeResult& probe) {
   line("memory cap", size_of(probe, "memory_cap_bytes"));
 }
 
-// With the version that has what is missing.
+// Includes the kernel version that adds a missing ability.
 std::string names_of(const std::vector<Ability>& abilities, bool works) {
   std::string names;
   for (const Ability& ability : abilities) {
@@ -197,7 +197,7 @@ void print_text(const Findings& findings) {
   line("engine", "jemalloc " RDMALLOC_JEMALLOC_VERSION);
   line("library", findings.library.empty() ? "not found" : findings.library);
   print_probe(findings.probe);
-  line("page size", size_text(os::kPageSize));
+  line("page size", size_text(os::page_size()));
   line("huge pages", findings.huge_pages);
   line("kernel", kernel_version());
   line("  has", names_of(findings.abilities, true));

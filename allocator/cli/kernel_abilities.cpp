@@ -21,7 +21,8 @@ namespace {
 
 constexpr int kMadvPopulateWrite = 23;
 constexpr long kSysMseal = 462;
-// 0, or the errno of the attempt. The child must not allocate: the parent may have threads.
+// Runs an attempt in a child; returns 0 or its errno. It must not allocate: the parent may have
+// threads.
 template <typename Attempt>
 int attempt_in_child(Attempt attempt) {
   const pid_t child = fork();
@@ -37,24 +38,24 @@ int attempt_in_child(Attempt attempt) {
 }
 
 void* map_pages(size_t count) {
-  return mmap(nullptr, count * os::kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+  return mmap(nullptr, count * os::page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
               -1, 0);
 }
 
-bool try_populate() { return madvise(map_pages(1), os::kPageSize, kMadvPopulateWrite) == 0; }
+bool try_populate() { return madvise(map_pages(1), os::page_size(), kMadvPopulateWrite) == 0; }
 
-bool try_lock() { return syscall(SYS_mlock2, map_pages(1), os::kPageSize, MLOCK_ONFAULT) == 0; }
+bool try_lock() { return syscall(SYS_mlock2, map_pages(1), os::page_size(), MLOCK_ONFAULT) == 0; }
 
-// Sealed means that munmap is refused: ask for that, not for the call's own word.
+// Sealed means that munmap is refused: test that instead of trusting the call's return value.
 bool try_seal() {
   void* page = map_pages(1);
-  if (syscall(kSysMseal, page, os::kPageSize, 0) != 0) return false;
-  return munmap(page, os::kPageSize) != 0 && errno == EPERM;
+  if (syscall(kSysMseal, page, os::page_size(), 0) != 0) return false;
+  return munmap(page, os::page_size()) != 0 && errno == EPERM;
 }
 
 bool try_place() {
   const unsigned long nodes = 1;
-  return syscall(SYS_mbind, map_pages(1), os::kPageSize, MPOL_PREFERRED, &nodes, 8 * sizeof nodes,
+  return syscall(SYS_mbind, map_pages(1), os::page_size(), MPOL_PREFERRED, &nodes, 8 * sizeof nodes,
                  0) == 0;
 }
 
@@ -70,10 +71,10 @@ bool try_userfaultfd() {
 bool try_to_move() {
   auto* const from = static_cast<volatile char*>(map_pages(1));
   void* const to = map_pages(1);
-  if (syscall(SYS_mlock2, from, os::kPageSize, MLOCK_ONFAULT) != 0) return false;
+  if (syscall(SYS_mlock2, from, os::page_size(), MLOCK_ONFAULT) != 0) return false;
   *from = 7;
   const uint64_t locked = os::locked_memory();
-  void* const moved = mremap(const_cast<char*>(from), os::kPageSize, os::kPageSize,
+  void* const moved = mremap(const_cast<char*>(from), os::page_size(), os::page_size(),
                              MREMAP_MAYMOVE | MREMAP_FIXED, to);
   if (moved != to) return false;
   if (os::locked_memory() == locked && *static_cast<volatile char*>(moved) == 7) return true;
@@ -81,14 +82,14 @@ bool try_to_move() {
   return false;
 }
 
-// A ring with one registered page, by system calls alone. What cannot be had sets errno.
+// A ring with one registered page, using system calls only. A failure sets errno.
 class Ring {
  public:
   bool open(void* page) {
     io_uring_params parameters{};
     fd_ = static_cast<int>(syscall(SYS_io_uring_setup, 2, &parameters));
     if (fd_ < 0) return false;
-    const iovec buffer{page, os::kPageSize};
+    const iovec buffer{page, os::page_size()};
     if (syscall(SYS_io_uring_register, fd_, IORING_REGISTER_BUFFERS, &buffer, 1) != 0) return false;
     const size_t indices = parameters.sq_off.array + parameters.sq_entries * sizeof(unsigned);
     rings_ = static_cast<char*>(map(indices, IORING_OFF_SQ_RING));
@@ -99,7 +100,7 @@ class Ring {
     return rings_ != MAP_FAILED && entries_ != MAP_FAILED;
   }
 
-  // Has the kernel write into the page, by its registration.
+  // Makes the kernel write into the page through its registration.
   bool read_into(void* page, int from) {
     entries_[0] = {};
     entries_[0].opcode = IORING_OP_READ_FIXED;
@@ -124,8 +125,8 @@ class Ring {
   unsigned array_at_ = 0;
 };
 
-// A page is registered; a child lives; the process writes to it. Is what comes by the registration
-// still seen?
+// Registers a page, keeps a child alive, and writes to the page. Are writes through the
+// registration still seen?
 bool try_copy_at_fork() {
   auto* const page = static_cast<volatile char*>(map_pages(1));
   *page = 'a';

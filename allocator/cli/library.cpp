@@ -11,10 +11,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What ld.so takes for the end of a name in LD_PRELOAD.
+// What ld.so accepts as separators in LD_PRELOAD.
 constexpr const char* kSeparators = " :";
 
-// A library in ../lib, or where the installation put libraries. Throws Refusal with the advice.
+// Finds a library in ../lib or in the install location. Throws Refusal with the advice.
 std::string find_beside(const char* name, const char* advice) {
   const fs::path folder = fs::path(own_path()).parent_path();
   std::string looked;
@@ -52,7 +52,7 @@ std::string find_library() {
 
 std::string find_shim(const Shim& shim) {
   const std::string advice = shim.headers == nullptr
-                                 ? "it belongs beside librdmalloc.so; install rdmalloc again"
+                                 ? "it belongs beside librdmalloc.so; install rdmalloc-mpi"
                                  : std::string("it is built where the headers of ") + shim.headers +
                                        " are; install those, then build and install rdmalloc again";
   return find_beside(shim.library, advice.c_str());
@@ -60,7 +60,7 @@ std::string find_shim(const Shim& shim) {
 
 std::string find_recorder() {
   return find_beside("librdmalloc-trace.so",
-                     "it belongs beside librdmalloc.so; install rdmalloc again");
+                     "it belongs beside librdmalloc.so; install rdmalloc-tools");
 }
 
 void preload(const std::vector<std::string>& libraries) {
@@ -71,7 +71,7 @@ void preload(const std::vector<std::string>& libraries) {
   for (size_t start = 0; start < kept.size();) {
     const size_t end = std::min(kept.find_first_of(kSeparators, start), kept.size());
     const std::string name = kept.substr(start, end - start);
-    // A program that `run` starts may itself call `run`.
+    // A program started by `run` may itself call `run`.
     if (!name.empty() && std::ranges::find(libraries, name) == libraries.end()) value += ":" + name;
     start = end + 1;
   }

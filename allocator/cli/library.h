@@ -1,4 +1,4 @@
-// Where the library lies that this command preloads.
+// Finds the library that this command preloads.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace rdmalloc::cli {
 std::string own_path();
 
 // The absolute path of librdmalloc.so beside this command: in ../lib, or where the installation put
-// libraries. Throws Refusal when it is not there, or when ld.so could not be told its name.
+// libraries. Throws Refusal if it is not there, or if its name cannot be passed to ld.so.
 std::string find_library();
 
 // The same for a shim, which lies beside it where it was built.

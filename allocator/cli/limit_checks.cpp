@@ -1,4 +1,4 @@
-// What this process may have: locked memory, rights, address space, its control group's memory.
+// The limits of this process: locked memory, rights, address space, its control group's memory.
 #include <linux/capability.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -14,11 +14,9 @@
 namespace rdmalloc::cli {
 namespace {
 
-// With less than this pinned, a program that moves data at all has most of its buffers outside.
-constexpr uint64_t kTooLittle = uint64_t{64} << 20;
 constexpr uint64_t kLeastShare = 100;  // of memory: one hundredth
 
-// Regions take a mapping or two each, so a small limit is a concern for the program, not for us.
+// Regions take a mapping or two each, so a small limit concerns the program, not us.
 constexpr uint64_t kUsualMapCount = 65530;
 constexpr uint64_t kSmallAddressSpace = uint64_t{1} << 30;
 
@@ -61,8 +59,8 @@ Check memlock() {
                 share_text(budget.pin_limit(), budget.memory()) + " of memory, limited by " +
                 name(budget.limited_by());
   check.meaning =
-      "what is beyond the limit is ordinary memory: it is in no registration, and lookups say so; "
-      "a registration is charged against the same limit once more";
+      "memory beyond the limit is neither pinned nor registered, and lookups say so; each "
+      "registration counts against the same limit again";
   if (budget.limited_by() != LimitedBy::kMemlock) return check;
   const bool little =
       budget.pin_limit() < kTooLittle || budget.pin_limit() < budget.memory() / kLeastShare;
@@ -103,8 +101,8 @@ Check control_group() {
   check.found =
       std::string("version ") + (version1 ? "1" : "2") + ", memory limit " + size_text(limit);
   check.meaning =
-      "shares such as 80% are of this limit; populating more than is left ends in the OOM killer, "
-      "so rdmalloc stops pinning before";
+      "shares such as 80% are of this limit; populating more than is left invokes the OOM killer, "
+      "so rdmalloc stops pinning before that";
   check.cures = {"systemd-run --user --scope -p MemoryMax=32G rdmalloc run PROGRAM",
                  "docker run --memory 32g ...", "srun --mem=32G ..."};
   if (limit == os::kNoLimit) return check;
@@ -121,9 +119,8 @@ Check address_space() {
   check.name = "address space";
   check.found = left == os::kNoLimit ? "unlimited" : size_text(left) + " left (RLIMIT_AS)";
   check.meaning =
-      "the window is one reserved range: it is halved until it fits, and what it cannot hold "
-      "malloc "
-      "refuses";
+      "the window is one reserved range: it is halved until it fits, and malloc refuses what it "
+      "cannot hold";
   check.cures = {"ulimit -v unlimited   (this shell)"};
   if (left != os::kNoLimit) check.verdict = Verdict::kNote;
   if (left < kSmallAddressSpace) check.verdict = Verdict::kProblem;
@@ -136,7 +133,7 @@ Check map_count() {
   check.name = "mappings";
   check.found =
       limit ? "vm.max_map_count is " + std::to_string(*limit) : "vm.max_map_count unknown";
-  check.meaning = "regions take one or two mappings each, and there are tens of them";
+  check.meaning = "each region takes one or two mappings, and there are tens of regions";
   check.cures = {"sudo sysctl vm.max_map_count=" + std::to_string(kUsualMapCount)};
   if (limit && *limit < kUsualMapCount) check.verdict = Verdict::kNote;
   return check;

@@ -1,10 +1,13 @@
-// The rdmalloc command: parses the line and calls the sub-command.
+// The rdmalloc command: parses the command line and calls the sub-command.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 
 #include "allocator/cli/command_line.h"
+#include "allocator/cli/completion.h"
 #include "allocator/cli/doctor.h"
 #include "allocator/cli/info.h"
 #include "allocator/cli/probe.h"
@@ -12,13 +15,13 @@
 #include "allocator/cli/render.h"
 #include "allocator/cli/shm_plan.h"
 #include "allocator/cli/stats.h"
+#include "allocator/cli/suggestion.h"
 #include "allocator/cli/top/top.h"
 
 namespace rdmalloc::cli {
 namespace {
 
-// The sub-command that is being talked about, for help and messages, such as "trace record"; ""
-// before there is one.
+// The sub-command in use, such as "trace record", for help and messages; "" if there is none yet.
 std::string command_of(const CLI::App& app) {
   std::string names;
   for (auto found = app.get_subcommands(); !found.empty();
@@ -32,18 +35,65 @@ std::string with_blank(const std::string& command) { return command.empty() ? ""
 
 int print(const std::string& text) {
   fputs(text.c_str(), stdout);
-  return fflush(stdout) == 0 ? kExitOk : kExitProblem;
+  return kExitOk;
 }
 
-std::string explain(const CLI::ParseError& error, const std::vector<std::string>& words,
-                    const CLI::App& app) {
+const CLI::App& innermost(const CLI::App& app) {
+  const CLI::App* found = &app;
+  while (!found->get_subcommands().empty()) found = found->get_subcommands().front();
+  return *found;
+}
+
+std::vector<std::string> names_of_commands(const CLI::App& app) {
+  std::vector<std::string> names;
+  if (app.get_parent() == nullptr) names = {"help", "version"};
+  for (const CLI::App* command : app.get_subcommands(nullptr)) {
+    const Page* const page = find_page(command->get_name());
+    if (page == nullptr || !page->hidden) names.push_back(command->get_name());
+  }
+  return names;
+}
+
+std::vector<std::string> names_of_options(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::string see_help(const std::string& command) {
+  return "see rdmalloc" + with_blank(command) + " --help";
+}
+
+std::string not_known(const std::string& sentence, const std::string& nearest,
+                      const std::string& command) {
+  if (nearest.empty()) return sentence + ": " + see_help(command);
+  return sentence + ": did you mean '" + nearest + "'? Else " + see_help(command);
+}
+
+std::string explain_word(const std::string& command, const std::string& word, const CLI::App& app) {
+  const std::string start = command.empty() ? "" : command + ": ";
+  if (word.starts_with('-')) {
+    const std::string name = word.substr(0, word.find('='));
+    return not_known(start + "there is no option '" + name + "'",
+                     nearest_word(name, names_of_options(app)), command);
+  }
+  const auto commands = names_of_commands(app);
+  if (commands.empty()) return start + "'" + word + "' is one word too many: " + see_help(command);
+  return not_known("there is no command '" + (command.empty() ? "" : command + " ") + word + "'",
+                   nearest_word(word, commands), command);
+}
+
+std::string explain(const CLI::ParseError& error, const CLI::App& app) {
   const std::string command = command_of(app);
-  const std::string help = ": see rdmalloc" + with_blank(command) + " --help";
-  if (words.empty()) return "no command was given" + help;
-  if (command.empty()) return "there is no command '" + words.front() + "'" + help;
-  const auto extra = app.remaining(true);
-  if (!extra.empty()) return command + ": there is no option '" + extra.front() + "'" + help;
-  return command + ": " + error.what();
+  const auto unknown = app.remaining(true);
+  if (!unknown.empty()) return explain_word(command, unknown.front(), innermost(app));
+  std::string what = error.what();
+  // For a missing value CLI11 reports how many are missing and of which type.
+  if (error.get_name() == "ArgumentMismatch")
+    what = what.substr(0, what.find(':')) + " has no value";
+  return command + ": " + what;
 }
 
 int print_man_page(const std::string& page, const CLI::App& app) {
@@ -66,23 +116,47 @@ int dispatch(const Request& request, const CLI::App& app) {
   if (request.command == "trace") return trace(request.trace);
   if (request.command == "top") return top(request.top, request.json);
   if (request.command == "stats") return stats(request.stats, request.json);
+  if (request.command == "completion") return print(bash_completion(app));
   if (request.command == "man") return print_man_page(request.page, app);
   return print(request.markdown ? options_as_markdown() : options_as_text());
 }
 
-int act_on(std::vector<std::string> words, const Request& request, CLI::App& app) {
-  const std::vector<std::string> as_given = words;
-  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+// `help` and `version` are accepted as words; elsewhere they are options.
+std::vector<std::string> as_options(std::vector<std::string> words) {
+  if (words.size() == 1 && words.front() == "version") return {"--version"};
+  if (words.empty() || words.front() != "help") return words;
+  std::rotate(words.begin(), words.begin() + 1, words.end());
+  words.back() = "--help";
+  return words;
+}
+
+int act_on(const std::vector<std::string>& as_given, const Request& request, CLI::App& app) {
+  if (as_given.empty()) {
+    print(as_plain_text(complete_page("", app)));
+    throw Refusal("no command was given");
+  }
+  std::vector<std::string> words = as_options(as_given);
+  std::reverse(words.begin(), words.end());  // the order that CLI11 wants
   try {
     app.parse(words);
-  } catch (const CLI::CallForHelp&) {
+  } catch (const CLI::CallForHelp& help) {
+    if (!app.remaining(true).empty()) throw Refusal(explain(help, app));
     return print(as_plain_text(complete_page(command_of(app), app)));
   } catch (const CLI::CallForVersion& version) {
     return print(std::string(version.what()) + "\n");
   } catch (const CLI::ParseError& error) {
-    throw Refusal(explain(error, as_given, app));
+    throw Refusal(explain(error, app));
   }
   return dispatch(request, app);
+}
+
+// The output may not have been written: the disk is full, or the reader is gone.
+int after_output(int status) {
+  errno = 0;
+  if (fflush(stdout) == 0 && ferror(stdout) == 0) return status;
+  fprintf(stderr, "rdmalloc: not all of the output could be written: %s\n",
+          strerror(errno != 0 ? errno : ENOSPC));
+  return status == kExitOk ? kExitProblem : status;
 }
 
 }  // namespace
@@ -93,8 +167,9 @@ int main(int argc, char** argv) {
   try {
     Request request;
     const auto app = make_command_line(request);
-    return act_on(take_program(argc, argv, *app, request), request, *app);
+    return after_output(act_on(take_program(argc, argv, *app, request), request, *app));
   } catch (const Refusal& refusal) {
+    fflush(stdout);
     fprintf(stderr, "rdmalloc: %s\n", refusal.what());
     return refusal.status();
   } catch (const std::exception& error) {

@@ -10,9 +10,7 @@
 namespace rdmalloc::cli {
 namespace {
 
-constexpr uint64_t kTooLittle = uint64_t{64} << 20;
-
-// What the huge option asks for here: only then does a lack of huge pages matter.
+// What the huge option requests here: only then does a lack of huge pages matter.
 uint64_t huge_wanted() {
   Options options;
   options.load();
@@ -25,7 +23,7 @@ Check available() {
   Check check;
   check.name = "memory";
   check.found = size_text(left) + " available of " + size_text(total);
-  check.meaning = "pinned memory stays; what is not available is not pinned";
+  check.meaning = "pinned memory stays resident; only memory that is available is pinned";
   check.cures = {"ps -e --sort=-rss -o rss,pid,comm | head   (who holds it)"};
   if (left < total / 8) check.verdict = Verdict::kNote;
   if (left < kTooLittle) check.verdict = Verdict::kProblem;
@@ -39,7 +37,8 @@ Check transparent_huge_pages() {
   Check check;
   check.name = "THP";
   check.found = enabled ? *enabled + ", defrag " + defrag.value_or("unknown") : "unknown";
-  check.meaning = "huge=auto and huge=thp need always or madvise here, else there are base pages";
+  check.meaning =
+      "huge=auto and huge=thp need always or madvise here; otherwise they use base pages";
   check.cures = {"echo madvise | sudo tee " + folder + "enabled"};
   const bool possible = enabled && *enabled != "never";
   if (!possible && huge_wanted() == kHugeThp) check.verdict = Verdict::kNote;
@@ -111,7 +110,8 @@ Check compaction() {
   check.found = "vm.compact_unevictable_allowed " +
                 (allowed ? "is " + std::to_string(*allowed) : std::string("unknown"));
   check.meaning =
-      "with 1, compaction moves locked pages that no device holds, which stalls who touches them; "
+      "with 1, compaction moves locked pages that no device holds, which stalls threads that touch "
+      "them; "
       "pages that are registered with a device stay";
   check.cures = {"sudo sysctl vm.compact_unevictable_allowed=0"};
   if (allowed.value_or(0) != 0) check.verdict = Verdict::kNote;

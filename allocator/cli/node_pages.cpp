@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// A node of the machine and what the process has on it.
+// A NUMA node of the machine, and the process's memory on it.
 struct NodeRow {
   NumaNode node;
   bool is_known = false;  // to hwloc
@@ -29,11 +29,12 @@ std::vector<NodeRow> rows_of(const PlacedPages& placed) {
     rows[index].pages = pages;
   }
   std::vector<NodeRow> sorted;
+  sorted.reserve(rows.size());
   for (const auto& [index, row] : rows) sorted.push_back(row);
   return sorted;
 }
 
-// A line is: ADDRESS POLICY [word | KEY=VALUE]..., among these N<node>=<pages> and
+// A line is ADDRESS POLICY [word | KEY=VALUE]..., including N<node>=<pages> and
 // kernelpagesize_kB=<size of such a page>.
 struct Mapping {
   uint64_t address = 0;

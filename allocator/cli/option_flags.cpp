@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 os::Text as_text(const std::string& value) { return {value.data(), value.size()}; }
 
-// "a|b|c", or "a, b or c" with other words for what stands between two and before the last.
+// "a|b|c", or with other separators "a, b or c": `last` goes before the last word.
 std::string joined(const Choices& choices, const char* between, const char* last) {
   std::string text;
   for (size_t i = 0; i < choices.count; ++i) {
@@ -34,6 +34,8 @@ std::string placeholder(OptionType type) {
       return "AMOUNT";
     case OptionType::kSwitch:
       return "on|off";
+    case OptionType::kStats:
+      return "on|off|full";
     case OptionType::kNumber:
       return "NUMBER";
     case OptionType::kSeconds:
@@ -50,34 +52,36 @@ std::string placeholder(OptionType type) {
 std::string well_formed(OptionType type) {
   switch (type) {
     case OptionType::kAmount:
-      return "give bytes with K, M, G or T (64M), or a share of memory (50%) or of the memlock "
+      return "use bytes with K, M, G or T (64M), or a share of memory (50%) or of the memlock "
              "limit (25%memlock)";
     case OptionType::kSwitch:
-      return "give on or off";
+      return "use on or off";
+    case OptionType::kStats:
+      return "use on, off or full";
     case OptionType::kNumber:
-      return "give a number from 1 to 65535";
+      return "use a number from 1 to 65535";
     case OptionType::kSeconds:
-      return "give a number from 0 to 65535";
+      return "use a number from 0 to 65535";
     case OptionType::kPath:
-      return "give a file name";
+      return "use a file name";
     case OptionType::kCpus:
-      return "give inherit, all, or a list of processors (0-3,8)";
+      return "use inherit, all, or a list of processors (0-3,8)";
     default:
-      return "give " + joined(choices_of(type), ", ", " or ");
+      return "use " + joined(choices_of(type), ", ", " or ");
   }
 }
 
-// Empty when the value is good, as CLI11 wants it.
+// Returns an empty string for a good value, as CLI11 expects.
 std::string objection(const OptionInfo& option, const std::string& value) {
   const bool no_file = option.type == OptionType::kPath && value.empty();
   if (!no_file && is_valid(option.type, as_text(value))) return {};
-  const std::string wrong = "'" + value + "' is malformed: ";
-  if (no_file) return wrong + "give a file name";
+  const std::string wrong = "invalid value '" + value + "': ";
+  if (no_file) return wrong + "use a file name";
   return wrong + (option.type == OptionType::kPath ? objection_to_path(as_text(value))
                                                    : well_formed(option.type));
 }
 
-// A file's name as a pattern that stands for nothing else.
+// Turns a file name into a pattern that expands to exactly that name.
 std::string as_pattern(const std::string& name) {
   std::string pattern;
   for (const char c : name) pattern += c == '%' ? std::string("%%") : std::string(1, c);
@@ -89,18 +93,18 @@ std::string absolute_pattern(const std::string& value) {
   return (value.front() == '/' ? fs::path(value) : folder / value).lexically_normal();
 }
 
-// What the pattern stands for in this process, unless it lies in a folder of each process or rank.
+// The file that the pattern means in this process; empty if its folder differs per process or rank.
 std::string expected_file(const std::string& pattern) {
   const std::string folder = fs::path(pattern).parent_path();
   if (folder.find("%p") != std::string::npos || folder.find("%r") != std::string::npos) return "";
-  std::string path(2 * Options::kLongestPath, '\0');
-  if (!expand_file_name(pattern.c_str(), find_place(), path.data(), path.size())) return "";
-  return path.c_str();
+  char path[2 * Options::kLongestPath];
+  const bool fits = expand_file_name(pattern.c_str(), find_place(), path, sizeof path);
+  return fits ? path : "";
 }
 
 std::string writable_file(const OptionInfo& option, const std::string& value) {
   const std::string what = std::string("cannot write the ") + option.name;
-  const std::string pattern = absolute_pattern(value);
+  std::string pattern = absolute_pattern(value);
   if (!is_valid(OptionType::kPath, as_text(pattern))) {
     throw Refusal(what + ": " + pattern + " is too long a path");
   }
@@ -137,7 +141,9 @@ std::string default_text(const OptionInfo& option) {
   return *option.fallback == '\0' ? "none" : option.fallback;
 }
 
-bool takes_value(const OptionInfo& option) { return option.type != OptionType::kSwitch; }
+bool takes_value(const OptionInfo& option) {
+  return option.type != OptionType::kSwitch && option.type != OptionType::kStats;
+}
 
 void add_option_flags(CLI::App& app, std::vector<Setting>& settings) {
   for (size_t i = 0; i < kOptionCount; ++i) {
@@ -147,7 +153,7 @@ void add_option_flags(CLI::App& app, std::vector<Setting>& settings) {
     };
     CLI::Option* flag = app.add_option_function<std::string>(flag_name(option), keep, option.help);
     flag->type_name(placeholder(option.type));
-    // A switch alone means on; a value follows only after '='.
+    // Without '=' a switch means on.
     if (!takes_value(option)) flag->expected(0, 1)->default_str("on");
     flag->take_last()->check([&option](const std::string& v) { return objection(option, v); });
   }

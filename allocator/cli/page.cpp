@@ -16,13 +16,13 @@ const OptionInfo* table_option(const std::string& flag) {
   return nullptr;
 }
 
-// What stands for the value was chosen, and is not only CLI11's word for a type.
+// Whether the flag's value has a placeholder of our own, rather than CLI11's name of a type.
 bool has_placeholder(const CLI::Option& flag) {
   const std::string name = flag.get_type_name();
   return !name.empty() && name != "TEXT" && name != "INT" && name != "UINT" && name != "FLOAT";
 }
 
-// A flag of the option table with its value and default; any other as CLI11 has it.
+// Describes a flag: from the option table with value and default, otherwise from CLI11.
 Entry describe(const CLI::Option& flag) {
   const OptionInfo* option = table_option(flag.get_name());
   if (option == nullptr) {
@@ -43,7 +43,7 @@ Section options_of(const CLI::App& command) {
   return section;
 }
 
-// The commands right below one: "record" of "trace", all that are one word of "".
+// The commands directly below one: "record" for "trace", all one-word commands for "".
 Section list_of_commands(const std::string& above) {
   Section section{"COMMANDS", {}, {}};
   const std::string prefix = above.empty() ? "" : above + " ";
@@ -106,7 +106,7 @@ Section statistics() {
 Page complete_page(const std::string& command, const CLI::App& app) {
   Page page = *find_page(command);
   const CLI::App* parsed = find_command(app, command);
-  // After the description and before the exit status.
+  // Between the description and the exit status.
   auto place = page.sections.begin() + (page.sections.empty() ? 0 : 1);
   place = page.sections.insert(place, options_of(*parsed));
   const Section commands = list_of_commands(command);

@@ -1,5 +1,5 @@
-// What there is to read about a command: the prose written here, the options from the command
-// line's and the options' own tables. Rendered (render.h) as --help and as man pages.
+// The documentation of a command: prose written here, and options from the tables of the command
+// line and of the options. Rendered (render.h) as --help and as man pages.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The prose of the pages.
+// The prose of the manual pages.
 #include <utility>
 
 #include "allocator/cli/page.h"
@@ -14,13 +14,14 @@ Page overview() {
           "rdmalloc",
           1,
           "malloc for buffers that devices read and write",
-          {"rdmalloc COMMAND [options]", "rdmalloc run [options] [--] PROGRAM ARGS..."},
+          {"rdmalloc COMMAND [options]", "rdmalloc run [options] [--] PROGRAM ARGS...",
+           "rdmalloc help [COMMAND]"},
           false,
           {{"DESCRIPTION",
             {"rdmalloc takes a program's heap from one reserved window of addresses, pins it and "
              "never gives an address back to the system, so that a buffer that was registered with "
-             "a device stays registered. A program gets it by being started with rdmalloc run, or "
-             "by being linked with -lrdmalloc."},
+             "a device stays registered. Start a program with rdmalloc run, or link it with "
+             "-lrdmalloc."},
             {}}}};
 }
 
@@ -37,22 +38,22 @@ Page run() {
          "id, exit status, signals and terminal are the program's own. Each flag sets the "
          "variable of its name (--memory-cap sets RDMALLOC_MEMORY_CAP), which child processes "
          "inherit; a flag wins over a variable that is already set.",
-         "A program into which the library would not be loaded is refused before it runs: one "
+         "A program into which the library cannot be preloaded is refused before it runs: one "
          "that is statically linked, of another architecture or C library, or that gains rights "
          "when executed (set-user-id, set-group-id, file capabilities).",
-         "With --verbs librdmalloc-verbs.so is preloaded, too: a buffer from malloc that the "
-         "program, "
-         "or a library such as an MPI, registers with an RDMA device (ibv_reg_mr and its "
-         "relatives) "
-         "gets the key of its region, without a system call. Registrations with remote rights stay "
-         "exactly those of the buffer, unless --share-remote is given: then peers that are given a "
-         "key can reach all of the heap region around the buffer. Not seen, and so registered as "
-         "ever, is what a program calls through dlsym or dlvsym, or has linked in statically.",
-         "With --ucx, --ofi and --mpi librdmalloc-ucx.so, librdmalloc-ofi.so and "
-         "librdmalloc-mpi.so are. The first maps every region into each UCP context that the "
+         "--verbs also preloads librdmalloc-verbs.so: a malloc'd buffer that the program, or a "
+         "library such as an MPI, registers with an RDMA device (ibv_reg_mr and its relatives) "
+         "gets the key of its region, without a system call. Registrations with remote rights "
+         "cover exactly the buffer, unless --share-remote is given: then peers that get a key can "
+         "reach the whole heap region around the buffer, with the rights that were asked for. If "
+         "there is no room for a registration (ENOMEM), heap regions that are registered but not "
+         "in use are deregistered and it is tried again. Calls through dlsym or dlvsym, and a "
+         "libibverbs that is linked in statically, are not seen: they register as without us.",
+         "--ucx, --ofi and --mpi also preload librdmalloc-ucx.so, librdmalloc-ofi.so and "
+         "librdmalloc-mpi.so. The first maps every region into each UCP context that the "
          "program or its MPI makes, so that UCX finds malloc'd buffers registered. The second "
-         "tells libfabric's cache of registrations that those of the heap never go stale. The "
-         "third lets MPI_Alloc_mem return memory of the heap. All of them may be given."},
+         "tells libfabric's registration cache that the heap's registrations never go stale. The "
+         "third makes MPI_Alloc_mem return memory of the heap. They may be combined."},
         {}},
        {"AMOUNTS",
         {"An AMOUNT is bytes with K, M, G or T (powers of 1024), or a share: 50% is of the memory "
@@ -62,8 +63,8 @@ Page run() {
        {"EXIT STATUS",
         {"The program's own, or:"},
         {{"2",
-          "nothing was run: an option is unknown or malformed, or the library would not be "
-          "loaded into the program"},
+          "nothing was run: an option is unknown or malformed, or the library cannot be preloaded "
+          "into the program"},
          {"126", "the program was found but could not be executed"},
          {"127", "the program was not found"}}},
        {"EXAMPLES",
@@ -73,9 +74,9 @@ Page run() {
          {"rdmalloc run --report heap.%p.json -- make test",
           "one report for each process that make starts"},
          {"rdmalloc run --cap 4G --strict -- ./server",
-          "pins at most 4 GiB; beyond that malloc fails instead of going on unpinned"},
+          "pins at most 4 GiB; beyond that malloc fails instead of continuing unpinned"},
          {"rdmalloc run --verbs --verbs-stats -- ib_send_bw server",
-          "registers regions instead of buffers, and says how many calls that answered"}}}}};
+          "registers regions instead of buffers, and says how many calls they answered"}}}}};
 }
 
 Page info() {
@@ -89,9 +90,9 @@ Page info() {
       {{"DESCRIPTION",
         {"Prints the engine and the library, every option with its value and where that came "
          "from, and what a process started now would get: its window, its budget and what limits "
-         "that, and the NUMA nodes. The numbers come from a process that is really started under "
-         "the library; it also counts how many of its allocations, from before its first "
-         "constructor on, lie in the window."},
+         "it, and the NUMA nodes. The numbers come from a process that is started under the "
+         "library; it also counts how many of its allocations lie in the window, from before its "
+         "first constructor on."},
         {}},
        {"EXIT STATUS",
         {},
@@ -109,11 +110,10 @@ Page doctor() {
       {"rdmalloc doctor [--json | --all]"},
       false,
       {{"DESCRIPTION",
-        {"Looks at the limits of this process and at the kernel, one line for each: ok; note, "
-         "where something is less good than it could be; problem, where the heap or a good part "
-         "of it would not be pinned. Notes and problems are followed by what they mean and by "
-         "what to type to change it. What the kernel can do is found out by asking it to, in a "
-         "child process. Needs no rights."},
+        {"Checks the limits of this process and the kernel, one line for each check: ok; note: "
+         "something could be better; problem: the heap, or much of it, would not be pinned. Notes "
+         "and problems are followed by what they mean and what to type to change it. Features of "
+         "the kernel are checked by using them, in a child process. Needs no privileges."},
         {}},
        {"EXIT STATUS",
         {},
@@ -139,16 +139,16 @@ Page shm_plan() {
       {"rdmalloc shm-plan --procs NUMBER [options]"},
       false,
       {{"DESCRIPTION",
-        {"Prints how long a segment of rdm_shm_create() is for so many processes of one machine, "
-         "and what takes the room, in 10^6 bytes and in bytes. A NUMBER may end in K, M or G "
-         "(powers of 1024).",
-         "The rows, and the sizes behind them, are those of the RFC to Open MPI that described the "
-         "problem (Fragmented sm Allocations, 2009), whose case is the default. Its row \"other\" "
-         "is FIFOs and max freelists here. Control, padding is what the RFC did not count: what is "
-         "known of each process, and the rest of its last page.",
-         "The RFC's smaller example, of an eager limit of 256 bytes, is met with "
-         "--eager-with-header only: there a fragment takes 256 bytes in all, while elsewhere the "
-         "RFC adds the header to the limit."},
+        {"Prints how long a segment of rdm_shm_create() is for a number of processes of one "
+         "machine, and what it consists of, in 10^6 bytes and in bytes. A NUMBER may end in K, M "
+         "or G (powers of 1024).",
+         "The rows and their sizes are those of the RFC to Open MPI that described the problem "
+         "(Fragmented sm Allocations, 2009); its case is the default. Its row \"other\" is FIFOs "
+         "and max freelists here. Control, padding is what the RFC did not count: a record for "
+         "each process, and the rest of its last page.",
+         "The RFC's smaller example, with an eager limit of 256 bytes, needs --eager-with-header: "
+         "there a fragment takes 256 bytes in total, while elsewhere the RFC adds the header to "
+         "the limit."},
         {}},
        {"LAYOUTS",
         {},
@@ -157,7 +157,7 @@ Page shm_plan() {
           "(wrapper, queue with tail, head), each aligned to a page"},
          {"cacheline", "the same, aligned to cache lines"},
          {"aggregated",
-          "one allocation for each process: FIFOs, queues, heads and tails interwoven, wrappers"},
+          "one allocation for each process: FIFOs, queues, heads and tails interleaved, wrappers"},
          {"mpsc",
           "no circular buffers: each process has one inbox for all senders, and a few fast boxes "
           "that senders claim; grows with the number of processes instead of its square"}}},
@@ -190,6 +190,7 @@ const std::vector<Page>& all_pages() {
         options(),
         shm_plan(),
         hidden("man", "print a man page as roff"),
+        hidden("completion", "print what completes the command's lines in bash"),
         hidden("probe", "allocate under the library and count"),
     };
     for (Page& page : study_pages()) all.push_back(std::move(page));

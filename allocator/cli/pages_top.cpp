@@ -1,4 +1,4 @@
-// The prose of top's and stats' pages.
+// The prose of the manual pages of top and stats.
 #include "allocator/cli/pages_top.h"
 
 namespace rdmalloc::cli {
@@ -13,14 +13,14 @@ Page top() {
       {"rdmalloc top [--all] [--pid PID]... [--user USER] [--json] [--watch[=SECONDS]]"},
       false,
       {{"DESCRIPTION",
-        {"Lists the processes of this node that pin or lock memory or run under rdmalloc, as far "
-         "as this user may see them, those with most pinned first. What the kernel says of them "
-         "(RSS, VmPin, VmLck, the limit on locked memory) is there for all. What is held, pinned, "
-         "live and overflow is told by processes under rdmalloc, to their own user and to root, "
-         "without their help. \"-\" is what is not known.",
-         "Where the user's processes share a limit for the node (RDMALLOC_NODE_CAP), their ledger "
-         "tells what each was granted and what is left. It is that of RDMALLOC_LEDGER, or the "
-         "user's own; a ledger that cannot be read costs a sentence.",
+        {"Lists the processes of this machine that pin or lock memory or run under rdmalloc, as "
+         "far as this user may see them, those with most pinned memory first. What the kernel "
+         "knows (RSS, VmPin, VmLck, the limit on locked memory) is shown for all. Held, pinned, "
+         "live and overflow come from the counters of processes under rdmalloc, which their own "
+         "user and root may read, without stopping them. \"-\" means unknown.",
+         "If the user's processes share a limit for the machine (RDMALLOC_NODE_CAP), their ledger "
+         "says what each was granted and what is left. It is the file of RDMALLOC_LEDGER, or the "
+         "user's own; if a ledger cannot be read, a line says so.",
          "In names of processes and users, a question mark stands for each byte that is not "
          "printable ASCII."},
         {}},
@@ -30,15 +30,16 @@ Page top() {
           "resident; pinned by registrations (each counts, so the same page may count several "
           "times); locked by mlock"},
          {"HELD, PINNED, LIVE, OVERFL",
-          "of the heap: all regions; those that are pinned; in use; those that were beyond the "
-          "budget and are not pinned"},
-         {"CAP, MEMLOCK", "most of the heap that may be pinned; the soft limit on locked memory"},
-         {"DOM", "registration domains open"},
-         {"GRANT", "what the ledger grants it, of the node's limit or of its control group's"},
+          "of the heap: all regions; those that are pinned; in use; those beyond the budget, which "
+          "are not pinned"},
+         {"CAP, MEMLOCK", "limit on pinned heap memory; the soft limit on locked memory"},
+         {"DOM", "open registration domains"},
+         {"GRANT", "what the ledger grants it of the machine's or its control group's limit"},
          {"OVER",
-          "what it has too much of. overflow: it holds memory that it could not pin. over memlock: "
-          "VmLck or VmPin is above its soft limit; by right: its CAP_IPC_LOCK lets it. over share: "
-          "more of the node's limit than an even share, while less than one is left to others"}}},
+          "what it has too much of. overflow: memory that it could not pin. over memlock: VmLck or "
+          "VmPin is above its soft limit; by right: CAP_IPC_LOCK allows that. over share: it has "
+          "more of the machine's limit than an even share, while less than one is left to "
+          "others"}}},
        {"KEYS",
         {"With --watch on a terminal; elsewhere one table, or one line of JSON, is printed after "
          "the other."},
@@ -48,8 +49,8 @@ Page top() {
          {"i u n r v k h e l o c m d g w",
           "sort by PID, USER, NAME, RSS, VMPIN, VMLCK, HELD, PINNED, LIVE, OVERFL, CAP, MEMLOCK, "
           "DOM, GRANT, OVER"},
-         {"R", "the other way round"},
-         {"a", "as --all, or not"}}},
+         {"R", "reverse the order"},
+         {"a", "switch --all on or off"}}},
        {"JSON",
         {"An object with format (\"rdmalloc-top\"), version, date, processes_seen, "
          "processes_unreadable, notes (sentences), ledger (path, kept, trouble, processes, "
@@ -58,18 +59,18 @@ Page top() {
          "(whether its counters were read), held_bytes, pinned_bytes, live_bytes, overflow_bytes, "
          "budget_bytes, budget_limited_by, memory_cap_bytes, domains, registered_bytes, "
          "registered_pinned_bytes, memlock_bytes, memlock_unlimited, may_lock_all, granted_bytes, "
-         "over (words). null is what is not known."},
+         "over (words). null means unknown."},
         {}},
        {"EXIT STATUS",
         {},
-        {{"0", "the node was looked at"},
-         {"1", "a process that --pid asked for is not there, or nobody read the output"},
+        {{"0", "the table was printed"},
+         {"1", "a process that --pid asked for does not exist, or nobody read the output"},
          {"2", "an option is malformed, or /proc cannot be read"}}},
        {"EXAMPLES",
         {},
         {{"rdmalloc top", "who has what, now"},
-         {"rdmalloc top --watch", "the same each second, on the whole screen"},
-         {"rdmalloc top --json --watch=10 >> pinned.jsonl", "a line each ten seconds"}}}}};
+         {"rdmalloc top --watch", "the same every second, on the whole screen"},
+         {"rdmalloc top --json --watch=10 >> pinned.jsonl", "a line every ten seconds"}}}}};
 }
 
 Page stats() {
@@ -81,17 +82,17 @@ Page stats() {
       {"rdmalloc stats PID [--numa] [--json]"},
       false,
       {{"DESCRIPTION",
-        {"Prints what a process that runs under rdmalloc says of its heap now, and of each phase "
-         "that it began with rdm_phase(): times entered, seconds, and the peaks meanwhile. The "
-         "process is neither stopped nor signalled; it keeps its counters in a page that others "
-         "may read: root, and its own user. The JSON keys are those of the report (rdmalloc run "
-         "--report), and pid, name and phases."},
+        {"Prints the heap statistics of a process that runs under rdmalloc, and of each phase "
+         "that it began with rdm_phase(): times entered, seconds, and its peaks. The process is "
+         "neither stopped nor signalled; root and its own user may read the page in which it keeps "
+         "its counters. The JSON keys are those of the report (rdmalloc run --report), and pid, "
+         "name and phases."},
         {}},
        {"NUMA",
-        {"With --numa the resident bytes on each node follow, those of the heap and all other "
-         "(files, stacks, mappings of the program's own), beside the node's processors and memory; "
-         "and under which memory policies (set_mempolicy, mbind, numactl) the heap's pages came, "
-         "as the kernel writes them. For that the kernel walks the process's page tables, and the "
+        {"--numa adds the resident bytes on each node, those of the heap and all others (files, "
+         "stacks, the program's own mappings), with the node's processors and memory; and the "
+         "memory policies (set_mempolicy, mbind, numactl) under which the heap's pages came, as "
+         "the kernel writes them. For that the kernel walks the process's page tables, and the "
          "process's own mmap and munmap wait meanwhile. In the JSON: numa, with nodes (node, "
          "processors, memory_bytes, heap_resident_bytes, other_resident_bytes; "
          "null where hwloc does not know the node) and policies (policy, heap_resident_bytes)."},

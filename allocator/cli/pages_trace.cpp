@@ -1,4 +1,4 @@
-// What there is to read about `rdmalloc trace` and its verbs.
+// The prose of the manual pages of `rdmalloc trace` and its verbs.
 #include "allocator/cli/pages_trace.h"
 
 namespace rdmalloc::cli {
@@ -16,8 +16,8 @@ Page trace() {
       {{"DESCRIPTION",
         {"A trace is a file of every allocation that a program made, resized and freed, with its "
          "size, alignment, thread and time: enough to make the same calls again without the "
-         "program, under any allocator. It holds sizes and times only, nothing of what the program "
-         "had in its memory."},
+         "program, under any allocator. It holds sizes and times only, never the contents of "
+         "memory."},
         {}}}};
 }
 
@@ -32,28 +32,28 @@ Page record() {
       {{"DESCRIPTION",
         {"Runs PROGRAM with a recorder in front of whatever malloc it has, and writes a trace of "
          "it: every call of the malloc family and of C++'s operators, with its size, alignment, "
-         "thread and time. What was recorded is safe at each moment: a program that crashes or is "
-         "killed leaves a trace of all that it did.",
+         "thread and time. Nothing recorded is lost: a program that crashes or is killed leaves a "
+         "trace of all that it did.",
          "The trace is made when PROGRAM has ended. Until then each process writes to a file of "
-         "its own in a folder beside the trace, which takes 4 to 24 bytes for a call and goes away "
-         "afterwards; --limit bounds it. A child of fork, and a program that is executed, are "
-         "processes of their own: of several, the one that called malloc most becomes the trace.",
-         "Left out are frees of what was allocated before the recording or by the process's parent "
-         "before fork, and the allocations of a malloc that the program has linked in. What C++ "
-         "rounds up, it has rounded up in the trace, too. In a program with one thread that calls "
-         "malloc several million times a second, the time of a small allocation may be that of one "
-         "of the seven calls before.",
-         "Afterwards a line on standard error tells what recording cost: the number of calls, "
-         "times what a call costs on this machine, which is measured then, against the program's "
-         "processor time. What the recorder's memory traffic costs the program's caches is not in "
-         "it."},
+         "its own in a folder beside the trace, which takes 4 to 24 bytes for a call and is "
+         "removed afterwards; --limit bounds it. A child of fork, and a program that is executed, "
+         "are separate processes: of several, the one that called malloc most becomes the trace.",
+         "Left out are frees of memory that was allocated before the recording, or by the "
+         "process's parent before fork, and allocations of a malloc that the program has linked "
+         "in. What C++ rounds up is rounded up in the trace, too. In a program with one thread "
+         "that calls malloc several million times a second, the time of a small allocation may be "
+         "that of one of the seven calls before.",
+         "Afterwards a line on standard error says what recording cost: the number of calls times "
+         "the cost of a call on this machine, which is measured then, relative to the program's "
+         "CPU time. It does not include what the recorder's memory traffic costs the program's "
+         "caches."},
         {}},
        {"EXIT STATUS",
         {"The program's own (a signal that killed it kills this command, too), or:"},
         {{"1", "the program ended with 0, and the trace could not be written, or not all of it"},
          {"2",
           "nothing was run: an option is malformed, the trace could not be written, or the "
-          "recorder would not be loaded into the program"},
+          "recorder cannot be preloaded into the program"},
          {"126", "the program was found but could not be executed"},
          {"127", "the program was not found"}}},
        {"EXAMPLES",
@@ -62,7 +62,7 @@ Page record() {
           "leaves what it allocated in solver.rdtrace"},
          {"rdmalloc trace record --process cc1plus -- make", "a trace of the largest compilation"},
          {"rdmalloc trace record --under jemalloc -- ./server",
-          "the same calls, of a program that has jemalloc underneath"}}}}};
+          "the same, with jemalloc below the recorder"}}}}};
 }
 
 Page replay() {
@@ -75,18 +75,16 @@ Page replay() {
       false,
       {{"DESCRIPTION",
         {"Starts rdmalloc-replay with the allocator in front of LD_PRELOAD, in the same process. "
-         "It "
-         "makes the calls of the trace again, in exactly the recorded order, each in a thread that "
-         "stands for the recorded one: a thread sleeps until its turn comes. So two replays ask "
-         "for the same, whatever the allocator; the digest in the last line is of all that was "
-         "asked for.",
-         "The whole trace is read before the first call is made: one that frees what is not alive "
-         "is refused. What the replay keeps for itself is not malloc's: 24 bytes for each "
-         "object of those alive at once, and a few MiB at most to read the trace, part by part. "
-         "The last line says how long the calls took, and how long reading did.",
-         "Blocks are written to, one byte in each page, because memory that nobody writes to is "
-         "not there. The flags of rdmalloc's options are those of rdmalloc run, and are for "
-         "--under rdmalloc."},
+         "It makes the calls of the trace again, in exactly the recorded order, each in a thread "
+         "that stands for the recorded one: a thread sleeps until its turn comes. So two replays "
+         "make the same requests, whatever the allocator; the last line has a digest of them.",
+         "The whole trace is read before the first call is made: a trace that frees what is not "
+         "alive is refused. The replay's own data does not come from malloc: 24 bytes for each "
+         "object alive at once, and a few MiB at most to read the trace, part by part. The last "
+         "line says how long the calls took, and how long reading did.",
+         "Blocks are written to, one byte in each page, because untouched memory is not resident. "
+         "The flags for rdmalloc's options are those of rdmalloc run, and are for --under "
+         "rdmalloc."},
         {}},
        {"EXIT STATUS",
         {},
@@ -110,28 +108,27 @@ Page import() {
       {"rdmalloc trace import TEXT FILE"},
       false,
       {{"DESCRIPTION",
-        {"Reads TEXT, or standard input where TEXT is -, and writes the trace FILE. A line that is "
-         "wrong is named with what was expected there; then there is no FILE, or the one that was "
-         "there before. What glibc's mtrace() writes is read, too; frees of what was allocated "
-         "before it began are left out and counted."},
+        {"Reads TEXT, or standard input if TEXT is -, and writes the trace FILE. For a wrong line "
+         "it says what was expected there; FILE is then not written. Files that glibc's mtrace() "
+         "wrote can be imported, too; frees of memory that was allocated before it began are left "
+         "out and counted."},
         {}},
        {"FORMAT",
         {"One event in a line, in the order in which they happened; rdmalloc trace text prints the "
-         "same. Words in brackets may be left out."},
+         "same format. Words in brackets may be left out."},
         {{"a OBJECT SIZE [ALIGNMENT] [thread N] [at NS]", "allocates, as malloc or aligned_alloc"},
          {"z OBJECT SIZE [ALIGNMENT] [thread N] [at NS]", "allocates zeroed memory, as calloc"},
          {"r OBJECT SIZE [thread N] [at NS]", "resizes, as realloc"},
          {"f OBJECT [thread N] [at NS]", "frees"},
          {"program WORDS", "what was recorded; before the first event"},
          {"# WORDS", "a comment; empty lines are skipped, too"},
-         {"OBJECT",
-          "any word that no other object has that is alive: a number, a name, an address"},
+         {"OBJECT", "any word that no other living object has: a number, a name, an address"},
          {"SIZE", "bytes, or with K, M, G or T (powers of 1024)"},
          {"ALIGNMENT", "bytes, a power of two"},
-         {"N", "the number of a thread; when it is left out that of the line before, 0 at first"},
+         {"N", "the number of a thread; by default that of the line before, 0 at first"},
          {"NS",
-          "nanoseconds since the beginning, never decreasing; when they are left out those of the "
-          "line before, 0 at first. A trace keeps microseconds"}}},
+          "nanoseconds since the beginning, never decreasing; by default those of the line before, "
+          "0 at first. A trace keeps microseconds"}}},
        {"EXIT STATUS",
         {},
         {{"0", "the trace was written"},
@@ -161,23 +158,23 @@ Page text() {
              {"3", "the trace is cut off, and was printed as far as it goes"}}}}};
 }
 
-Page info() {
+Page trace_info() {
   return {"trace info",
           "rdmalloc-trace-info",
           1,
-          "sum a trace up",
+          "summarize a trace",
           {"rdmalloc trace info [--json] FILE"},
           false,
           {{"DESCRIPTION",
-            {"Prints what was recorded, how many events of how many threads there are and in what "
-             "time, the most bytes asked for and objects alive at once, what was still alive at "
-             "the end, and how many allocations and resizes asked for which sizes."},
+            {"Prints what was recorded, the number of events and threads, the time, the most bytes "
+             "and objects alive at once, what was still alive at the end, and how many "
+             "allocations and resizes asked for which sizes."},
             {}},
            {"EXIT STATUS",
             {},
             {{"0", "all of the trace was read"},
              {"2", "the file is no trace, or is damaged"},
-             {"3", "the trace is cut off, and this is of what there is of it"}}}}};
+             {"3", "the trace is cut off; this describes the part that is there"}}}}};
 }
 
 }  // namespace
@@ -185,7 +182,7 @@ Page info() {
 std::vector<Page> trace_pages() {
   const Page cost{
       "trace cost", "rdmalloc-trace-cost", 1, "measure what recording a call costs", {}, true, {}};
-  return {trace(), record(), replay(), import(), text(), info(), cost};
+  return {trace(), record(), replay(), import(), text(), trace_info(), cost};
 }
 
 }  // namespace rdmalloc::cli

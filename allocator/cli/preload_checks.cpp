@@ -1,4 +1,5 @@
-// Whether the library is there, takes the heap of a program over, and how it watches the rest.
+// Whether the library is installed and takes over a program's heap, and how it monitors other
+// memory.
 #include <sys/auxv.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -55,16 +56,15 @@ Check takeover(const ProbeResult& probe) {
   return check;
 }
 
-// What a program gets with the environment as it is.
+// The monitor that a program gets in the current environment.
 Check monitor(const ProbeResult& probe) {
   Check check;
   check.name = "monitor";
   check.found = probe.monitor + ": " + probe.monitor_why;
   check.meaning =
       "rdm_get keeps foreign memory registered until a monitor sees it change. userfaultfd sees "
-      "all "
-      "that this process does; interposed functions, what does not go past libc; none: nothing is "
-      "kept";
+      "all changes by this process; interposed functions see those made through libc; with none, "
+      "nothing is kept";
   check.cures = {
       "sudo sysctl vm.unprivileged_userfaultfd=1",
       "docker run --security-opt seccomp=PROFILE.json ...   (one that allows userfaultfd)"};

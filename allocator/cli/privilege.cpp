@@ -38,15 +38,16 @@ bool has_file_capabilities(const std::string& program) {
 
 void check_privilege(const std::string& program) {
   struct stat status {};
-  // The kernel itself ignores all such rights on a nosuid mount.
+  // On a nosuid mount the kernel itself ignores all such rights.
   if (stat(program.c_str(), &status) != 0 || on_nosuid_mount(program)) return;
-  // For a real root they add nothing. no_new_privs withholds them, and yet ld.so is told.
+  // File capabilities add nothing to a real root. no_new_privs withholds them, but ld.so is still
+  // told.
   if (getuid() != 0 && has_file_capabilities(program)) refuse(program, "has file capabilities");
   if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) return;
   if ((status.st_mode & S_ISUID) != 0 && status.st_uid != getuid()) {
     refuse(program, "is set-user-id to another user");
   }
-  // Without the group's right to execute, the bit means something else.
+  // Without the group's execute permission the bit has another meaning.
   const bool set_group = (status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0;
   if (set_group && status.st_gid != getgid()) {
     refuse(program, "is set-group-id to another group");

@@ -1,4 +1,4 @@
-// Programs that gain rights when they are executed: ld.so then ignores LD_PRELOAD.
+// Programs that gain rights when they are executed: for these ld.so ignores LD_PRELOAD.
 #pragma once
 
 #include <string>

@@ -20,9 +20,9 @@ namespace {
 
 constexpr size_t kSizes[] = {1,     16,    24,      100,       1024,      4096,
                              14337, 65536, 100'001, 1'000'000, 2'097'152, 5'000'000};
-constexpr size_t kThreads = 8;
+constexpr size_t kProbeThreads = 8;
 
-// Allocated before libc has run a single constructor, the library's own included.
+// Allocated before libc has run any constructor, including the library's own.
 constexpr size_t kEarlySizes[] = {24, 5000, 300'000};
 void* early[std::size(kEarlySizes)];
 
@@ -39,7 +39,7 @@ struct Counts {
   std::atomic<uint64_t> asked{0};
   std::atomic<uint64_t> in_window{0};
 
-  // Null is no memory, under a small memory cap, and says nothing of where memory comes from.
+  // Null means out of memory, under a small memory cap; it does not show which allocator served.
   void note(const void* pointer) {
     if (pointer == nullptr) return;
     ++asked;
@@ -77,7 +77,7 @@ void allocate_as_far_as_it_goes(Counts& counts) {
 
 void allocate_on_threads(Counts& counts) {
   std::vector<std::thread> threads;
-  for (size_t i = 0; i < kThreads; ++i)
+  for (size_t i = 0; i < kProbeThreads; ++i)
     threads.emplace_back(allocate_as_far_as_it_goes, std::ref(counts));
   for (std::thread& thread : threads) thread.join();
 }
@@ -102,7 +102,7 @@ int probe() {
   }
   allocate_as_far_as_it_goes(counts);
   allocate_on_threads(counts);
-  printf("%lu %lu %zu\n", counts.asked.load(), counts.in_window.load(), kThreads);
+  printf("%lu %lu %zu\n", counts.asked.load(), counts.in_window.load(), kProbeThreads);
   const char* why = "";
   const char* const name = monitor(&why);
   printf("%s %s\n", name, why);

@@ -1,4 +1,4 @@
-// Proof that the library works here: this command starts itself again under the library, allocates
+// Checks that the library works here: this command starts itself again under the library, allocates
 // in every way, from before the first constructor on, and counts what lies in the window.
 #pragma once
 
@@ -23,7 +23,8 @@ struct ProbeResult {
 // Starts the probe with the options that the environment has now. Does not throw.
 ProbeResult run_probe(const std::string& library);
 
-// The started half, a hidden sub-command: writes the counts and the report to standard output.
+// The part that runs under the library, a hidden sub-command: writes the counts and the report to
+// standard output.
 int probe();
 
 }  // namespace rdmalloc::cli

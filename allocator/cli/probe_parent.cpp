@@ -1,4 +1,4 @@
-// The half of the probe that starts the other and reads what it says.
+// The parent half of the probe: starts the child and reads its answer.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 namespace rdmalloc::cli {
 namespace {
 
-// Far more than it takes; so that a library that hangs does not hang the command.
+// Far more time than the probe takes; it keeps a library that hangs from hanging the command.
 constexpr unsigned kSeconds = 30;
 
 [[noreturn]] void become_probe(const std::string& library, int output) {
@@ -23,7 +23,7 @@ constexpr unsigned kSeconds = 30;
   preload({library});
   unsetenv("RDMALLOC_REPORT");
   unsetenv("RDMALLOC_STATS");
-  setenv("RDMALLOC_WARN", "off", 1);  // the parent says it
+  setenv("RDMALLOC_WARN", "off", 1);  // the parent warns
   alarm(kSeconds);
   execl("/proc/self/exe", "rdmalloc", "probe", nullptr);
   _exit(127);

@@ -18,7 +18,7 @@
 namespace rdmalloc::cli {
 namespace {
 
-// As deep as the kernel follows scripts whose interpreters are scripts.
+// How many levels of interpreters that are themselves scripts the kernel follows.
 constexpr int kMostInterpreters = 5;
 constexpr size_t kLongestFirstLine = 256;
 
@@ -38,7 +38,7 @@ std::string explain_not_executable(const std::string& path) {
   return path + " is not a program";
 }
 
-// The interpreter of a "#!" line; nothing when the file has none.
+// The interpreter of a "#!" line; nothing if the file has none.
 std::optional<std::string> script_interpreter(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string line(kLongestFirstLine, '\0');

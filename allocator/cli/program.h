@@ -1,5 +1,5 @@
-// The program that `run` is asked to start: found as a shell finds it, and looked at for what would
-// make ld.so pass the preloaded library over in silence.
+// The program that `run` is asked to start: found as a shell finds it, and checked for anything
+// that would make ld.so silently ignore the preloaded library.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Why the command will not go on: a sentence for the user and the exit status that goes with it.
+// Why the command stops: a sentence for the user, and the exit status.
 #pragma once
 
 #include <stdexcept>

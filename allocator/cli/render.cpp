@@ -19,7 +19,7 @@ std::string heading(const std::string& title) {
   return text;
 }
 
-// What roff would take for a request, a font or a hyphen that may be copied as something else.
+// Escapes what roff would take for a request, a font, or a hyphen that copies as another character.
 std::string roff(const std::string& text) {
   std::string out;
   for (const char c : text) {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "allocator/cli/exec_list.h"
 #include "allocator/cli/library.h"
 #include "allocator/cli/program.h"
 #include "allocator/cli/refusal.h"
@@ -23,10 +24,10 @@ bool warnings_wanted() {
   return options.on(OptionId::warn);
 }
 
-// The libraries to preload, in the order in which ld.so should look into them.
+// The libraries to preload, in the order in which ld.so should search them.
 std::vector<std::string> libraries_for(const RunRequest& request) {
   if (request.share_remote && !request.shims[kVerbsShim]) {
-    throw Refusal("--share-remote is about the registrations of --verbs: give that, too");
+    throw Refusal("--share-remote applies to the registrations of --verbs: give that, too");
   }
   std::vector<std::string> libraries{find_library()};
   for (size_t i = 0; i < kShims.size(); ++i) {
@@ -35,7 +36,7 @@ std::vector<std::string> libraries_for(const RunRequest& request) {
   return libraries;
 }
 
-// The last thing that may be refused: from then on there is a process more.
+// The last step that may be refused: afterwards there is one process more.
 void watch_if_wanted() {
   Options options;
   options.load();
@@ -43,7 +44,7 @@ void watch_if_wanted() {
   if (seconds == 0) return;
   const std::string report = options.path(OptionId::report);
   if (report.empty()) throw Refusal("--report-every needs to know where: give --report FILE, too");
-  // The program may go elsewhere.
+  // The program may change its working directory.
   apply({{OptionId::report, report}});
   start_watcher(std::chrono::seconds(seconds));
 }
@@ -60,7 +61,7 @@ void run(const RunRequest& request) {
   if (request.shims[kVerbsShim] && loads_verbs_by_name(program)) {
     notes.push_back(program +
                     " names libibverbs in its data: calls of functions that it finds there with "
-                    "dlsym or dlvsym pass the shim by");
+                    "dlsym or dlvsym bypass the shim");
   }
   apply(request.settings);
   watch_if_wanted();
@@ -69,10 +70,7 @@ void run(const RunRequest& request) {
   if (warnings_wanted()) {
     for (const std::string& note : notes) fprintf(stderr, "rdmalloc run: %s\n", note.c_str());
   }
-  std::vector<char*> arguments;
-  for (const std::string& word : request.command)
-    arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
+  const std::vector<char*> arguments = exec_list(request.command);
   execv(program.c_str(), arguments.data());
   throw Refusal(program + ": " + strerror(errno),
                 errno == ENOENT ? kExitNotFound : kExitNotExecutable);

@@ -1,5 +1,5 @@
-// The shims: libraries that `run` preloads beside librdmalloc.so when their flag is given, and that
-// stand before the functions of another library.
+// The shims: libraries that interpose functions of another library, and that `run` preloads beside
+// librdmalloc.so when their flag is given.
 #pragma once
 
 #include <array>

@@ -30,18 +30,19 @@ struct Row {
   uint64_t bytes;
 };
 
-// Empty when the value is good, as CLI11 wants it.
+// Returns an empty string for a good value, as CLI11 expects.
 std::string objection_to_number(const std::string& value) {
   Amount amount;
   if (!parse_amount({value.data(), value.size()}, &amount) || amount.unit != Amount::Unit::kBytes) {
-    return "'" + value + "' is malformed: give a number, such as 128 or 4K";
+    return "invalid value '" + value + "': use a number, such as 128 or 4K";
   }
   if (amount.value == 0) return "must be at least 1, not 0";
   if (amount.value > UINT32_MAX) return "'" + value + "' is too large";
   return {};
 }
 
-// `fallback` says what stands in for a number that is 0 and not given; without it, it is required.
+// `fallback` says what is used for a number that is 0 and not given; without it the number is
+// required.
 void add_number(CLI::App& command, const char* flag, uint64_t& number, const std::string& help,
                 const std::string& fallback = {}) {
   const auto keep = [&number](const std::string& value) {
@@ -68,13 +69,13 @@ void add_choice(CLI::App& command, const char* flag, std::string& word,
   const auto check = [choices](const std::string& given) -> std::string {
     const auto same = [&given](const Choice& choice) { return given == choice.word; };
     if (std::any_of(choices.begin(), choices.end(), same)) return {};
-    return "'" + given + "' is malformed: give " + words_of(choices, ", ", " or ");
+    return "invalid value '" + given + "': use " + words_of(choices, ", ", " or ");
   };
   const std::string words = words_of(choices, ", ", " or ");
   command.add_option(flag, word, words + ": " + help + " (default " + word + ")")->check(check);
 }
 
-// Of a word that add_choice() has let through.
+// The value of a word that add_choice() accepted.
 unsigned value_of(const std::string& word, std::span<const Choice> choices) {
   return std::find_if(choices.begin(), choices.end(),
                       [&word](const Choice& choice) { return word == choice.word; })
@@ -128,7 +129,7 @@ std::vector<Row> rows_of(const rdm_shm_plan& plan, const std::string& layout) {
           rest};
 }
 
-// 1234567 as 1,234,567.
+// 1234567 becomes 1,234,567.
 std::string grouped(uint64_t number) {
   std::string text = std::to_string(number);
   for (size_t place = text.size(); place > 3; place -= 3) text.insert(place - 3, ",");

@@ -1,5 +1,5 @@
-// `rdmalloc shm-plan`: what a segment of shared memory between so many processes holds, and how
-// much of it each part takes.
+// `rdmalloc shm-plan`: the parts of a shared-memory segment between a number of processes, and how
+// much room each takes.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,7 @@ NodeProcess find_process(pid_t number) {
   const auto no_counters = [](pid_t) { return std::optional<ProcessCounters>(); };
   NodeScan scan = scan_processes("/proc", filter, is_known, no_counters);
   const std::string who = "stats: process " + std::to_string(number);
-  if (scan.unreadable != 0) throw Refusal(who + " may not be looked at: ask as root", kExitProblem);
+  if (scan.unreadable != 0) throw Refusal(who + " may not be inspected: ask as root", kExitProblem);
   if (scan.processes.empty()) {
     throw Refusal("stats: there is no process " + std::to_string(number) +
                       (hides_processes() ? " that /proc shows to this user (hidepid)" : ""),
@@ -48,7 +48,7 @@ NodeProcess find_process(pid_t number) {
   return std::move(scan.processes[0]);
 }
 
-// Why there are no counters.
+// Says why there are no counters.
 [[noreturn]] void refuse(const NodeProcess& process) {
   const std::string who = "stats: process " + std::to_string(process.number) + " (" +
                           printable(process.status.name) + ") ";
@@ -60,7 +60,7 @@ NodeProcess find_process(pid_t number) {
   if (is_under_us) {
     why =
         "runs under rdmalloc, but is too small to show its counters (start it with "
-        "RDMALLOC_COUNTERS_FROM=1), has closed the descriptor of them, or had none to spare "
+        "RDMALLOC_COUNTERS_FROM=1), has closed the descriptor of its counters, or had none left "
         "(ulimit "
         "-n)";
   } else if (!status.resident) {
@@ -68,10 +68,10 @@ NodeProcess find_process(pid_t number) {
   } else if (!is_readable && (status.user != self || status.effective_user != self)) {
     why = "is another user's (" + process.user + "): ask as that user or as root";
   } else if (!is_readable && self == 0) {
-    why = "lets nobody look at it, not even this root, who may be one of a container";
+    why = "cannot be inspected, not even by this root, which may be that of a container";
   } else if (!is_readable) {
     why =
-        "lets nobody look at it, as programs do that gain rights when they are executed: ask as "
+        "cannot be inspected, like all programs that gain rights when they are executed: ask as "
         "root";
   }
   throw Refusal(who + why, kExitProblem);
@@ -120,7 +120,7 @@ void add_stats_flags(CLI::App& command, StatsRequest& request) {
   command.add_option("PID", request.process, "the process")
       ->required()
       ->check(objection_to_process);
-  command.add_flag("--numa", request.numa, "say on which NUMA nodes its pages lie, too");
+  command.add_flag("--numa", request.numa, "also print on which NUMA nodes its pages lie");
 }
 
 int stats(const StatsRequest& request, bool json) {

@@ -1,4 +1,4 @@
-// `rdmalloc stats PID`: what a running process says of its heap, without its help.
+// `rdmalloc stats PID`: the heap statistics of a running process, read without its help.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct StatsRequest {
 // The request must outlive the App.
 void add_stats_flags(CLI::App& command, StatsRequest& request);
 
-// Throws Refusal when the process is not there, says nothing, or is not ours to ask.
+// Throws Refusal if the process does not exist, shares no counters, or may not be inspected.
 int stats(const StatsRequest& request, bool json);
 
 }  // namespace rdmalloc::cli

@@ -1,5 +1,5 @@
-// Whether `rdmalloc run --verbs` can take the registrations of RDMA programs over. Looks at files:
-// the command must work where there is no libibverbs.
+// Whether `rdmalloc run --verbs` can take over the registrations of RDMA programs. Only looks at
+// files: the command must work without libibverbs.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -28,7 +28,7 @@ std::vector<std::string> device_names() {
   return names;
 }
 
-// The file that a program gets; its name has the version. Empty: there is none.
+// The file that a program would load; its name has the version. Empty: there is none.
 std::string libibverbs_file() {
   void* library = dlopen(kLibrary, RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) return {};
@@ -49,7 +49,7 @@ Check devices(const std::vector<std::string>& names) {
   check.meaning =
       "run --verbs registers the regions of the heap with a device, once for each protection "
       "domain "
-      "and access, and each is charged against the limit on locked memory";
+      "and access, and each registration counts against the limit on locked memory";
   check.cures = {"ibv_devinfo -v   (what each can do; ODP: on-demand paging, which pins nothing)"};
   for (const std::string& name : names) check.found += (check.found.empty() ? "" : ", ") + name;
   if (names.empty())
@@ -61,9 +61,9 @@ Check shim(bool has_devices) {
   Check check;
   check.name = "verbs";
   check.meaning =
-      "programs that call libibverbs by linking with it, and libraries and plug-ins that do, gain "
-      "from run --verbs; not those that look its functions up with dlsym or dlvsym, that have it "
-      "linked in statically, or that load plug-ins with RTLD_DEEPBIND: they register as ever";
+      "programs, libraries and plug-ins that are linked with libibverbs gain from run --verbs. "
+      "Those that use dlsym or dlvsym, have it linked in statically, or load plug-ins with "
+      "RTLD_DEEPBIND do not: they register as before";
   check.cures = {"rdmalloc run --verbs --verbs-stats -- PROGRAM   (how many calls were answered)"};
   try {
     (void)find_shim(kShims[kVerbsShim]);

@@ -21,12 +21,12 @@
 namespace rdmalloc::cli {
 namespace {
 
-// A process may be killed in its first seconds.
+// Short, because a process may be killed in its first seconds.
 constexpr std::chrono::milliseconds kFirstInterval{1000};
-// Where the kernel does not tell when a process ends (before Linux 5.3).
+// For kernels that do not signal the end of a process (before Linux 5.3).
 constexpr std::chrono::milliseconds kLookAgain{200};
 
-// What came in one datagram.
+// The content of one datagram.
 struct Announcement {
   pid_t process = 0;
   uid_t user = 0;
@@ -49,7 +49,7 @@ void read_control(const msghdr& message, Announcement* out) {
   }
 }
 
-// False: there is none. The page is the caller's to close.
+// False: there is no datagram. The caller closes the page.
 bool receive(int socket, Announcement* out) {
   std::array<char, WholeFile::kLongestPath> words;
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(ucred))> control;
@@ -80,13 +80,14 @@ std::string as_report(const ProcessCounters& counters, bool has_ended) {
   auto json = counters_json(counters);
   json["pid"] = counters.process;
   json["phases"] = phases_json(counters);
-  json["partial"] = true;  // what a process writes itself has more keys, and not these
+  json["partial"] = true;  // a report that the process writes has more keys, and not these
   json["ended"] = has_ended;
   json["time"] = now_in_words();
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-// The process's own report is never written over: it says that it begins one while it has the lock.
+// Never overwrites the process's own report: the process says that it begins one while it holds the
+// lock.
 void write_one(const CounterReader& page, int lock, const std::string& report, bool has_ended) {
   const bool is_locked = flock(lock, LOCK_EX | LOCK_NB) == 0;
   if (!is_locked && !has_ended) return;
@@ -103,7 +104,7 @@ void write_one(const CounterReader& page, int lock, const std::string& report, b
   if (is_locked) flock(lock, LOCK_UN);
 }
 
-// Not the one that was sent: a lock on that would be the sender's, too.
+// Opens the file anew: a lock through the descriptor that was sent would also be the sender's.
 int open_again(int fd) {
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
   return open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -118,7 +119,7 @@ Watcher::Watcher(int socket, pid_t program, std::chrono::seconds interval)
       interval_(std::min<std::chrono::milliseconds>(interval, kFirstInterval)),
       next_(Clock::now() + interval_) {}
 
-// Who has ended already has no start, and cannot be opened.
+// A process that has already ended has no start time and cannot be opened.
 Watcher::Life Watcher::look_for(pid_t process) {
   Life life;
   life.process.number = static_cast<uint64_t>(process);
@@ -146,7 +147,7 @@ void Watcher::run() {
     if (!has_anybody()) return;
     std::vector<pollfd> polled = what_to_poll();
     (void)poll(polled.data(), polled.size(), milliseconds_left());
-    // Who announced itself and was killed is to be heard first.
+    // First read the announcements of processes that were killed right after making them.
     hear_all();
     look_who_ended(polled);
     if (Clock::now() >= next_) write_all();
@@ -167,7 +168,7 @@ bool Watcher::hear_one() {
   return true;
 }
 
-// One report has one process: the first, as long as it lives, whatever it executes.
+// A report belongs to one process: the first, as long as it lives, whatever it executes.
 void Watcher::add(pid_t process, int page, std::string report) {
   const int lock = open_again(page);
   auto reader = lock < 0 ? std::nullopt : CounterReader::of_descriptor(lock);
@@ -186,7 +187,7 @@ void Watcher::add(pid_t process, int page, std::string report) {
   watched_.push_back({look_for(process), std::move(*reader), lock, std::move(report)});
 }
 
-// Those that came since they were polled for are last, and looked at the next time.
+// Processes added since the poll are at the end of the list, and are looked at next time.
 void Watcher::look_who_ended(const std::vector<pollfd>& polled) {
   const auto is_told = [&](int fd) {
     return std::any_of(polled.begin(), polled.end(),

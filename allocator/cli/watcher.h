@@ -1,9 +1,9 @@
-// Writes the reports of processes that cannot: what their counter pages say, every so often, and
-// once more when one has died without a report. The processes announce themselves
-// (os/announcement.h), each with its page and the name of its report; the page is mapped here, so
-// what it last said is known after a kill.
+// Writes reports for processes that cannot: the contents of their counter pages, at intervals, and
+// once more when a process has died without a report. The processes announce themselves
+// (os/announcement.h), each with its page and the name of its report. The page is mapped here, so
+// its last contents are known after a kill.
 //
-// A process of its own, of one thread. What is announced is believed of the same user's processes
+// It is a separate process with one thread. It trusts announcements of the same user's processes
 // only.
 #pragma once
 
@@ -31,7 +31,7 @@ class Watcher {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // A process's end, by a descriptor where the kernel has such.
+  // Waits for a process's end by a descriptor, if the kernel has such.
   struct Life {
     os::Process process;
     int descriptor = -1;

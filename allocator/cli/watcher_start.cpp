@@ -29,7 +29,7 @@ namespace {
   throw Refusal(std::string("--report-every: ") + what + ": " + strerror(errno));
 }
 
-// Nobody can guess it, nor come before us.
+// A name that nobody can guess, nor take before us.
 std::string make_name() {
   uint64_t random = 0;
   (void)getrandom(&random, sizeof random, GRND_NONBLOCK);
@@ -51,8 +51,8 @@ int listen_at(const std::string& name) {
   return socket;
 }
 
-// Everything but the socket: who waits for the end of a pipe of the program's, or of a launcher's,
-// must not wait for the watcher.
+// Closes everything but the socket: a reader that waits for the end of a pipe of the program's or a
+// launcher's must not wait for the watcher.
 void close_all_but(int* socket) {
   constexpr int kFirst = 3;
   const int null = open("/dev/null", O_RDWR);
@@ -75,7 +75,7 @@ void allow_many_descriptors() {
   (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// A batch system may signal all processes of a job; the watcher ends when the program has.
+// A batch system may signal all processes of a job; the watcher ends when the program has ended.
 [[noreturn]] void become_watcher(int socket, pid_t program, std::chrono::seconds interval) {
   sigset_t all;
   sigfillset(&all);
@@ -93,7 +93,7 @@ void allow_many_descriptors() {
 
 }  // namespace
 
-// By way of a child that ends at once, so that the program has no child that it does not know of.
+// Started through a child that ends at once, so that the program has no child it does not know of.
 void start_watcher(std::chrono::seconds interval) {
   const std::string name = make_name();
   const int socket = listen_at(name);

@@ -5,8 +5,8 @@
 
 namespace rdmalloc::cli {
 
-// Names it in the environment. It is no child of the program's, nor of its session: a signal to the
-// program's group is none to it. A Refusal where it cannot be had.
+// Names it in the environment. It is neither a child of the program nor in its session, so a signal
+// to the program's group does not reach it. Throws Refusal if it cannot be started.
 void start_watcher(std::chrono::seconds interval);
 
 }  // namespace rdmalloc::cli

@@ -1,16 +1,16 @@
-// What arenas keep of the extents they free. Without decay every freed slab and medium object goes
-// down to the page heap, and programs that free and allocate them pay up to half as much CPU
-// again; with it each arena hoards pages that the others cannot use, and the heap grows by what it
-// already has (bench/README.md has the figures). So arenas keep small extents, as jemalloc does,
-// but
+// What arenas keep of the extents they free. If they kept nothing, every freed slab and medium
+// object would go down to the page heap, and programs that free and reallocate them would need up
+// to half as much CPU time again. If they decayed as jemalloc does, each arena would hoard pages
+// that the others cannot use, and the heap would grow by memory it already has (bench/README.md has
+// the figures). So arenas keep small extents, as jemalloc does, but
 //  - an extent above kLargestKept goes down at once (unless decay is off, or left to background
 //    threads: then jemalloc keeps it until the heap grows);
-//  - before the heap grows, every arena gives back all it keeps (and where a block makes it grow,
-//    so does the cache of the thread that asks for it); but not again at once, for in a
-//    steady state that only carries the same extents to and fro.
+//  - before the heap grows, every arena gives back all it keeps, and if a block makes it grow, so
+//    does the requesting thread's cache. This is not repeated at once: in a steady state it would
+//    only carry the same extents to and fro.
 //
-// Runs inside malloc, with no lock of jemalloc held: both are entered from its page allocator's
-// top.
+// Runs inside malloc with no lock of jemalloc held: both are entered from the top of its page
+// allocator.
 #include <sys/types.h>
 
 #include <atomic>
@@ -21,7 +21,7 @@
 
 extern "C" {
 
-// jemalloc's table of arenas: null where there is none yet.
+// jemalloc's table of arenas: null where there is no arena yet.
 extern std::atomic<void*> je_arenas[];
 extern unsigned je_narenas_auto;
 void* je_arena_get_ehooks(void* arena);
@@ -34,8 +34,8 @@ namespace {
 
 constexpr size_t kLargestKept = size_t{128} << 10;
 
-// What the heap would have had to grow by since the arenas were emptied last. Emptying them again
-// is worth it for a share of what is held.
+// How much the heap would have had to grow by since the arenas were last emptied. Emptying them
+// again pays once this is a share of what is held.
 std::atomic<size_t> wanted_since{0};
 constexpr size_t kShareOfHeld = 32;
 
@@ -45,8 +45,8 @@ bool may_empty(size_t wanted) {
          wanted_since.compare_exchange_strong(since, 0, std::memory_order_relaxed);
 }
 
-// Only the arenas that jemalloc makes for itself, which no mallctl destroys, and of these not one
-// with hooks of the program's own: a hook that holds a lock and calls malloc would meet itself.
+// Empties only arenas that jemalloc made for itself, which no mallctl destroys, and of these none
+// with the program's own hooks: a hook that holds a lock and calls malloc would deadlock.
 void empty_arenas(void* tsdn) {
   for (unsigned i = 0; i < je_narenas_auto; ++i) {
     void* arena = je_arenas[i].load(std::memory_order_acquire);
@@ -58,8 +58,7 @@ void empty_arenas(void* tsdn) {
 
 }  // namespace
 
-// With no thread data of jemalloc's: it needs none to empty an arena, and this thread may have none
-// yet.
+// Passes no thread data: jemalloc needs none to empty an arena, and this thread may have none yet.
 void empty_arenas_for_block(size_t size, bool urgent) {
   if (!urgent && !may_empty(size)) return;
   flush_thread_cache();
@@ -73,7 +72,7 @@ using namespace rdmalloc::engine;
 
 extern "C" {
 
-// jemalloc calls this an oversize threshold and has one for all arenas; the option of that name
+// jemalloc calls this the oversize threshold and has one for all arenas. Its option of that name
 // also sends all such requests to one arena, which would make threads wait for each other.
 bool __real_je_pac_init(void* tsdn, void* pac, void* base, void* emap, void* edata_cache, void* now,
                         size_t oversize_threshold, ssize_t dirty_decay_ms, ssize_t muzzy_decay_ms,
@@ -85,7 +84,7 @@ bool __wrap_je_pac_init(void* tsdn, void* pac, void* base, void* emap, void* eda
                             muzzy_decay_ms, stats, stats_mutex);
 }
 
-// Called when an arena keeps nothing that fits; `expanded` is an object to grow in place, or null.
+// Called when an arena keeps nothing that fits. `expanded` is an object to grow in place, or null.
 void* __real_je_ecache_alloc_grow(void* tsdn, void* pac, void* ehooks, void* ecache, void* expanded,
                                   size_t size, size_t alignment, bool zero, bool guarded);
 void* __wrap_je_ecache_alloc_grow(void* tsdn, void* pac, void* ehooks, void* ecache, void* expanded,
@@ -95,7 +94,7 @@ void* __wrap_je_ecache_alloc_grow(void* tsdn, void* pac, void* ehooks, void* eca
   void* extent = __real_je_ecache_alloc_grow(tsdn, pac, ehooks, ecache, expanded, size, alignment,
                                              zero, guarded);
   if (extent != nullptr || in_place) return extent;
-  // No more memory may be held: the last resort is what the arenas keep.
+  // No more memory may be held: what the arenas keep is the last resort.
   empty_arenas(tsdn);
   extent = __real_je_ecache_alloc_grow(tsdn, pac, ehooks, ecache, expanded, size, alignment, zero,
                                        guarded);

@@ -27,7 +27,7 @@ size_t size_of(const void* pointer, const char* call) {
   return size;
 }
 
-// No region: the program destroyed all of it.
+// No region: the program destroyed all of the block.
 bool is_exposed(const void* pointer) {
   const Region* const region = heap.find(pointer);
   return region != nullptr && region->exposed;
@@ -37,13 +37,13 @@ void zero_beyond(void* pointer, size_t before, size_t now) {
   if (now > before) memset(static_cast<char*>(pointer) + before, 0, now - before);
 }
 
-// As large as malloc would make it.
+// Rounds up as malloc would.
 size_t whole_pages(size_t size) {
   if (size > PTRDIFF_MAX) return 0;
-  return size == 0 ? os::kPageSize : os::page_ceil(size);
+  return size == 0 ? os::page_size() : os::page_ceil(size);
 }
 
-// The block goes, its bytes stay.
+// Copies the bytes to new memory and frees the block.
 void* copy_elsewhere(void* pointer, size_t before, size_t size, size_t alignment) {
   void* copy = nullptr;
   if (is_exposed(pointer)) {
@@ -68,7 +68,7 @@ void take_large_sizes() {
 void leave_large_sizes_to_jemalloc() { largest_small = SIZE_MAX; }
 
 void* allocate_exposed(size_t size, size_t alignment) {
-  // jemalloc's first extent starts the heap; a program may come here before its first malloc.
+  // jemalloc's first extent starts the heap, but a program may call this before its first malloc.
   if (!heap.booted()) je_free(malloc(1));
   const size_t bytes = whole_pages(size);
   return bytes == 0 ? nullptr : heap.blocks().allocate_exposed(bytes, alignment);
@@ -109,7 +109,7 @@ void* reallocate_block(void* pointer, size_t size, size_t alignment, bool zero) 
     if (zero) zero_beyond(pointer, before, whole_pages(size));
     return pointer;
   }
-  const bool may_move_pages = stays && alignment <= os::kPageSize;
+  const bool may_move_pages = stays && alignment <= os::page_size();
   void* moved = may_move_pages ? heap.blocks().move(pointer, size) : nullptr;
   if (moved == nullptr) moved = copy_elsewhere(pointer, before, size, alignment);
   if (moved != nullptr && zero && stays_block) zero_beyond(moved, before, whole_pages(size));

@@ -1,6 +1,6 @@
-// What jemalloc's operator new needs of libstdc++, found only when memory has run out. Linking
-// libstdc++ would cost every C program its start-up time (bench/README.md); a C++ program brings
-// its own copy, perhaps later, by dlopen.
+// What jemalloc's operator new needs from libstdc++, looked up only when memory has run out.
+// Linking libstdc++ would cost every C program start-up time (bench/README.md); a C++ program
+// brings its own copy, perhaps only later, by dlopen.
 #include <dlfcn.h>
 #include <stdlib.h>
 
@@ -38,7 +38,7 @@ Handler rdmalloc_set_new_handler(Handler handler) {
   abort();
 }
 
-// Of the program's unwinder: ours, linked for the heap profiler, knows nothing of its exceptions.
+// The program's unwinder is used: ours, linked for the heap profiler, cannot handle its exceptions.
 [[noreturn]] void rdmalloc_unwind_resume(void* exception) {
   using Resume = void (*)(void*);
   const auto resume = reinterpret_cast<Resume>(find("_Unwind_Resume"));

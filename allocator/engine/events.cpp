@@ -1,6 +1,6 @@
-// jemalloc looks at a thread's peak after each 64 KiB that it allocates or frees, which objects of
-// 16 KiB reach every fourth time. `thread.peak.read` looks itself when it is asked; in between a
-// coarser look will do.
+// jemalloc updates a thread's peak after each 64 KiB that it allocates or frees; with objects of 16
+// KiB that is every fourth call. `thread.peak.read` updates it itself when called, so a coarser
+// interval will do.
 #include <cstddef>
 #include <cstdint>
 

@@ -6,14 +6,15 @@
 #include "allocator/engine/jemalloc.h"
 #include "allocator/pages/heap.h"
 
-// glibc's own entry points, whoever interposes the plain names; absent in other C libraries.
+// glibc's own entry points, independent of who interposes the plain names; absent in other C
+// libraries.
 extern "C" void __libc_free(void* pointer) __attribute__((weak));
 
 namespace rdmalloc::engine {
 namespace {
 
-// jemalloc owns memory outside the window when a program brought extent hooks of its own, and when
-// no window could be reserved.
+// jemalloc owns memory outside the window if a program brought its own extent hooks, or if no
+// window could be reserved.
 bool is_of_jemalloc() { return has_custom_hooks() || heap.window().size() == 0; }
 
 }  // namespace

@@ -1,8 +1,8 @@
-// A lock that jemalloc 5.3 takes in malloc and forgets at fork: that of the table which knows the
-// extent of each address, taken while the table grows. A child that was forked meanwhile would wait
-// for it for ever, at the first malloc that makes an extent where the table has no leaf yet.
+// jemalloc 5.3 takes this lock in malloc and forgets it at fork: the lock of the table that maps
+// addresses to extents, taken while the table grows. A child forked meanwhile would wait for it
+// forever, at the first malloc that makes an extent where the table has no leaf yet.
 //
-// Runs in jemalloc's own fork handlers. In its lock order this one comes right before that of the
+// Runs in jemalloc's own fork handlers. In its lock order this lock comes right before that of the
 // first base, whose memory the table is made of; so it is taken there.
 extern "C" {
 

@@ -1,12 +1,13 @@
-// jemalloc's default extent hooks, replaced at link time (--wrap): from the first byte, for all
+// jemalloc's default extent hooks, replaced at link time (--wrap): from the first byte and for all
 // arenas, whoever creates them. Also its metadata mappings, which stay outside the window and are
-// only counted, and which come first of all in a process: they start the heap.
+// only counted; they come before everything else in a process, and so start the heap.
 //
-// All of this runs inside malloc, at times with locks of jemalloc held. In jemalloc's hooks true
+// All of this runs inside malloc, sometimes with jemalloc's locks held. In jemalloc's hooks true
 // means failure or refusal.
 #include <stdlib.h>
 #include <string.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "allocator/engine/blocks.h"
@@ -22,10 +23,8 @@ namespace {
 std::atomic<size_t> metadata{0};
 std::atomic<bool> custom_hooks{false};
 
-constexpr size_t kPage = os::kPageSize;
-
-// First of all in a process: jemalloc maps metadata under its initialisation lock, so no other
-// thread is in malloc yet, and none of jemalloc's own fork handlers is registered.
+// Runs before everything else in a process: jemalloc maps metadata under its initialisation lock,
+// so no other thread is in malloc yet, and none of jemalloc's own fork handlers is registered.
 void start_once() {
   if (heap.booted()) return;
   os::remember_standard_error();
@@ -36,16 +35,24 @@ void start_once() {
   register_fork_handlers();
 }
 
+// Extents start at multiples of jemalloc's page, which may be larger than the kernel's.
+void* map_aligned(size_t size, size_t alignment) {
+  if (alignment <= os::page_size()) return os::map_metadata(size);
+  void* const address = os::reserve(size, alignment);
+  const bool is_open = address != nullptr && ok(os::open(address, size, os::PageKind::kBase));
+  return is_open ? address : nullptr;
+}
+
 void* allocate(void* new_addr, size_t size, size_t alignment, bool* zero, bool* commit) {
   start_once();
   if (heap.window().size() == 0) {
-    // Not even the smallest window could be reserved. The first extent must not be refused:
-    // jemalloc would crash. So this process runs without us.
+    // Not even the smallest window could be reserved. Refusing the first extent would crash
+    // jemalloc, so this process runs without our heap.
     *zero = true;
     *commit = true;
-    return new_addr == nullptr && alignment <= kPage ? os::map_metadata(size) : nullptr;
+    return new_addr == nullptr ? map_aligned(size, alignment) : nullptr;
   }
-  void* address = heap.allocate(new_addr, size, alignment < kPage ? kPage : alignment, zero);
+  void* address = heap.allocate(new_addr, size, std::max(alignment, os::page_size()), zero);
   if (address != nullptr) *commit = true;
   return address;
 }
@@ -86,7 +93,7 @@ void __wrap_je_ehooks_default_guard_impl(void*, void*) {}
 void __wrap_je_ehooks_default_unguard_impl(void*, void*) {}
 
 // The same hooks as a table, for arenas whose own hooks delegate to the default ones. Its type is
-// extent_hooks_t of the public header, spelled out here.
+// extent_hooks_t from the public header, written out.
 struct ExtentHooks {
   void* (*alloc)(ExtentHooks*, void*, size_t, size_t, bool*, bool*, unsigned);
   bool (*dalloc)(ExtentHooks*, void*, size_t, bool, unsigned);
@@ -143,7 +150,7 @@ void __real_je_ehooks_init(void* ehooks, const ExtentHooks* hooks, unsigned aren
 void __wrap_je_ehooks_init(void* ehooks, const ExtentHooks* hooks, unsigned arena) {
   if (hooks != &__wrap_je_ehooks_default_extent_hooks) {
     custom_hooks = true;
-    // A program that gives the arenas of its malloc hooks expects to see large objects there, too.
+    // A program that gives hooks to the arenas of its malloc expects large objects there too.
     if (arena < je_narenas_auto) leave_large_sizes_to_jemalloc();
   }
   __real_je_ehooks_init(ehooks, hooks, arena);
@@ -157,7 +164,7 @@ void* __wrap_je_extent_alloc_mmap(void* new_addr, size_t size, size_t alignment,
   void* got = __real_je_extent_alloc_mmap(new_addr, size, alignment, zero, commit);
   if (got == nullptr) return nullptr;
   metadata += size;
-  // Where the kernel gives huge pages to whoever has room for one, a few bytes would bring 2 MiB.
+  // Where the kernel gives huge pages unasked, a few bytes would bring in 2 MiB.
   if (size >= rdmalloc::os::kHugePageSize) rdmalloc::os::ask_for_base_pages(got, size);
   return got;
 }

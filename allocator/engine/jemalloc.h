@@ -49,7 +49,8 @@ namespace rdmalloc::engine {
 // Bytes that jemalloc mapped for its own metadata, outside the window.
 size_t metadata_bytes();
 
-// Tells free() and its kin which addresses are ours. Once, when the heap has reserved its window.
+// Tells free(), realloc() and the like which addresses are ours. Once, when the heap has reserved
+// its window.
 void take_window(Heap& heap);
 
 // Gives what arenas keep back to the heap: not again at once, unless it is urgent. Outside

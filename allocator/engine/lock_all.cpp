@@ -1,5 +1,5 @@
-// mlockall, for programs that lock all they have: all but what of the window
-// nobody has been given.
+// mlockall, for programs that lock all their memory: locks everything except the parts of the
+// window that were never handed out.
 #include "allocator/os/lock_all.h"
 
 #include "allocator/pages/heap.h"
@@ -10,7 +10,7 @@ using rdmalloc::heap;
 using rdmalloc::Region;
 using rdmalloc::os::LeftOut;
 
-// What of a region was never handed out.
+// The part of a region that was never handed out.
 LeftOut find_left_out(uintptr_t from, uintptr_t to) {
   void* const at = reinterpret_cast<void*>(from);
   const Region* const region = heap.contains(at) ? heap.find(at) : nullptr;
@@ -24,7 +24,7 @@ LeftOut find_left_out(uintptr_t from, uintptr_t to) {
 
 extern "C" {
 
-// Of <sys/mman.h>.
+// From <sys/mman.h>.
 [[gnu::visibility("default")]] int mlockall(int flags) noexcept;
 int mlockall(int flags) noexcept { return rdmalloc::os::lock_all(flags, find_left_out); }
 

@@ -1,9 +1,10 @@
-// The exported malloc functions: what is above kLargestSmall is a block of the page heap, the rest
-// is jemalloc's; pointers go back to where they came from. The C++ operators are jemalloc's own
-// code, and reach these by name (cmake/prepare_engine.sh).
+// The exported malloc functions. Requests above kLargestSmall become blocks of the page heap, the
+// rest is jemalloc's; pointers go back to where they came from. The C++ operators are jemalloc's
+// own code and reach these functions by name (cmake/prepare_engine.sh).
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "allocator/engine/blocks.h"
@@ -18,10 +19,10 @@ using namespace rdmalloc::engine;
 
 namespace {
 
-// The part of the window below all regions of blocks, which is jemalloc's alone. By themselves:
-// free reads both on every call, and through the heap's address each pair of malloc and free took
-// an instruction more. So it did with a std::atomic, which GCC does not read within a comparison; a
-// word that is written once for each region of blocks is read in one piece without.
+// The part of the window below all regions of blocks, which belongs to jemalloc alone. Two globals,
+// because free reads both on every call: through the heap's address each pair of malloc and free
+// took an instruction more. So did std::atomic, because GCC does not read one within a comparison.
+// A plain word that is written once per region of blocks is also read in one piece.
 constinit uintptr_t ordinary_base = 0;
 constinit size_t ordinary_size = 0;
 
@@ -33,15 +34,14 @@ bool is_block(const void* pointer) {
   return !is_ours(pointer) && heap.blocks().is_in_blocks(reinterpret_cast<uintptr_t>(pointer));
 }
 
-// With a hole in jemalloc's part of the window, is_ours() says no to all pointers, so that what
-// small objects go through needs no test for holes.
+// With a hole in jemalloc's part of the window, is_ours() says no to all pointers, so that the path
+// of small objects needs no test for holes.
 bool is_small(const void* pointer) {
   return is_ours(pointer) || (heap.contains(pointer) && !is_block(pointer));
 }
 
-// Moves the border down below each new region of blocks before anybody is given memory of it. To
-// the pointers that a thread has before it hears of the region the old border gives the same
-// answer.
+// Moves the border below each new region of blocks before anyone gets memory from it. For pointers
+// that a thread has before it hears of the region, the old border gives the same answer.
 class Border final : public RegionObserver {
  public:
   void on_acquire(const Region& region) noexcept override {
@@ -62,7 +62,7 @@ void* or_no_memory(void* pointer) {
   return pointer;
 }
 
-// As glibc takes alignments: any number, rounded up.
+// Like glibc: any alignment is accepted and rounded up.
 size_t power_of_two(size_t alignment) {
   if (alignment <= alignof(max_align_t)) return alignof(max_align_t);
   if (alignment > SIZE_MAX / 2) return SIZE_MAX / 2 + 1;
@@ -76,13 +76,13 @@ bool wants_arena(int flags) { return (flags >> 20) != 0; }
 
 bool becomes_block(size_t size, int flags) { return size > largest_small && !wants_arena(flags); }
 
-// All of the family's requests for large sizes end here. Out of line: what small objects go through
-// must need no frame.
+// All large requests of the family end here. Out of line: the path of small objects must need no
+// stack frame.
 [[gnu::noinline]] void* allocate_large(size_t size, size_t alignment, bool zero) {
   return or_no_memory(allocate_block(size, alignment, zero || je_opt_zero));
 }
 
-// Of pointers that are not jemalloc's: a block's, or another malloc's.
+// Frees pointers that are not jemalloc's: a block's, or another malloc's.
 [[gnu::noinline]] void free_other(void* pointer) {
   if (is_block(pointer)) [[likely]]
     return free_block(pointer);
@@ -90,18 +90,22 @@ bool becomes_block(size_t size, int flags) { return size > largest_small && !wan
   if (may_free_small(pointer)) je_free(pointer);
 }
 
-// jemalloc's object becomes a block.
-void* make_block_of(void* pointer, size_t size, size_t alignment, bool zero) {
-  const size_t before = je_malloc_usable_size(pointer);
-  void* block = allocate_large(size, alignment, zero);
-  if (block == nullptr) return nullptr;
-  copy_object(block, pointer, before < size ? before : size);
+// Moves one of jemalloc's objects to `to`, unless that is null.
+void* move_object(void* to, void* pointer, size_t before, size_t size) {
+  if (to == nullptr) return nullptr;
+  copy_object(to, pointer, before < size ? before : size);
   free(pointer);
-  return block;
+  return to;
 }
 
-// What jemalloc rounds a size of slab objects up to: to quarters of a power of two, and to sixteen
-// bytes, but for the smallest of eight.
+// Turns one of jemalloc's objects into a block.
+void* make_block_of(void* pointer, size_t size, size_t alignment, bool zero) {
+  const size_t before = je_malloc_usable_size(pointer);
+  return move_object(allocate_large(size, alignment, zero), pointer, before, size);
+}
+
+// Rounds up as jemalloc does for slab objects: to 8, to a multiple of 16, and above 64 to a
+// multiple of a quarter of a power of two.
 size_t rounded(size_t size) {
   if (size <= 8) return 8;
   if (size <= 64) return (size + 15) & ~size_t{15};
@@ -109,9 +113,9 @@ size_t rounded(size_t size) {
   return (size + quarter - 1) & ~(quarter - 1);
 }
 
-// jemalloc's realloc takes the way that serves every option: several times as long as malloc, a
-// copy and free. What lies in slabs is never resized in place, so that is what is done here, unless
-// the heap's profiler wants to see it.
+// jemalloc's realloc takes the path that serves every option, which costs several times as much as
+// malloc, a copy and free. Slab objects are never resized in place, so those three steps are done
+// here, unless the heap profiler must see the call.
 [[gnu::noinline]] void* realloc_small(void* pointer, size_t size) {
   constexpr size_t kLargestOfSlabs = 14336;
   const size_t before = je_malloc_usable_size(pointer);
@@ -126,16 +130,14 @@ size_t rounded(size_t size) {
   return moved;
 }
 
-// Where there are holes among jemalloc's objects.
+// Used when there are holes among jemalloc's objects.
 void* realloc_with_holes(void* pointer, size_t size) {
   if (size > largest_small) return make_block_of(pointer, size, 1, false);
   const size_t before = je_malloc_usable_size(pointer);
   if (!heap.holes().has(pointer, before)) return or_no_memory(je_realloc(pointer, size));
-  void* const copy = size == 0 ? nullptr : or_no_memory(je_malloc(size));
-  if (copy == nullptr && size != 0) return nullptr;
-  copy_object(copy, pointer, before < size ? before : size);
+  if (size != 0) return move_object(or_no_memory(je_malloc(size)), pointer, before, size);
   free(pointer);
-  return copy;
+  return nullptr;
 }
 
 [[gnu::noinline]] void* realloc_other(void* pointer, size_t size) {
@@ -226,13 +228,13 @@ EXPORT void sdallocx(void* pointer, size_t size, int flags) noexcept {
   if (is_ours(pointer) || may_free_small(pointer)) je_sdallocx(pointer, size, flags);
 }
 
-// What jemalloc's operator new calls where its fast path does not do.
+// jemalloc's operator new calls this when its fast path does not do.
 void* rdmalloc_malloc_default(size_t size) noexcept {
   if (size > largest_small) return allocate_large(size, 1, false);
   return je_malloc_default(size);
 }
 
-// What its sized delete calls.
+// Its sized delete calls this.
 void rdmalloc_sized_free(void* pointer, size_t size) noexcept {
   if (size > LargeBlocks::kLargestSmall || !is_ours(pointer)) [[unlikely]] {
     free(pointer);
@@ -279,7 +281,7 @@ EXPORT int posix_memalign(void** out, size_t alignment, size_t size) noexcept {
 }
 
 EXPORT void* memalign(size_t alignment, size_t size) noexcept {
-  if (size == 0) size = 1;  // jemalloc aligns nothing to nothing
+  if (size == 0) size = 1;  // jemalloc cannot align an object of size 0
   return allocate_aligned(power_of_two(alignment), size);
 }
 
@@ -287,7 +289,7 @@ EXPORT void* aligned_alloc(size_t alignment, size_t size) noexcept {
   return memalign(alignment, size);
 }
 
-EXPORT void* valloc(size_t size) noexcept { return memalign(os::kPageSize, size); }
+EXPORT void* valloc(size_t size) noexcept { return memalign(os::page_size(), size); }
 
 EXPORT void* pvalloc(size_t size) noexcept {
   const size_t rounded = os::page_ceil(size);

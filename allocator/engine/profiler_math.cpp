@@ -1,6 +1,6 @@
-// The three functions of libm that jemalloc's heap profiler (MALLOC_CONF=prof:true) calls, and
-// nothing else does: so that a process has no libm of ours in it, which is a quarter of a MiB and a
-// library more to start. Right to 1e-14, where a sampler would do with two digits.
+// The three libm functions that only jemalloc's heap profiler (MALLOC_CONF=prof:true) calls. With
+// these the library does not pull in libm, which costs a quarter of a MiB and one more library at
+// start. Accurate to 1e-14, where a sampler would do with two digits.
 #include "allocator/engine/profiler_math.h"
 
 #include <bit>
@@ -9,7 +9,7 @@
 namespace rdmalloc::engine {
 namespace {
 
-// The logarithm of 2, in two parts: products of the first with whole numbers are exact.
+// log(2) in two parts: products of the first with whole numbers are exact.
 constexpr double kLn2High = 0x1.62e42fefa3800p-1;
 constexpr double kLn2Low = 0x1.ef35793c76730p-45;
 constexpr double kSqrt2 = 1.41421356237309504880;
@@ -47,7 +47,7 @@ double natural_log(double x) {
   return exponent * kLn2High + (2 * s * sum + exponent * kLn2Low);
 }
 
-// exp(x) = 2^k * exp(r) with r no further from 0 than half of log(2), and that as a series.
+// exp(x) = 2^k * exp(r), |r| at most half of log(2), and exp(r) as a series.
 double natural_exponential(double x) {
   constexpr double kMost = 709.78;
   constexpr double kLeast = -708.39;
@@ -58,11 +58,11 @@ double natural_exponential(double x) {
   const double r = x - k * kLn2High - k * kLn2Low;
   double sum = 1;
   for (int n = 17; n >= 1; --n) sum = 1 + sum * r / n;
-  // In two steps: 2^1024 is no double, though half of it is.
+  // Two steps, because 2^1024 is not a double although half of it is.
   return sum * power_of_two(k / 2) * power_of_two(k - k / 2);
 }
 
-// Away from zero in the middle between two.
+// Rounds to nearest; ties away from zero.
 double nearest_whole(double x) {
   constexpr double kWholeFrom = 0x1p52;
   if (!(x > -kWholeFrom && x < kWholeFrom)) return x;
@@ -73,7 +73,7 @@ double nearest_whole(double x) {
 
 }  // namespace rdmalloc::engine
 
-// Under the names that prepare_engine.sh gave jemalloc's references.
+// Named as prepare_engine.sh renamed jemalloc's references.
 extern "C" {
 double rdmalloc_log(double x) { return rdmalloc::engine::natural_log(x); }
 double rdmalloc_exp(double x) { return rdmalloc::engine::natural_exponential(x); }

@@ -1,6 +1,6 @@
-// RDMALLOC_SANDBOX: from when on the allocator makes but a handful of system calls
-// (os/confinement.h). A program that installs a filter of system calls does so by prctl or syscall;
-// syscall is heard by regcache/monitor, which has it for another reason.
+// RDMALLOC_SANDBOX: when the allocator starts to restrict itself to a handful of system calls
+// (os/confinement.h). A program installs a system call filter by prctl or syscall; regcache/monitor
+// wraps syscall, for another reason too.
 #include <stdlib.h>
 
 #include "allocator/os/confinement.h"
@@ -8,7 +8,7 @@
 
 extern "C" {
 
-// Of <sys/prctl.h>, where it takes what it is given.
+// As declared in <sys/prctl.h>, but with fixed arguments.
 [[gnu::visibility("default")]] int prctl(int option, long a, long b, long c, long d) noexcept;
 int prctl(int option, long a, long b, long c, long d) noexcept {
   return rdmalloc::os::control_process(option, a, b, c, d);
@@ -19,7 +19,7 @@ int prctl(int option, long a, long b, long c, long d) noexcept {
 namespace rdmalloc {
 namespace {
 
-// After what is reserved (reserve.cpp), before constructors of the program.
+// After the reservation (reserve.cpp), before the program's constructors.
 [[gnu::constructor(102)]] void follow_option() {
   if (!heap.booted()) free(malloc(1));
   const uint64_t choice = heap.options().choice(OptionId::sandbox);

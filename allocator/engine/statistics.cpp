@@ -1,5 +1,5 @@
-// mallctl's statistics of the whole process, such as a database shows them, with the page heap's
-// part in them: jemalloc knows only the extents that it has.
+// mallctl's statistics of the whole process, as a database displays them, with the page heap's part
+// included: jemalloc only knows its own extents.
 //
 // Called by the program, outside malloc.
 #include <string.h>
@@ -33,7 +33,7 @@ Statistic by_name(const char* name) {
   return Statistic::kNone;
 }
 
-// Each of the names has two numbers, of which the first stands for "stats".
+// Each name has two numbers; the first stands for "stats".
 constexpr size_t kNumbers = 2;
 
 Statistic by_mib(const size_t* mib) {
@@ -53,7 +53,7 @@ size_t metadata() {
   return je_mallctl("stats.metadata", &value, &size, nullptr, 0) == 0 ? value : 0;
 }
 
-// What jemalloc answered, corrected.
+// jemalloc's answer, corrected.
 size_t whole(Statistic which, size_t of_jemalloc) {
   switch (which) {
     case Statistic::kAllocated:

@@ -1,15 +1,15 @@
-// What we do differently about jemalloc's thread caches. All of it runs inside malloc.
+// Changes to jemalloc's thread caches. All of it runs inside malloc.
 //
-// A thread's first call makes its cache, from an extent like any other. jemalloc takes no notice
-// when that extent is refused, and the thread's next step is into a cache that is not there: a
-// crash where malloc should say ENOMEM. Here such a thread goes on without a cache.
+// A thread's first call makes its cache from an extent like any other. jemalloc does not notice
+// when that extent is refused, and the thread next uses a cache that does not exist: a crash where
+// malloc should report ENOMEM. Here such a thread continues without a cache.
 //
-// An empty cache of one size is filled by half at once. Where caches are large, a process that
-// wants ten objects of each size would have memory for a thousand: so the first filling is small,
-// and each later one at most twice what was asked for since the one before.
+// jemalloc fills an empty cache of one size by half at once. Where caches are large, a process that
+// wants ten objects of each size would hold memory for a thousand. So the first filling is small,
+// and each later one is at most twice what was requested since the previous one.
 //
-// And one object in a cache keeps its slab. So before the heap grows by a block, the thread that
-// asks for it gives its cache back.
+// One object in a cache keeps its whole slab. So before the heap grows by a block, the requesting
+// thread gives its cache back.
 #include "allocator/engine/thread_cache.h"
 
 #include <stdint.h>
@@ -23,10 +23,10 @@ namespace {
 
 [[gnu::tls_model("initial-exec")]] thread_local bool refused = false;
 
-// The first filling is this part of what jemalloc's would be.
+// The first filling is this share of what jemalloc's would be.
 constexpr unsigned kFirstShare = 8;
 
-// How jemalloc 5.3's cache of one size starts.
+// The first fields of jemalloc 5.3's cache of one size.
 struct CacheBin {
   void** head;
   uint64_t requests;  // since it was last filled or flushed
@@ -40,7 +40,7 @@ void note_refusal() { refused = true; }
 
 extern "C" {
 
-// Of this thread; jemalloc 5.3's tsd_t, which starts with tcache_enabled.
+// This thread's; jemalloc 5.3's tsd_t, which starts with tcache_enabled.
 [[gnu::tls_model("initial-exec")]] extern thread_local bool je_tsd_tls;
 void* je_tsd_fetch_slow(void* tsd, bool minimal);
 void je_tcache_flush(void* tsd);
@@ -51,8 +51,8 @@ bool __wrap_je_tsd_tcache_enabled_data_init(void* tsd) {
   using namespace rdmalloc::engine;
   refused = false;
   const bool failed = __real_je_tsd_tcache_enabled_data_init(tsd);
-  // tcache_enabled is the first field of jemalloc 5.3's tsd. Its own way to clear it also empties
-  // the cache, which is not there.
+  // tcache_enabled is the first field of jemalloc 5.3's tsd. jemalloc's own function to clear it
+  // also empties the cache, which does not exist here.
   auto* enabled = static_cast<bool*>(tsd);
   if (refused && *enabled) {
     *enabled = false;
@@ -77,7 +77,7 @@ namespace rdmalloc::engine {
 
 void flush_thread_cache() {
   if (!je_tsd_tls) return;
-  // A thread that is ending has lost its cache: this is where jemalloc takes notice.
+  // A thread that is ending has lost its cache; jemalloc notices here.
   je_tsd_fetch_slow(&je_tsd_tls, false);
   if (je_tsd_tls) je_tcache_flush(&je_tsd_tls);
 }

@@ -14,11 +14,11 @@
 namespace rdmalloc::os {
 namespace {
 
-// Out of the way of programs that count on the lowest descriptors.
+// Keeps clear of the lowest descriptors, which some programs count on.
 constexpr int kClaimDescriptor = 201;
 constexpr timeval kPatience = {0, 200'000};
 
-// A name that begins with a zero is in no file system.
+// An abstract socket address: it begins with a zero byte and is in no file system.
 class Address {
  public:
   explicit Address(Text name) {

@@ -16,7 +16,8 @@ constinit std::atomic<bool> is_ignoring{false};
 constinit std::atomic<bool> is_asked{false};
 constinit std::atomic<size_t> opened{0};
 
-// The page that locked ranges are made of. Whoever has it taken is at it; null: there is none.
+// The page that locked ranges are made from. Null: a thread has taken it to use it, or there is
+// none.
 constinit std::atomic<void*> seed{nullptr};
 
 void* map_open(void* at, size_t bytes, int flags) {
@@ -25,24 +26,24 @@ void* map_open(void* at, size_t bytes, int flags) {
 }
 
 void make_seed() {
-  void* const page = map_open(nullptr, kPageSize, 0);
+  void* const page = map_open(nullptr, page_size(), 0);
   if (page == MAP_FAILED) return;
-  if (system_call(SYS_mlock2, word(page), kPageSize, MLOCK_ONFAULT) == 0) {
+  if (system_call(SYS_mlock2, word(page), page_size(), MLOCK_ONFAULT) == 0) {
     seed.store(page, std::memory_order_release);
   } else {
-    (void)munmap(page, kPageSize);
+    (void)munmap(page, page_size());
   }
 }
 
-// A second page of the seed, over the range. False: the range is as it was, or lost.
+// Grows the seed by a second page, at the range. False: the range is unchanged, or lost.
 bool plant(void** page, void* address, size_t bytes) {
-  void* const two = mremap(*page, kPageSize, 2 * kPageSize, MREMAP_MAYMOVE, nullptr);
+  void* const two = mremap(*page, page_size(), 2 * page_size(), MREMAP_MAYMOVE, nullptr);
   if (two == MAP_FAILED) return false;
   *page = two;
-  void* const second = static_cast<char*>(two) + kPageSize;
+  void* const second = static_cast<char*>(two) + page_size();
   constexpr int kThere = MREMAP_MAYMOVE | MREMAP_FIXED;
-  if (mremap(second, kPageSize, bytes, kThere, address) == address) return true;
-  (void)munmap(second, kPageSize);
+  if (mremap(second, page_size(), bytes, kThere, address) == address) return true;
+  (void)munmap(second, page_size());
   return false;
 }
 
@@ -71,7 +72,7 @@ long install_filter(long number, long a, long b, long c, long d, long e) {
   const bool was_confined = is_confined();
   confine();
   const long answer = system_call(number, a, b, c, d, e);
-  // More than 0: a thread that could not be given the filter.
+  // A positive answer: a thread that could not be given the filter.
   if (answer != 0 && !was_confined) {
     confined.store(false, std::memory_order_relaxed);
     is_asked.store(false, std::memory_order_relaxed);

@@ -1,7 +1,7 @@
 // Sandboxes: a program that has the kernel kill it at any system call but those of a list (seccomp)
 // had a malloc in mind that maps and unmaps memory. From the moment it asks for that, the allocator
 // makes no calls of its own but mmap, munmap, mprotect, madvise and mremap; what else it would ask
-// the kernel is asked before, once, and remembered here. README.md says what remains.
+// the kernel is asked before, once, and remembered here. OPTIONS.md says what remains.
 //
 // Nothing allocates or takes a lock: filters are installed between fork and exec, too.
 #pragma once
@@ -26,7 +26,8 @@ struct RememberedLimits {
 
 inline constinit std::atomic<bool> confined{false};
 
-inline bool is_confined() { return confined.load(std::memory_order_relaxed); }
+// Acquire: who hears that it is reads what confine() remembered.
+inline bool is_confined() { return confined.load(std::memory_order_acquire); }
 
 // Asks what is to be known from now on. May be called again: it is nothing then.
 void confine();
@@ -52,10 +53,10 @@ uint64_t still(uint64_t available);
 void note_opened(size_t bytes);
 void note_closed(size_t bytes);
 
-// Has [address, address + bytes), which open() opened and nobody touched, locked on fault, by
-// mremap alone: a page that was locked so before the filter came is made longer and put there.
-// False: the limit or the kernel refuses, or the process is another one; the range is open, not
-// locked.
+// Locks on fault [address, address + bytes), which open() opened and nobody has touched, with
+// mremap alone: it stretches a page that was locked on fault before the filter came, and moves it
+// there. False: the limit or the kernel refuses, or this is a child of fork; the range is then open
+// but not locked.
 bool lock_by_moving(void* address, size_t bytes);
 
 // In a child of fork, which has no locks: that page is as any other.

@@ -13,7 +13,7 @@
 namespace rdmalloc::os {
 namespace {
 
-// Of rdma/rdma_netlink.h, which this layer does without.
+// From rdma/rdma_netlink.h, which this layer does not depend on.
 constexpr uint16_t kGetSystem = 5 << 10 | 6;  // RDMA_NL_NLDEV, RDMA_NLDEV_CMD_SYS_GET
 constexpr uint16_t kCopyOnFork = 93;          // RDMA_NLDEV_SYS_ATTR_COPY_ON_FORK
 
@@ -26,7 +26,7 @@ bool is_new_enough() {
   return version > 5 || (version == 5 && patchlevel >= 12);
 }
 
-// What the answer of one message says; nothing is said by kernels that do not know the attribute.
+// Reads the attribute from the answer to one message; kernels that do not know it leave it out.
 bool says_so(const char* answer, size_t size) {
   nlmsghdr header{};
   if (size < sizeof header) return false;
@@ -42,7 +42,7 @@ bool says_so(const char* answer, size_t size) {
   return false;
 }
 
-// The answer is there when the message has been sent.
+// The kernel has answered by the time the message is sent.
 bool rdma_says_so() {
   const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_RDMA);
   if (fd < 0) return false;

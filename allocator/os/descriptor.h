@@ -3,9 +3,9 @@
 
 namespace rdmalloc::os {
 
-// Puts a descriptor out of the way of programs that count on the lowest ones: to `number` or the
-// next one free, or, where the limit on descriptors is lower than that, as high as it can be;
-// closed by exec. The one that it has now; negative: there is none, and the old one is closed.
+// Moves a descriptor out of the way of programs that rely on the lowest ones: to `number` or the
+// next free one, or, if the limit on descriptors is lower, as high as possible; exec closes it.
+// Returns the new one; negative: there is none, and the old one is closed.
 int move_descriptor(int fd, int number);
 
 }  // namespace rdmalloc::os

@@ -9,7 +9,7 @@ extern "C" char** environ;
 namespace rdmalloc::os {
 namespace {
 
-// Entries that do not fit are none of ours: our names and values are short.
+// Longer entries are not ours: our names and values are short.
 constexpr size_t kLongestEntry = 4096;
 
 void read_from_proc(Text prefix, void (*visit)(void*, Text), void* context) {
@@ -39,7 +39,7 @@ void read_from_proc(Text prefix, void (*visit)(void*, Text), void* context) {
 void for_each_environment(const char* prefix, void (*visit)(void* context, Text entry),
                           void* context) {
   const KeepErrno keep;
-  // A set-user-ID program must not obey whoever calls it: an option can name a file to write.
+  // A set-user-ID program must not obey its caller: an option can name a file to write.
   if (getauxval(AT_SECURE) != 0) return;
   const Text wanted = text(prefix);
   if (environ == nullptr) {

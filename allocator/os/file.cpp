@@ -12,7 +12,7 @@
 namespace rdmalloc::os {
 namespace {
 
-// Of two, because while one file is read for its lines another's path may be in the making.
+// Two buffers: while one file is read line by line, another's path may be under construction.
 constinit std::atomic<char*> kept_buffers[2] = {};
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }

@@ -20,13 +20,13 @@ namespace {
 
 uint64_t from_rlim(rlim_t value) { return value == RLIM_INFINITY ? kNoLimit : value; }
 
-// The kernel asks for CAP_IPC_LOCK in the initial user namespace; whoever made another one has all
-// capabilities, in there. uid_map does not tell the two apart: a namespace may map each user to
-// itself. Without /proc the capability is believed: then this is mostly a service in a root of its
-// own, and where it is not, the heap learns from the kernel's first refusal.
+// The kernel checks CAP_IPC_LOCK in the initial user namespace, but a process in a namespace of its
+// own has all capabilities there. uid_map cannot tell the two apart: a namespace may map each user
+// to itself. Without /proc the capability is believed: that is mostly a service in a chroot. If it
+// is wrong, the heap learns so from the kernel's first refusal.
 bool is_in_initial_user_namespace() {
   constexpr ino_t kInitial = 0xEFFFFFFD;  // the kernel's PROC_USER_INIT_INO
-  struct stat found;
+  struct stat found {};
   const long status =
       system_call(SYS_newfstatat, AT_FDCWD, word("/proc/self/ns/user"), word(&found), 0);
   return status != 0 || found.st_ino == kInitial;
@@ -46,7 +46,7 @@ uint64_t meminfo(const char* field) {
   return kib << 10;
 }
 
-// What is left of the machine's memory; kNoLimit where it does not say.
+// The memory left on the machine; kNoLimit if the kernel does not say.
 struct MachineLeft {
   uint64_t memory = kNoLimit;
   uint64_t swap = 0;
@@ -64,7 +64,7 @@ MachineLeft machine_left() {
   return left;
 }
 
-// A control group that has a limit.
+// The limits of one control group that has any.
 struct Level {
   uint64_t max = kNoLimit;   // beyond it the kernel kills
   uint64_t high = kNoLimit;  // beyond it the kernel slows down
@@ -72,7 +72,7 @@ struct Level {
   uint64_t least_limit() const { return std::min(max, high); }
 };
 
-// One memory control group of this process: the limit and the use of each directory from the
+// A memory control group of this process: the limit and the use of each directory, from the
 // process's own up to the root of the mount.
 class CgroupPath {
  public:
@@ -95,10 +95,10 @@ class CgroupPath {
     }
   }
 
-  // Of the level that is visited.
+  // These concern the level being visited.
 
-  // The kernel gives it up before it refuses anything, or kills: pages of files, used lately or
-  // not, and what it caches itself. Version 1 does not tell the latter.
+  // What the kernel reclaims before it refuses or kills: file pages, whether used lately or not,
+  // and its own caches. Version 1 does not report the caches.
   uint64_t reclaimable() {
     const Text name = text("/memory.stat");
     memcpy(path_ + length_, name.data, name.size + 1);
@@ -117,8 +117,8 @@ class CgroupPath {
     return sum;
   }
 
-  // What of `room` for memory and `swap` the group may have, when it uses so much memory that is
-  // not reclaimable. Version 1 has a limit on both together.
+  // How much of `room` for memory and of `swap` the group may use, given its unreclaimable memory.
+  // Version 1 has one limit on both together.
   uint64_t with_swap(uint64_t room, uint64_t swap, uint64_t reclaimable) {
     if (swap == 0) return room;
     uint64_t limit = kNoLimit;
@@ -134,7 +134,7 @@ class CgroupPath {
   }
 
   uint64_t id() const {
-    struct stat found;
+    struct stat found {};
     const long status = system_call(SYS_newfstatat, AT_FDCWD, word(path_), word(&found), 0);
     return status == 0 ? found.st_ino : 0;
   }
@@ -161,7 +161,7 @@ class CgroupPath {
   }
 
   void set(Text mount, Text path, bool version1) {
-    // Inside a container the path may be the host's; then the mount's root is ours.
+    // In a container the path may be the host's; then the mount's root is ours.
     version1_ = version1;
     if (mount.size + path.size >= kLongestPath) path = Text{};
     memcpy(path_, mount.data, mount.size);
@@ -183,7 +183,7 @@ class CgroupPath {
   Level read_level() {
     Level level;
     (void)number(version1_ ? "/memory.limit_in_bytes" : "/memory.max", &level.max);
-    // Version 1 writes "no limit" as the largest page multiple of a signed long.
+    // Version 1 reports "no limit" as the largest page multiple of a signed long.
     if (level.max >= (uint64_t{1} << 62)) level.max = kNoLimit;
     if (!version1_) (void)number("/memory.high", &level.high);
     if (level.least_limit() != kNoLimit) {
@@ -223,7 +223,7 @@ uint64_t resident_memory() {
   uint64_t pages = 0;
   Text rest;
   if (got <= 0 || !parse_decimal(Text{buffer, static_cast<size_t>(got)}, &mapped, &rest)) return 0;
-  return parse_decimal(rest.drop(1), &pages, &rest) ? pages * kPageSize : 0;
+  return parse_decimal(rest.drop(1), &pages, &rest) ? pages * page_size() : 0;
 }
 
 uint64_t address_space_left() {
@@ -236,7 +236,7 @@ uint64_t address_space_left() {
   uint64_t pages = 0;
   Text rest;
   if (got > 0) (void)parse_decimal(Text{buffer, static_cast<size_t>(got)}, &pages, &rest);
-  const uint64_t mapped = pages * kPageSize;
+  const uint64_t mapped = pages * page_size();
   return raw.rlim_cur > mapped ? raw.rlim_cur - mapped : 0;
 }
 

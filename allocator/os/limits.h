@@ -49,13 +49,13 @@ struct Cgroup {
 
 Cgroup cgroup();
 
-// What is left of the machine's memory, and under the limits of the control groups, whichever is
-// smaller. What the kernel gives up for it is left: pages of files, and what it caches itself.
+// The memory that is left on the machine, or under the limits of the control groups, whichever is
+// less. Memory that the kernel can reclaim (page cache, its own caches) counts as left.
 struct MemoryLeft {
-  // Before the kernel kills. What can be swapped out is left, too.
+  // Until the kernel kills a process. Memory that can be swapped out counts as left.
   uint64_t to_touch = kNoLimit;
-  // And before whoever wants more is slowed down (version 2: memory.high), or something is swapped
-  // out. Version 1's soft limit slows nobody down.
+  // Until the kernel throttles allocation (version 2: memory.high) or swaps. Version 1's soft limit
+  // throttles nobody.
   uint64_t to_populate = kNoLimit;
 };
 

@@ -18,7 +18,7 @@ bool is_of_kernel(Text line) { return memmem(line.data, line.size, "[v", 2) != n
 
 bool is_accessible(Text line) { return memmem(line.data, line.size, " ---", 4) == nullptr; }
 
-// What is to be locked of all there is. False: /proc cannot be read.
+// The mappings to lock. False: /proc cannot be read.
 class Wanted {
  public:
   explicit Wanted(FindLeftOut find_left_out) : find_left_out_(find_left_out) {}
@@ -45,7 +45,7 @@ class Wanted {
     });
   }
 
-  // Bytes left out that count as locked.
+  // Bytes that were left out but count as locked.
   size_t counted() const { return counted_; }
 
  private:
@@ -80,7 +80,7 @@ int lock_all(int flags, FindLeftOut find_left_out) {
     errno = limit.soft == 0 ? EPERM : ENOMEM;
     return -1;
   }
-  // First what the limit may refuse: a right that does not count here is found out by that.
+  // The call that the limit may refuse comes first: it shows whether the capability counts here.
   bool is_refused = false;
   (void)wanted.for_each([&](long low, size_t bytes) {
     const long locked = system_call(SYS_mlock2, low, static_cast<long>(bytes), MLOCK_ONFAULT);
@@ -90,7 +90,8 @@ int lock_all(int flags, FindLeftOut find_left_out) {
     errno = ENOMEM;
     return -1;
   }
-  // Not every page can come: guard pages, ends of files. The kernel's mlockall says nothing of it.
+  // Not every page can be populated: guard pages, ends of files. The kernel's mlockall ignores
+  // these too.
   if ((flags & MCL_ONFAULT) == 0) {
     (void)wanted.for_each([](long low, size_t bytes) {
       (void)system_call(SYS_mlock, low, static_cast<long>(bytes));

@@ -1,5 +1,5 @@
-// mlockall(MCL_CURRENT), done range by range: the kernel's own counts what is only reserved, so
-// that with a window of a terabyte it is refused under any limit, and without one counts a terabyte
+// mlockall(MCL_CURRENT), done range by range: the kernel's own call counts what is only reserved.
+// With a window of a terabyte it would fail under any limit, and without a limit count a terabyte
 // as locked for ever.
 #pragma once
 

@@ -42,7 +42,7 @@ LockedFile::LockedFile(const char* path, uint64_t patience_ns) {
   const long fd = system_call(SYS_openat, AT_FDCWD, word(path), kHow, 0600);
   if (fd < 0) {
     error_ = static_cast<int>(-fd);
-    // Another user's in a sticky folder, a link, a folder.
+    // Another user's file in a sticky directory, a symbolic link, or a directory.
     const bool foreign = error_ == EACCES || error_ == ELOOP || error_ == EISDIR;
     state_ = foreign ? State::kForeign : State::kFailed;
     return;
@@ -53,13 +53,14 @@ LockedFile::LockedFile(const char* path, uint64_t patience_ns) {
 
 LockedFile::~LockedFile() {
   if (fd_ < 0) return;
-  // By name: a child that another thread makes meanwhile may have the descriptor a moment longer.
+  // Unlock explicitly: a child that another thread forks meanwhile may keep the descriptor open a
+  // little longer.
   (void)system_call(SYS_flock, fd_, LOCK_UN);
   (void)system_call(SYS_close, fd_);
 }
 
 LockedFile::State LockedFile::lock(uint64_t patience_ns) {
-  struct stat file;
+  struct stat file {};
   if (system_call(SYS_fstat, fd_, word(&file)) != 0 || !is_own(file)) return State::kForeign;
   const uint64_t until = now_ns() + patience_ns;
   for (long pause = kFirstPause;; pause = pause < kLongestPause ? pause * 2 : pause) {
@@ -72,7 +73,7 @@ LockedFile::State LockedFile::lock(uint64_t patience_ns) {
     if (now_ns() > until) return State::kBusy;
     pause_for(pause);
   }
-  // Again, now that nobody else writes.
+  // Read again, now that nobody else writes.
   if (system_call(SYS_fstat, fd_, word(&file)) != 0) return State::kFailed;
   size_ = static_cast<uint64_t>(file.st_size);
   return State::kLocked;

@@ -1,6 +1,6 @@
-// A small file that processes of one user share, open and locked while this lives. Read and written
-// by system calls, never mapped: what others do to it, cutting it short included, is at worst a
-// failed read. The kernel takes the lock back from who dies. Works inside malloc.
+// A small file that processes of one user share, open and locked while this object lives. It is
+// read and written by system calls, never mapped: whatever others do to it, even truncate it, is at
+// worst a failed read. The kernel releases the lock of a process that dies. Works inside malloc.
 #pragma once
 
 #include <cstddef>

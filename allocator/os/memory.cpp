@@ -18,7 +18,7 @@
 namespace rdmalloc::os {
 namespace {
 
-// Numbers that Debian 12's headers may lack; the kernel answers ENOSYS or EINVAL where it is older.
+// Constants that Debian 12's headers may lack. Older kernels answer ENOSYS or EINVAL.
 constexpr int kMadvPopulateWrite = 23;  // Linux 5.14
 constexpr long kSysMseal = 462;         // Linux 6.10, the same number on every architecture
 constexpr int kMremapDontUnmap = 4;     // Linux 5.7
@@ -39,7 +39,7 @@ Status from_errno(int error) {
 
 constexpr size_t kLargeMetadata = size_t{16} << 20;
 
-// What map_metadata() gave, as far as there is room to remember it.
+// What map_metadata() returned, as far as there is room to record it.
 struct Metadata {
   std::atomic<uintptr_t> base{0};
   std::atomic<size_t> bytes{0};
@@ -64,15 +64,15 @@ void forget_metadata(uintptr_t base) {
   }
 }
 
-// See reserve(): until somebody took such a hole after all.
+// See reserve(). Cleared once another mapping has taken such a hole.
 std::atomic<bool> may_leave_holes{false};
-// Whether the kernel knows MREMAP_DONTUNMAP (Linux 5.7): seen at the first move that succeeds with
+// Whether the kernel knows MREMAP_DONTUNMAP (Linux 5.7): set by the first move that succeeds with
 // it.
 std::atomic<bool> keeps_mapped{false};
 
 Status result(long returned) { return returned == 0 ? Status::kOk : from_errno(errno); }
 
-// Over what is there, in one step.
+// Replaces what is mapped there, in one step.
 bool reserve_over(void* address, size_t bytes, int flags) {
   void* got =
       mmap(address, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | flags, -1, 0);
@@ -102,15 +102,16 @@ void* reserve(size_t bytes, size_t alignment, size_t beside) {
 Status open(void* address, size_t bytes, PageKind kind) {
   const KeepErrno keep;
   if (kind == PageKind::kHugetlb) {
-    // Without MAP_NORESERVE: a pool that is too small must fail here and not at the first touch.
-    // Not with MAP_FIXED: when that fails the reservation has already lost the range.
+    // Without MAP_NORESERVE: a pool that is too small must fail here, not at the first touch. Not
+    // with MAP_FIXED: if that failed, the reservation would already have lost the range.
     void* got = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | kHuge2M, -1, 0);
     if (got == MAP_FAILED) return from_errno(errno);
     if (mremap(got, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, address) == address) {
       return Status::kOk;
     }
-    // hugetlb pages move from Linux 5.16 on; before, the refusal may have taken the target away.
+    // hugetlb pages can be moved since Linux 5.16; before, the refusal may have taken the target
+    // away.
     const Status refused = from_errno(errno);
     munmap(got, bytes);
     close(address, bytes);
@@ -140,7 +141,7 @@ Status move(void* from, size_t bytes, void* to) {
     if (kept != 0) keeps_mapped.store(true, std::memory_order_relaxed);
     return Status::kOk;
   }
-  // Before Linux 5.7 there is a hole whether it may be or not.
+  // Before Linux 5.7 a move always leaves a hole.
   if (errno == EINVAL && kept != 0 && mremap(from, bytes, bytes, kMove, to) == to) {
     return Status::kOk;
   }
@@ -153,7 +154,7 @@ Status move(void* from, size_t bytes, void* to) {
 void leave(void* address, size_t bytes) {
   const KeepErrno keep;
   if (reserve_over(address, bytes, MAP_FIXED_NOREPLACE)) return;
-  // It is there still, or it is somebody else's.
+  // The hole is still there, or someone else has taken it.
   if (!may_leave_holes.exchange(false, std::memory_order_relaxed) &&
       keeps_mapped.load(std::memory_order_relaxed)) {
     (void)reserve_over(address, bytes, MAP_FIXED);
@@ -171,8 +172,9 @@ Status populate(void* address, size_t bytes) {
   const KeepErrno keep;
   const Status populated = result(madvise(address, bytes, kMadvPopulateWrite));
   if (populated != Status::kUnsupported) return populated;
-  // EINVAL: before Linux 5.14, or what was moved away since the caller looked. Neither is touched
-  // instead: other threads may have some of it, and nobody has what is moved away.
+  // EINVAL: before Linux 5.14, or the range was moved away since the caller looked. Do not touch
+  // the pages instead: other threads may own some of the range, and what was moved away has no
+  // owner.
   return madvise(address, 0, kMadvPopulateWrite) == 0 ? Status::kRefused : Status::kUnsupported;
 }
 
@@ -199,7 +201,7 @@ Status lock_on_fault(void* address, size_t bytes) {
 
 Status lock_opened(void* address, size_t bytes, PageKind kind) {
   if (!is_confined()) return lock_on_fault(address, bytes);
-  // These the kernel neither swaps nor counts as locked.
+  // The kernel neither swaps these nor counts them as locked.
   if (kind == PageKind::kHugetlb) return Status::kOk;
   const KeepErrno keep;
   const bool is_locked = lock_by_moving(address, bytes);
@@ -220,7 +222,7 @@ bool make_accessible(void* address, size_t bytes) {
   return mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0;
 }
 
-// msync fails where nothing is mapped, and otherwise has nothing to do.
+// msync fails where nothing is mapped, and otherwise has nothing to do here.
 bool is_mapped(const void* address, size_t bytes) {
   if (is_confined()) return false;
   return system_call(SYS_msync, word(address), static_cast<long>(bytes), MS_ASYNC) == 0;
@@ -231,7 +233,7 @@ void reserve_hole(void* address, size_t bytes) {
   (void)reserve_over(address, bytes, MAP_FIXED_NOREPLACE);
 }
 
-// By a call for each page, because a fault would be the program's.
+// One system call per page, because a fault would hit the program.
 void copy_readable(void* to, const void* from, size_t bytes) {
   if (is_confined()) {
     memset(to, 0, bytes);
@@ -240,7 +242,7 @@ void copy_readable(void* to, const void* from, size_t bytes) {
   for (size_t done = 0; done < bytes;) {
     char* const into = static_cast<char*>(to) + done;
     const char* const at = static_cast<const char*>(from) + done;
-    const size_t rest = kPageSize - reinterpret_cast<uintptr_t>(at) % kPageSize;
+    const size_t rest = page_size() - reinterpret_cast<uintptr_t>(at) % page_size();
     const size_t step = bytes - done < rest ? bytes - done : rest;
     const iovec there{const_cast<char*>(at), step};
     const iovec here{into, step};
@@ -283,10 +285,10 @@ void* map_metadata(size_t bytes) {
   void* got = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) return nullptr;
-  // Where huge pages come unasked, the first entry of a table would bring 2 MiB.
+  // Where huge pages come unasked, the first entry of a table would bring in 2 MiB.
   if (bytes >= kHugePageSize) madvise(got, bytes, MADV_NOHUGEPAGE);
-  // What has an entry for each page of the window is next to empty: debuggers would write all of
-  // it.
+  // Tables with an entry for each page of the window are nearly empty; a debugger's core dump would
+  // write all of them.
   if (bytes >= kLargeMetadata) madvise(got, bytes, MADV_DONTDUMP);
   note_metadata(reinterpret_cast<uintptr_t>(got), bytes);
   return got;
@@ -317,12 +319,12 @@ size_t resident_bytes(const void* address, size_t bytes) {
   unsigned char is_there[kAtOnce];
   size_t pages = 0;
   auto* at = static_cast<char*>(const_cast<void*>(address));
-  for (size_t done = 0; done < bytes; done += kAtOnce * kPageSize) {
-    const size_t step = bytes - done < kAtOnce * kPageSize ? bytes - done : kAtOnce * kPageSize;
+  for (size_t done = 0; done < bytes; done += kAtOnce * page_size()) {
+    const size_t step = bytes - done < kAtOnce * page_size() ? bytes - done : kAtOnce * page_size();
     if (mincore(at + done, step, is_there) != 0) continue;
-    for (size_t i = 0; i < step / kPageSize; ++i) pages += is_there[i] & 1;
+    for (size_t i = 0; i < step / page_size(); ++i) pages += is_there[i] & 1;
   }
-  return pages * kPageSize;
+  return pages * page_size();
 }
 
 void visit_transparent_huge(const void* address, size_t bytes, VisitHuge visit, void* context) {

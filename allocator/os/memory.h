@@ -7,18 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/os/page_size.h"
 #include "allocator/status.h"
 
 namespace rdmalloc::os {
 
-inline constexpr size_t kPageSize = 4096;
 inline constexpr size_t kHugePageSize = size_t{2} << 20;
-
-// To a multiple of `unit`, a power of two. Up from within a unit of SIZE_MAX is 0.
-constexpr size_t align_up(size_t value, size_t unit) { return (value + unit - 1) & ~(unit - 1); }
-constexpr size_t align_down(size_t value, size_t unit) { return value & ~(unit - 1); }
-constexpr size_t page_ceil(size_t bytes) { return align_up(bytes, kPageSize); }
-constexpr size_t page_floor(size_t bytes) { return align_down(bytes, kPageSize); }
 
 enum class PageKind : uint8_t { kBase, kTransparentHuge, kHugetlb };
 

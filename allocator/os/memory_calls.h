@@ -10,8 +10,8 @@
 
 namespace rdmalloc::os {
 
-// A sanitizer must hear of every mapping; it stands at libc's names, and we do not under it.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+// A sanitizer must hear of every mapping. It intercepts libc's names, which are then none of ours.
+#ifdef RDM_SANITIZED
 
 using ::madvise;
 using ::mmap;

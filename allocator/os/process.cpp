@@ -10,11 +10,13 @@
 namespace rdmalloc::os {
 namespace {
 
-// Fields of stat that follow the name: the state is the first of them.
+// Fields of stat after the name, counted from the state.
 constexpr int kThreads = 18;
 constexpr int kStart = 20;
 
-// "/proc/", a number, "/stat".
+bool is_state_of_dead(char state) { return state == 'Z' || state == 'X' || state == 'x'; }
+
+// "/proc/NUMBER/stat".
 class StatPath {
  public:
   explicit StatPath(uint64_t number) {
@@ -32,7 +34,7 @@ class StatPath {
   size_t size_ = 0;
 };
 
-// `exists`: that there is one to be seen.
+// `exists`: whether the process can be seen.
 bool read_start(uint64_t number, uint64_t* start, bool* exists) {
   char stat[1024];
   const ssize_t got = read_file(StatPath(number).c_string(), stat, sizeof stat);
@@ -47,7 +49,7 @@ bool read_start(uint64_t number, uint64_t* start) {
   return read_start(number, start, &exists);
 }
 
-// A name may hold any byte, blanks and parentheses too: what counts is behind the last one.
+// A name may hold any byte, including blanks and parentheses: the fields follow the last ')'.
 bool parse_start(Text stat, uint64_t* start) {
   const void* end = memrchr(stat.data, ')', stat.size);
   if (end == nullptr) return false;
@@ -57,10 +59,10 @@ bool parse_start(Text stat, uint64_t* start) {
   for (int field = 1; field <= kStart; ++field) {
     if (rest.size < 2 || rest.data[0] != ' ') return false;
     rest = rest.drop(1);
-    if (field == 1) is_zombie = memchr("ZXx", rest.data[0], 3) != nullptr;
+    if (field == 1) is_zombie = is_state_of_dead(rest.data[0]);
     if (field == kThreads) {
       if (!parse_decimal(rest, &number, &rest)) return false;
-      // A main thread that has ended, and others that live on.
+      // A zombie main thread may leave other threads running.
       if (is_zombie && number < 2) return false;
     }
     if (field == kStart) return parse_decimal(rest, start, &rest);
@@ -80,7 +82,7 @@ Process this_process() {
   return self;
 }
 
-// Where /proc hides processes, it hides those of other users.
+// If /proc hides processes, it hides those of other users.
 bool is_alive(const Process& process) {
   uint64_t start = 0;
   bool exists = false;
@@ -89,7 +91,7 @@ bool is_alive(const Process& process) {
 }
 
 uint64_t process_namespace() {
-  struct stat found;
+  struct stat found {};
   const long status =
       system_call(SYS_newfstatat, AT_FDCWD, word("/proc/self/ns/pid"), word(&found), 0);
   return status == 0 ? found.st_ino : 0;

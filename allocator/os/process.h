@@ -1,5 +1,5 @@
-// Processes, told apart for ever: a number is used again, a number and a start are not. Read from
-// /proc without malloc, inside malloc.
+// Processes, identified for good: a number is reused, a number with a start time is not. Read from
+// /proc without malloc, also inside malloc.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ Process this_process();
 // is a zombie.
 bool read_start(uint64_t number, uint64_t* start);
 
-// False once its memory is gone or going: a zombie is dead. A process of another user is none of
-// those that this user's processes wrote down, and counts as dead.
+// False once its memory is gone or going: a zombie is dead. A process of another user cannot be one
+// that this user's processes recorded, and counts as dead.
 bool is_alive(const Process& process);
 
 // From the text of /proc/PID/stat. False: malformed, or a zombie's.
@@ -37,7 +37,7 @@ uint64_t process_namespace();
 
 uint64_t effective_user();
 
-// The number of the process that started this one, or of who took it over.
+// The number of the process that started this one, or of the one that adopted it.
 uint64_t parent_number();
 
 // As `uname -n` prints it, cut to `size` bytes; empty where the kernel does not tell.

@@ -1,5 +1,5 @@
-// A memory barrier in all threads of the process at once, called by one of them (membarrier): so
-// that a path taken often needs none, when a path taken rarely calls this.
+// A memory barrier in all threads of the process at once, called by one of them (membarrier). A
+// frequent path then needs no barrier if the rare path calls this.
 #pragma once
 
 namespace rdmalloc::os {

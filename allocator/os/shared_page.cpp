@@ -24,8 +24,7 @@ namespace {
 
 void close_descriptor(int fd) { (void)system_call(SYS_close, fd); }
 
-// Where memfds may not be executed by decree, one that could be is refused; older kernels do not
-// know the flag.
+// Where the system forbids executable memfds, the flag is needed; older kernels do not know it.
 int make_memfd(const char* name) {
   constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   long fd = system_call(SYS_memfd_create, word(name), kFlags | MFD_NOEXEC_SEAL);
@@ -38,13 +37,13 @@ uint64_t file_of(int fd) {
   return system_call(SYS_fstat, fd, word(&found)) == 0 ? found.st_ino : 0;
 }
 
-// Memory first, or a write could be a SIGBUS. Seals last: by then the file must have its size and
-// its one mapping that may be written to.
+// Allocate the memory first, or a write could be a SIGBUS. Seal last: by then the file must have
+// its size and its one writable mapping.
 bool map_and_seal(int fd, void** at) {
   constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
-  if (system_call(SYS_fallocate, fd, 0, 0, kPageSize) != 0) return false;
+  if (system_call(SYS_fallocate, fd, 0, 0, page_size()) != 0) return false;
   const int how = MAP_SHARED | (*at == nullptr ? 0 : MAP_FIXED);
-  void* const address = mmap(*at, kPageSize, PROT_READ | PROT_WRITE, how, fd, 0);
+  void* const address = mmap(*at, page_size(), PROT_READ | PROT_WRITE, how, fd, 0);
   if (address == MAP_FAILED) return false;
   *at = address;
   return system_call(SYS_fcntl, fd, F_ADD_SEALS, kSeals) == 0;
@@ -58,7 +57,7 @@ Status make(const char* name, int number, SharedPage* page) {
   void* address = page->address;
   if (!map_and_seal(fd, &address)) {
     close_descriptor(fd);
-    if (page->address == nullptr && address != nullptr) (void)munmap(address, kPageSize);
+    if (page->address == nullptr && address != nullptr) (void)munmap(address, page_size());
     return Status::kRefused;
   }
   *page = {address, fd, file_of(fd)};

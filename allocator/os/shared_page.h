@@ -16,7 +16,7 @@ struct SharedPage {
   uint64_t file = 0;  // tells its descriptor from one that the program put in its place
 };
 
-// Of kPageSize zeroes. The descriptor is `number` or the next one free, or, where the limit on
+// Of page_size() zeroes. The descriptor is `number` or the next one free, or, where the limit on
 // descriptors is lower than that, as high as it can be; closed by exec. kRefused: nothing happened.
 Status share_page(const char* name, int number, SharedPage* out);
 
@@ -24,10 +24,10 @@ Status share_page(const char* name, int number, SharedPage* out);
 // is closed. kRefused: the parent's page may still be there, and must not be written to.
 Status replace_page(const char* name, int number, SharedPage* page);
 
-// The page's descriptor, or -1: the program may have closed it, and opened something else there.
+// The page's descriptor, or -1 if the program has closed it, or opened something else in its place.
 int page_descriptor(const SharedPage& page);
 
-// Against whoever else has opened the same page. False: not to be had within that time.
+// Excludes everybody else who has the page open. False: the lock was not free within that time.
 bool lock_page(const SharedPage& page, uint64_t patience_ns);
 void unlock_page(const SharedPage& page);
 

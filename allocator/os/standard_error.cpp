@@ -43,7 +43,7 @@ void write_standard_error(const char* data, size_t size) {
   sigaddset(&pipe, SIGPIPE);
   if (pthread_sigmask(SIG_BLOCK, &pipe, &before) != 0) return;
   if (!write_all(STDERR_FILENO, data, size) && sigismember(&before, SIGPIPE) == 0) {
-    // Ours, if there is one: take it back before it is delivered. sigtimedwait of libc is a
+    // If the signal is ours, take it back before it is delivered. libc's sigtimedwait would be a
     // cancellation point.
     const timespec at_once{0, 0};
     (void)syscall(SYS_rt_sigtimedwait, &pipe, nullptr, &at_once, _NSIG / 8);

@@ -1,5 +1,5 @@
-// Standard error as it was when the process started. Descriptor 2 may be a database by the time a
-// message is due.
+// Standard error as it was when the process started. By the time of a message, descriptor 2 may be
+// a database.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// System calls by number, straight to the kernel: past libc's functions, which others may stand
-// before, we ourselves among them (regcache/monitor). No errno, no cancellation point. Anywhere,
-// before libc is initialised too.
+// System calls by number, straight to the kernel, bypassing libc's functions, which others may
+// interpose, including ourselves (regcache/monitor). No errno, no cancellation point. Anywhere,
+// also before libc is initialised.
 #pragma once
 
 #include <errno.h>

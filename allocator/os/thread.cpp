@@ -17,13 +17,14 @@ constexpr const char* kOurNames = "rdmalloc-";
 
 constinit Processors processors_of_ours;
 
-// Of the process: the main thread's data, and who is told when it goes. More poll.
+// The process's main-thread key, and the watches that are told when that thread ends. Watches
+// beyond this number poll.
 constexpr size_t kMostWatches = 16;
 constinit bool has_key = false;
 constinit pthread_key_t key = 0;
 constinit std::atomic<MainThreadWatch*> watches[kMostWatches] = {};
 
-// Refused where none of them may be had: it stays where it is.
+// If none of these processors is allowed, the thread stays where it is.
 void place(pthread_t thread) {
   static_assert(sizeof(Processors) == sizeof(cpu_set_t));
   if (!processors_of_ours.has_any()) return;
@@ -32,7 +33,7 @@ void place(pthread_t thread) {
   (void)pthread_setaffinity_np(thread, sizeof set, &set);
 }
 
-// The main thread has ended: it stays a zombie until the process ends.
+// Whether the main thread has ended; it stays a zombie until the process ends.
 bool is_main_thread_over() {
   char stat[256];
   const ssize_t size = read_file("/proc/self/stat", stat, sizeof stat);
@@ -112,14 +113,14 @@ struct WatchFromTheStart {
   [[gnu::constructor]] static void run() { MainThreadWatch::watch_main_thread(); }
 };
 
-// By the main thread alone. The key is kept, for children of fork too.
+// Called by the main thread only. The key is kept, also for forked children.
 void MainThreadWatch::watch_main_thread() {
   if (gettid() != getpid() || is_main_watched) return;
   has_key = has_key || pthread_key_create(&key, note_main_end) == 0;
   is_main_watched = has_key && pthread_setspecific(key, &watches) == 0;
 }
 
-// Who is listed meanwhile is seen here, or sees that nothing is watched.
+// A watch that registers meanwhile is either seen here, or sees that nothing is watched.
 void MainThreadWatch::note_main_end(void*) {
   is_main_watched = false;
   for (const std::atomic<MainThreadWatch*>& place : watches) {
@@ -148,7 +149,7 @@ void MainThreadWatch::stop() {
   }
 }
 
-// The thread that forked is the main one now, and has what it had.
+// The forking thread is the main thread now, and keeps its key's value.
 void MainThreadWatch::note_fork_child() {
   stop();
   is_main_watched = has_key && pthread_getspecific(key) != nullptr;

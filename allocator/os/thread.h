@@ -1,4 +1,4 @@
-// Threads of our own in somebody else's program.
+// Our own threads in somebody else's program.
 #pragma once
 
 #include <pthread.h>
@@ -24,8 +24,8 @@ int start_thread(pthread_t* thread, const char* name, size_t stack, void* (*run)
 // started meanwhile.
 void place_threads(const Processors& processors);
 
-// While one lives, the thread cannot be cancelled: a cancelled thread would keep locks and counts
-// of ours for ever.
+// While an object lives, the thread cannot be cancelled: a cancelled thread would keep our locks
+// and counts for ever.
 class [[nodiscard]] NoCancel {
  public:
   NoCancel() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }

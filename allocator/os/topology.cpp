@@ -18,10 +18,10 @@
 namespace rdmalloc::os {
 namespace {
 
-// Of each processor, and 1; 0: not known yet.
+// The node of each processor, plus 1; 0: not known yet.
 constinit std::atomic<uint8_t> node_of_processor[kMostProcessors] = {};
 
-// Not an error in its place, such as that of a page that has not come.
+// Not an error in the node's place, for example for a page that is not populated.
 bool is_node(int found) { return found >= 0 && found < kMaxNodes; }
 
 }  // namespace
@@ -61,14 +61,14 @@ int node_of_pages(const void* address, size_t bytes) {
   if (is_confined()) return kNoNode;
   const KeepErrno keep;
   constexpr size_t kSamples = 9;
-  const size_t pages = bytes / kPageSize;
+  const size_t pages = bytes / page_size();
   const size_t count = std::min(pages, kSamples);
   const void* sample[kSamples];
   int found[kSamples];
   for (size_t i = 0; i < count; ++i) {
-    sample[i] = static_cast<const char*>(address) + pages * i / count * kPageSize;
+    sample[i] = static_cast<const char*>(address) + pages * i / count * page_size();
   }
-  // Without nodes to move them to it only tells.
+  // With no target nodes, move_pages only reports where the pages are.
   if (count == 0 || syscall(SYS_move_pages, 0, count, sample, nullptr, found, 0) != 0) {
     return kNoNode;
   }

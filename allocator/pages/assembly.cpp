@@ -11,7 +11,7 @@ void* pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
 
 }  // namespace
 
-// Everything that can fail before the first page is moved: records, addresses, new pages.
+// Does everything that can fail before the first page moves: records, addresses, new pages.
 Region Assembly::prepare(const Request& request, size_t spare, os::PageKind kind,
                          const Block* block) {
   Region region = gathering_.model();
@@ -26,7 +26,7 @@ Region Assembly::prepare(const Request& request, size_t spare, os::PageKind kind
   return region;
 }
 
-// How many new pages there may be beside the gathered ones; kRefused: fewer than must be.
+// Asks for new pages to add to the gathered ones. kRefused: fewer were granted than are needed.
 size_t Assembly::ask_fresh(const Region& region, const Request& request, size_t spare) {
   const size_t collected = gathering_.collected();
   if (request.size <= collected) return 0;
@@ -36,7 +36,7 @@ size_t Assembly::ask_fresh(const Region& region, const Request& request, size_t 
   return grant.bytes < needed ? kRefused : grant.bytes;
 }
 
-// A block keeps its place within a huge page: so the kernel moves whole page tables.
+// A block keeps its offset within a huge page, so that the kernel can move whole page tables.
 bool Assembly::lay_out(Region* region, const Request& request, os::PageKind kind,
                        const Block* block) {
   const size_t shift = block == nullptr ? 0 : block->address % Window::kGranule;
@@ -45,7 +45,7 @@ bool Assembly::lay_out(Region* region, const Request& request, os::PageKind kind
   const size_t collected = gathering_.collected();
   void* const base = static_cast<char*>(carved) + shift;
   region->base = reinterpret_cast<uintptr_t>(base);
-  // A program's block has pages to be copied to, should the kernel refuse to move some of its own.
+  // If the kernel refuses to move part of a program's block, the bytes are copied to these pages.
   const bool has_places = block == nullptr || ok(os::open(base, collected, os::PageKind::kBase));
   if (blocks_.cover(*region) && has_places && maker_.extend(region, collected, kind)) return true;
   os::close(base, region->length);
@@ -58,7 +58,7 @@ void Assembly::give_back_addresses(const Region& region) {
   window_.give_back(pointer(region.base - shift), shift + region.length);
 }
 
-// What became of the region, of which so many bytes were moved.
+// Settles the region's state once `moved` bytes of it have been moved.
 void Assembly::finish(Result* result, size_t moved, size_t collected, const Block* block) {
   Region& region = result->region;
   if (mover_.lost_locks()) {
@@ -80,13 +80,13 @@ void Assembly::finish(Result* result, size_t moved, size_t collected, const Bloc
   if (moved == collected) region.fresh_from -= gathering_.clean();
 }
 
-// The kernel refused to move all of it: the program's block is made whole by copying, in new pages
-// that nobody was asked for.
+// The kernel refused to move part of the program's block: copies the rest into new pages, which
+// were not charged to any budget.
 void Assembly::mend_block(const Region& region, const Block& block, size_t moved,
                           size_t collected) {
   void* const rest = pointer(region.base + moved);
-  // They were opened before, and are again in case the refusal has taken them away: the kernel may
-  // be short of memory for a moment, and the program's bytes have no other place.
+  // These pages were opened before; the refusal may have taken them away. Retried, because the
+  // kernel may be short of memory for a moment and the program's bytes have nowhere else to go.
   for (int i = 0; i < kTries && !ok(os::open(rest, collected - moved, os::PageKind::kBase)); ++i) {
   }
   if (region.locked) (void)os::lock_on_fault(rest, collected - moved);

@@ -1,5 +1,5 @@
-// A region of pages that were collected, and of new ones for the rest: made under fresh addresses,
-// and told to nobody yet.
+// Makes a region from collected pages, and new ones for the rest, under fresh addresses; not yet
+// published.
 //
 // Runs inside malloc.
 #pragma once

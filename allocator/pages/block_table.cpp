@@ -5,13 +5,14 @@
 namespace rdmalloc {
 namespace {
 
-// Backed at a time, downwards as the window is carved: one call for 32 MiB of window, at least.
+// The table is backed in steps, downwards as the window is carved: one call covers 32 MiB of window
+// or more.
 constexpr size_t kStep = size_t{64} << 10;
 
 }  // namespace
 
 Status BlockTable::boot() {
-  const size_t bytes = os::align_up(window_.size() / os::kPageSize * sizeof(Word), kStep);
+  const size_t bytes = os::align_up(window_.size() / os::page_size() * sizeof(Word), kStep);
   void* reserved = os::reserve(bytes, kStep);
   if (reserved == nullptr) return Status::kNoMemory;
   os::ask_for_base_pages(reserved, bytes);

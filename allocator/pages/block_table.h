@@ -2,9 +2,9 @@
 // a program has it, a CPU cache, or nobody. So free() needs no lock to know a block, and a second
 // free of it is told from the first.
 //
-// A word of eight bytes for each page: blocks have more than eight pages, so the words of two of
+// A word of eight bytes for each page: of 4 KiB blocks have more than eight, so the words of two of
 // them never share a cache line, and threads that work on blocks side by side do not disturb each
-// other.
+// other. Of larger pages a block may have one.
 //
 // Read and written inside malloc. The word of a block is its owner's: the program's thread that has
 // it, or whoever took its pages out of a depot or a cache.
@@ -43,10 +43,10 @@ class BlockTable {
   // What is known of the node that a block of several pages lies on, in the word of its second
   // page, where no block can start. os::kNoNode: not known.
   int node_of(uintptr_t address) const {
-    return static_cast<int>(get(address + os::kPageSize) >> kSpareShift) + os::kNoNode;
+    return static_cast<int>(get(address + os::page_size()) >> kSpareShift) + os::kNoNode;
   }
   void set_node(uintptr_t address, int node) {
-    set(address + os::kPageSize,
+    set(address + os::page_size(),
         node == os::kNoNode ? 0 : kCached | static_cast<Word>(node + 1) << kSpareShift);
   }
 
@@ -79,8 +79,8 @@ class BlockTable {
     words_[page_of(address)].store(word, std::memory_order_relaxed);
   }
 
-  size_t page_of(uintptr_t address) const { return (address - window_.base()) / os::kPageSize; }
-  uintptr_t address_of(size_t page) const { return window_.base() + page * os::kPageSize; }
+  size_t page_of(uintptr_t address) const { return (address - window_.base()) / os::page_size(); }
+  uintptr_t address_of(size_t page) const { return window_.base() + page * os::page_size(); }
   size_t metadata_bytes() const { return __atomic_load_n(&covered_bytes_, __ATOMIC_RELAXED); }
 
  private:

@@ -1,5 +1,5 @@
-// What the heap tells of itself: the counters that other processes read, and the highest that live
-// and held bytes were.
+// What the heap reports about itself: the counters that other processes read, and the peaks of live
+// and held bytes.
 //
 // Runs inside malloc: some stores, now and then under the counters' own lock.
 #pragma once
@@ -20,8 +20,8 @@ class Books {
   Books(const Books&) = delete;
   Books& operator=(const Books&) = delete;
 
-  // From how many live bytes on others may read the counters; 0: never. Not from the start: most
-  // processes are small, and some look at which descriptors they have.
+  // From how many live bytes on others may read the counters; 0: never. Not from the start, because
+  // most processes are small, and some check which descriptors they have.
   void boot(uint64_t shared_from) { shared_from_ = shared_from; }
 
   // Something was taken or given back.
@@ -35,7 +35,7 @@ class Books {
     if (shared_from_ != 0) counters_.share();
   }
 
-  // The highest that live bytes were known to be.
+  // The highest value that live bytes were known to have.
   size_t raise_peak_live(size_t live);
   size_t peak_held() const { return page().peak_held.load(std::memory_order_relaxed); }
 

@@ -7,11 +7,12 @@ namespace rdmalloc {
 
 Status CpuCaches::boot() {
   os::find_processor_number();
+  set_held(0);
   processors_ = static_cast<Processor*>(os::map_metadata(kMostProcessors * sizeof(Processor)));
   return processors_ == nullptr ? Status::kNoMemory : Status::kOk;
 }
 
-// Under the processor's lock, once for each.
+// Called once per processor, under the processor's lock.
 void CpuCaches::note_use(Processor& processor) {
   processor.was_used = 1;
   const size_t needed = static_cast<size_t>(&processor - processors_) + 1;
@@ -21,7 +22,7 @@ void CpuCaches::note_use(Processor& processor) {
 }
 
 CpuCaches::Block CpuCaches::take_larger(size_t pages) {
-  if (pages > kMostPages) return {};
+  if (!has_bin(pages)) return {};
   Processor& here = processors_[os::current_processor() % kMostProcessors];
   if (!here.try_lock()) return {};
   Block block;
@@ -35,8 +36,9 @@ CpuCaches::Block CpuCaches::take_larger(size_t pages) {
 }
 
 void CpuCaches::set_held(size_t bytes) {
-  const size_t share = bytes / os::kPageSize / 2;
-  most_kept_.store(share < kLeastKept ? kLeastKept : share, std::memory_order_relaxed);
+  const size_t share = bytes / 2;
+  most_kept_.store((share < kLeastKept ? kLeastKept : share) / os::page_size(),
+                   std::memory_order_relaxed);
 }
 
 size_t CpuCaches::bytes() const {
@@ -44,7 +46,7 @@ size_t CpuCaches::bytes() const {
   for (size_t i = 0; i < used_.load(std::memory_order_acquire); ++i) {
     pages += __atomic_load_n(&processors_[i].kept, __ATOMIC_RELAXED);
   }
-  return pages * os::kPageSize;
+  return pages * os::page_size();
 }
 
 bool CpuCaches::lock(Processor& processor, bool patient) {
@@ -52,7 +54,7 @@ bool CpuCaches::lock(Processor& processor, bool patient) {
   constexpr uint64_t kPauseNs = 50'000;
   for (int i = 0; !processor.try_lock(); ++i) {
     if (!patient) return false;
-    // Who holds it may be a thread that this one's priority keeps from running.
+    // The holder may be a thread that this thread's priority keeps from running.
     if (i < kYields && !os::is_confined()) {
       sched_yield();
     } else {
@@ -68,8 +70,8 @@ void CpuCaches::lock_all() {
   for (size_t i = 0; i < locked_; ++i) lock(processors_[i], true);
 }
 
-// A processor that was first used meanwhile is not among them: in the child its bins may stay
-// taken, and then it has none.
+// Skips processors first used since lock_all(). In the child their bins may stay locked; those
+// processors then have no cache.
 void CpuCaches::unlock_all() {
   for (size_t i = 0; i < locked_; ++i) processors_[i].unlock();
 }

@@ -36,7 +36,7 @@ class CpuCaches {
 
   // A block for that many pages, or one of no pages.
   Block take(size_t pages) {
-    if (pages > kMostPages) return {};
+    if (!has_bin(pages)) return {};
     Processor& here = processors_[os::current_processor() % kMostProcessors];
     const size_t bin = bin_of(pages);
     // Read without the lock: whoever is wrong about an empty bin goes the long way once.
@@ -53,7 +53,7 @@ class CpuCaches {
 
   // False: not kept, the block is the caller's still.
   bool give(Block block) {
-    if (block.pages > kMostPages) return false;
+    if (!has_bin(block.pages)) return false;
     Processor& here = processors_[os::current_processor() % kMostProcessors];
     if (!here.try_lock()) return false;
     Bin& bin = here.bins[bin_of(block.pages)];
@@ -119,12 +119,15 @@ class CpuCaches {
 
   static constexpr size_t kMostProcessors = os::kMostProcessors;
   static constexpr unsigned kPageBits = 28;
-  // 8 pages, which no block is as small as, to 64 MiB; one bin more, which stays empty.
+  // The classes are the same for pages of any size: from 8 units of 4 KiB, which malloc's blocks
+  // have at least, to 64 MiB; one bin more, which stays empty.
+  static constexpr size_t kUnit = 4096;
   static constexpr unsigned kLowestBit = 3;
   static constexpr unsigned kHighestBit = 14;
-  static constexpr size_t kMostPages = (size_t{2} << kHighestBit) - 1;
+  static constexpr size_t kFewestUnits = size_t{1} << kLowestBit;
+  static constexpr size_t kMostUnits = (size_t{2} << kHighestBit) - 1;
   static constexpr size_t kBins = (kHighestBit - kLowestBit + 1) * 8 + 1;
-  static constexpr size_t kLeastKept = (size_t{16} << 20) / os::kPageSize;
+  static constexpr size_t kLeastKept = size_t{16} << 20;  // bytes
 
   struct alignas(64) Processor {
     std::atomic<uint8_t> busy;
@@ -137,9 +140,14 @@ class CpuCaches {
     void keep(size_t pages) { __atomic_store_n(&kept, pages, __ATOMIC_RELAXED); }
   };
 
+  static size_t units_of(size_t pages) { return pages * (os::page_size() / kUnit); }
+  static bool has_bin(size_t pages) {
+    return units_of(pages) - kFewestUnits <= kMostUnits - kFewestUnits;
+  }
   static size_t bin_of(size_t pages) {
-    const unsigned highest = 63U - static_cast<unsigned>(__builtin_clzl(pages));
-    return (highest - kLowestBit) * 8 + ((pages >> (highest - 3)) & 7);
+    const size_t units = units_of(pages);
+    const unsigned highest = 63U - static_cast<unsigned>(__builtin_clzl(units));
+    return size_t{highest - kLowestBit} * 8 + ((units >> (highest - 3)) & 7);
   }
   static uint64_t pack(Block block) { return uint64_t{block.page} << kPageBits | block.pages; }
   static Block unpack(uint64_t word) {
@@ -167,10 +175,10 @@ class CpuCaches {
     }
   }
 
-  Processor* processors_ = nullptr;  // pages of those that run the program are all that is backed
-  std::atomic<size_t> used_{0};      // the highest number of one that was used, plus 1
-  size_t locked_ = 0;                // by fork
-  std::atomic<size_t> most_kept_{kLeastKept};  // pages, by each
+  Processor* processors_ = nullptr;   // pages of those that run the program are all that is backed
+  std::atomic<size_t> used_{0};       // the highest number of one that was used, plus 1
+  size_t locked_ = 0;                 // by fork
+  std::atomic<size_t> most_kept_{0};  // pages, by each
 };
 
 }  // namespace rdmalloc

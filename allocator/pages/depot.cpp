@@ -11,13 +11,13 @@ Taken Depot::hand_out(Region* region, void* address, size_t size) {
   const uintptr_t from = region->fresh_from;
   const uintptr_t to = region->fresh_to;
   if (end <= from || start >= to) return {address, RDM_BROKEN(reused_is_not_zeroed) ? 0 : size};
-  // What is taken out of the middle leaves the larger side.
+  // Only one fresh range is kept: when the middle of it is taken, the larger side stays.
   if (start <= from || end < to - (start - from)) {
     __atomic_store_n(&region->fresh_from, end < to ? end : to, __ATOMIC_RELAXED);
   } else {
     __atomic_store_n(&region->fresh_to, start, __ATOMIC_RELAXED);
   }
-  // The rest has to be zero, and not only its start.
+  // Fresh bytes followed by used ones: all of it must be zeroed, not only its start.
   if (end > to) return {address, size};
   return {address, start < from ? from - start : 0};
 }

@@ -1,4 +1,4 @@
-// The free pages of one NUMA node and one use, under a lock of their own that is held for some
+// The free pages of one NUMA node and one use, under a lock of their own, which is held for some
 // steps in memory and never across a system call.
 //
 // Runs inside malloc. fork() takes every depot's lock, so a child finds them in order.
@@ -30,12 +30,12 @@ class Depot {
   // Once, before there are threads.
   void set_order(FreePages::Order order) NO_THREAD_SAFETY_ANALYSIS { free_.set_order(order); }
 
-  // Says which part of a range was never used, and that it is from now on. Under the lock, or while
+  // Says which part of a range was never used, and marks it as used. Under the lock, or while
   // nobody else knows of the region.
   static Taken hand_out(Region* region, void* address, size_t size);
 
-  // What is taken is added to `live`, and what is given back taken off, under the lock: whoever has
-  // all locks finds the sums right, and so does a child of fork.
+  // What is taken is added to `live`, and what is given back is subtracted, under the lock: a
+  // thread that holds all locks finds the sums right, and so does a child of fork.
   using Sum = std::atomic<size_t>;
   Taken take(const RegionTable& regions, size_t size, size_t alignment, Sum* live)
       EXCLUDES(depot_lock);
@@ -55,7 +55,7 @@ class Depot {
   // Forgets what is free, and says how much it was.
   size_t clear() EXCLUDES(depot_lock);
 
-  // A guess by the time the caller looks at it; exact under fork's or a test's locks.
+  // May be outdated when the caller reads it; exact under fork's or a test's locks.
   size_t free_bytes() const { return __atomic_load_n(&free_bytes_, __ATOMIC_RELAXED); }
 
   // Beside the other depots', for fork and for tests.

@@ -6,8 +6,8 @@
 
 namespace rdmalloc {
 
-// The window is carved upwards for extents, downwards for everything else: what was carved first
-// comes first.
+// The window is carved upwards for extents and downwards for everything else; in both, what was
+// carved first comes first.
 void Depots::boot(bool several_nodes) {
   if (several_nodes) nodes_ = os::kMaxNodes;
   for (const RegionUse use : {RegionUse::kBlocks, RegionUse::kExposed}) {

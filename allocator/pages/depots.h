@@ -1,8 +1,9 @@
-// All depots of the heap: one for each use and NUMA node of pinned pages, one for each use of pages
-// that could not be pinned, and one of sparse ones. Also what of them is live: taken, and not given
-// back. (Blocks that a CPU cache keeps count as live, as what jemalloc's arenas keep does.)
+// All depots of the heap: for pinned pages one for each use and NUMA node, for pages that could not
+// be pinned one for each use, and one for sparse pages. Also counts what is live: taken and not
+// given back. (Blocks that a CPU cache keeps count as live, and so does what jemalloc's arenas
+// keep.)
 //
-// Runs inside malloc; each depot has its own lock, and no two are held at once but by fork.
+// Runs inside malloc. Each depot has its own lock, and only fork holds two at once.
 #pragma once
 
 #include <atomic>
@@ -15,7 +16,7 @@
 
 namespace rdmalloc {
 
-// Pages to be had, from a depot or by growing.
+// A request for pages, served from a depot or by growing.
 struct Request {
   size_t size;       // bytes, a page multiple
   size_t alignment;  // a power of two, a page at least
@@ -32,23 +33,22 @@ class Depots {
 
   void boot(bool several_nodes);
 
-  // kBest: from the node's own pinned pages. kAnyNode: from any node's. kAnywhere: also, where the
-  // request may be served by what is not pinned, from that: while nothing more can be pinned that
-  // is best.
+  // kBest: from the node's own pinned pages. kAnyNode: from any node's. kAnywhere: also from pages
+  // that are not pinned, if the request allows it, which is best while nothing more can be pinned.
   enum class Where : uint8_t { kBest, kAnyNode, kAnywhere };
   Taken take(const Request& request, Where where) EXCLUDES(depot_lock);
   bool has(const Request& request, Where where) EXCLUDES(depot_lock);
   Taken take_sparse(size_t size, size_t alignment) EXCLUDES(depot_lock);
 
-  // Until then (of os::now_ns()) it is of no use to ask whether more can be pinned.
+  // Until then (as of os::now_ns()) it is useless to ask whether more can be pinned.
   void put_off_pinning(uint64_t until) { pins_from_.store(until, std::memory_order_relaxed); }
   bool is_pinning_put_off() const;
 
-  // Exactly this range, when it is free.
+  // Takes exactly this range, if it is free.
   Taken take_at(void* address, size_t size) EXCLUDES(depot_lock);
 
-  // Back to the depot of its region's kind and of the node it lies on. Any part of what was taken.
-  // kNoMemory: nothing changed.
+  // Gives a range, any part of what was taken, back to the depot of its region's kind and of its
+  // node. kNoMemory: nothing changed.
   Status give(const Region& region, int node, void* address, size_t size) EXCLUDES(depot_lock);
 
   // Adds a new region, of which the first `taken` bytes are its creator's. After prepare().
@@ -69,7 +69,7 @@ class Depots {
   }
   // Bytes that were ever given back.
   size_t given() const { return given_.load(std::memory_order_relaxed); }
-  // Pages that are free, but for nobody.
+  // Pages that are free, but will not be handed out again.
   size_t abandoned() const { return abandoned_.load(std::memory_order_relaxed); }
   void abandon(const Region& region, size_t size);
   int nodes() const { return nodes_; }
@@ -78,7 +78,7 @@ class Depots {
   void note_gone(RegionUse use, size_t size) { count_out(use, size); }
   // It is there still.
   void note_back(RegionUse use, size_t size) { count_in(use, size); }
-  // In the child of a fork: exposed pages that its parent had free are not pinned any more.
+  // In a child of fork: exposed pages that its parent had free are no longer pinned.
   void abandon_exposed() EXCLUDES(depot_lock);
 
   // All locks, for fork and for tests: in loops, which the analysis cannot follow.

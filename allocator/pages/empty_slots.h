@@ -1,4 +1,4 @@
-// The slots of regions that lost all their pages, the oldest first: they are used again.
+// The slots of regions that lost all their pages, the oldest first, for reuse.
 //
 // Runs inside malloc.
 #pragma once

@@ -7,8 +7,8 @@
 namespace rdmalloc {
 namespace {
 
-// Runs that are long enough and may have the alignment by luck, before only those are looked for
-// that have it wherever they start.
+// How many long-enough runs to try that may happen to be aligned, before searching only for runs so
+// long that an aligned part always fits.
 constexpr int kTries = 8;
 
 }  // namespace
@@ -31,7 +31,7 @@ size_t FreePages::largest_below(const Node* node) {
   return largest;
 }
 
-// Above a node whose largest did not change nothing changes.
+// Stops at the first node whose `largest` does not change: nothing above it changes either.
 void FreePages::refresh_up(Node* node) {
   for (; node != nullptr; node = node->parent) {
     const size_t largest = largest_below(node);
@@ -40,7 +40,7 @@ void FreePages::refresh_up(Node* node) {
   }
 }
 
-// Puts another node, or none, where a node hangs.
+// Puts another node (or none) in a node's place under its parent.
 void FreePages::replace(Node* node, Node* by) {
   Node* const parent = node->parent;
   if (parent == nullptr) {
@@ -53,7 +53,7 @@ void FreePages::replace(Node* node, Node* by) {
   if (by != nullptr) by->parent = parent;
 }
 
-// Exchanges a node with its parent; both have the right `largest` afterwards.
+// Rotates a node above its parent; both end up with the right `largest`.
 void FreePages::rotate_up(Node* node) {
   Node* const parent = node->parent;
   replace(parent, node);
@@ -69,7 +69,7 @@ void FreePages::rotate_up(Node* node) {
   parent->largest = largest_below(parent);
 }
 
-// The first run of the subtree, in our order, that has so many bytes.
+// The first run of the subtree, in our order, of at least `size` bytes.
 const FreePages::Node* FreePages::first_of(const Node* node, size_t size) const {
   if (node == nullptr || node->largest < size) return nullptr;
   const bool lowest = order_ == Order::kLowestFirst;
@@ -85,7 +85,7 @@ const FreePages::Node* FreePages::first_of(const Node* node, size_t size) const 
   }
 }
 
-// The next one after it.
+// The next such run after `node`.
 const FreePages::Node* FreePages::next_of(const Node* node, size_t size) const {
   const Child after = order_ == Order::kLowestFirst ? &Node::right : &Node::left;
   if (const Node* found = first_of(node->*after, size)) return found;
@@ -101,12 +101,12 @@ const FreePages::Node* FreePages::next_of(const Node* node, size_t size) const {
 
 const FreePages::Node* FreePages::find(size_t size, size_t alignment) const {
   const Node* node = first_of(root_, size);
-  if (alignment <= os::kPageSize) return node;
+  if (alignment <= os::page_size()) return node;
   for (int i = 0; node != nullptr && i < kTries; ++i, node = next_of(node, size)) {
     const uintptr_t start = os::align_up(node->address, alignment);
     if (start >= node->address && start <= node->end() && node->end() - start >= size) return node;
   }
-  const size_t enough = size + alignment - os::kPageSize;
+  const size_t enough = size + alignment - os::page_size();
   return node == nullptr || enough < size ? nullptr : first_of(root_, enough);
 }
 
@@ -143,7 +143,7 @@ void FreePages::remove(Node* node) {
   --runs_;
 }
 
-// Its place in the order must not change.
+// The node must keep its place in the order.
 void FreePages::resize(Node* node, Range now) {
   free_bytes_ += now.size - node->size;
   node->address = now.address;
@@ -262,7 +262,7 @@ bool FreePages::validate() const {
       if (child->parent != node || child->priority > node->priority) return false;
     }
     if (node->largest != largest_below(node) || node->size == 0) return false;
-    // Strictly above, not touching: what touches would have been coalesced.
+    // Strictly above: adjacent runs would have been coalesced.
     if (previous != nullptr && previous->end() >= node->address) return false;
     previous = node;
     sum.size += node->size;

@@ -8,13 +8,13 @@
 namespace rdmalloc {
 namespace {
 
-// Moving a piece costs two system calls, faulting in as much as that about four times it.
+// Moving a piece costs two system calls; faulting in this much costs about four times that.
 constexpr size_t kLeastPiece = size_t{64} << 10;
-// A piece's own mapping, and what it leaves on both sides of it.
+// The piece's own mapping, and the two that it leaves on its sides.
 constexpr size_t kMappingsOfPiece = 3;
-// Of the mappings that there may be: with more, few are left of what was one.
+// With more than a quarter of the allowed mappings in use, pages are renewed instead of moved.
 constexpr size_t kShareOfWhole = 4;
-// Whole huge pages, and what lies before and behind them.
+// The whole huge pages, and what lies before and behind them.
 constexpr size_t kMostPiecesOfRun = 3;
 
 void* pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
@@ -26,16 +26,16 @@ void Gathering::boot(bool is_off, bool is_forced) {
   is_forced_ = is_forced;
 }
 
-// With mappings running short, only what pays for them: the smallest piece is doubled for each
-// quarter of them that is used.
+// As mappings run short, only larger pieces pay: the minimum doubles for each quarter of the
+// mappings in use.
 size_t Gathering::least_piece() const {
-  if (is_forced_) return os::kPageSize;
+  if (is_forced_) return os::page_size();
   return kLeastPiece << (4 * mover_.mappings() / mover_.most_mappings());
 }
 
 bool Gathering::has_room_for(size_t pieces, Way way) const {
   if (way == Way::kRenew) return !is_off_ && count_ + pieces <= kMostPieces;
-  // Where locked pages must be unlocked to be moved.
+  // If the kernel does not move locked pages, they must be unlocked first; a sandbox forbids that.
   if (!os::moves_locks() && os::is_confined()) return false;
   return !is_off_ && count_ + pieces <= kMostPieces &&
          mover_.mappings() + kMappingsOfPiece * (count_ + pieces) < mover_.most_mappings();
@@ -63,7 +63,7 @@ size_t Gathering::collect(Depot& depot, size_t wanted, size_t most) {
 }
 
 size_t Gathering::collect_all(Depot& depot, size_t wanted, Way way) {
-  return collect_from(depot, wanted, wanted, os::kPageSize, way);
+  return collect_from(depot, wanted, wanted, os::page_size(), way);
 }
 
 Gathering::Way Gathering::best_way() const {
@@ -86,7 +86,7 @@ size_t Gathering::collect_from(Depot& depot, size_t wanted, size_t most, size_t 
     if (address == nullptr) break;
     const Region& region = *regions_.find(address);
     if (!may_take(region, way)) {
-      (void)depot.give_back(address, size);  // where it just was: it needs no record
+      (void)depot.give_back(address, size);  // the run was just there, so no new record is needed
       break;
     }
     if (way == Way::kMove) {
@@ -100,8 +100,8 @@ size_t Gathering::collect_from(Depot& depot, size_t wanted, size_t most, size_t 
   return got;
 }
 
-// What of a run was never handed out is a piece of its own, if it is worth one: it need not be
-// zeroed for who wants zeroes.
+// The part of a run that was never handed out becomes a piece of its own if it is large enough: it
+// need not be zeroed for a caller that wants zeroes.
 void Gathering::add_run(Depot& depot, uintptr_t address, size_t size, const Region& region) {
   const bool is_huge = region.page_kind == os::PageKind::kTransparentHuge;
   const uintptr_t end = address + size;
@@ -120,8 +120,8 @@ void Gathering::add_run(Depot& depot, uintptr_t address, size_t size, const Regi
   }
 }
 
-// What there is of whole huge pages goes in front, where nothing of another size moves them out of
-// step, and the rest of it behind.
+// Whole huge pages go to the front, where no piece of another size puts them out of alignment; the
+// rest goes behind.
 void Gathering::add_used(Depot& depot, uintptr_t address, uintptr_t end, bool is_huge) {
   const uintptr_t from = os::align_up(address, os::kHugePageSize);
   const uintptr_t to = os::align_down(end, os::kHugePageSize);
@@ -146,7 +146,7 @@ void Gathering::collect_block(uintptr_t address, size_t size) {
   collected_ += size;
 }
 
-// The others stay in their order.
+// The other pieces keep their order.
 void Gathering::put_clean_last() {
   size_t used = 0;
   clean_ = 0;

@@ -1,9 +1,9 @@
-// Gathering: free pages that no single run offers are collected, to be moved under fresh addresses
-// (PageMover). The addresses they leave are retired: so no cache, ours or another library's, can be
-// hit at an address whose page changed.
+// Gathering: collects free pages that no single run offers, to be moved under fresh addresses
+// (PageMover). The addresses they leave are retired, so no cache, ours or another library's, can
+// have an entry for an address whose page changed.
 //
-// What bounds it: the kernel's mappings, addresses of the window, pieces too small to be worth two
-// system calls.
+// It is bounded by the kernel's mappings, by addresses of the window, and by pieces too small to be
+// worth two system calls.
 //
 // Runs inside malloc; one gathering at a time.
 #pragma once
@@ -20,8 +20,8 @@ namespace rdmalloc {
 
 class Gathering {
  public:
-  // What becomes of the pieces: their pages are moved, or given to the kernel, which needs no
-  // mappings, but may not be where a device has the pages: they would be held twice.
+  // What happens to the pieces: their pages are moved, or given to the kernel. The latter needs no
+  // mappings, but must not happen while a device has the pages, which would then be held twice.
   enum class Way : uint8_t { kMove, kRenew };
 
   constexpr Gathering(const RegionTable& regions, const Observers& observers, PageMover& mover)
@@ -32,11 +32,11 @@ class Gathering {
   // `is_forced`: at every growth, down to single pages; for tests.
   void boot(bool is_off, bool is_forced);
 
-  // Takes free pages out of the depot, largest runs first, until there are `wanted` bytes or only
-  // pieces too small are left; no more than `most`. All of one state: locked by this process, or
-  // not. Returns how many bytes.
+  // Takes free pages out of the depot, longest runs first, until there are `wanted` bytes or only
+  // pieces too small are left; at most `most`. All in one state: locked by this process, or not.
+  // Returns how many bytes.
   size_t collect(Depot& depot, size_t wanted, size_t most) REQUIRES(growth_lock);
-  // The same, down to single pages, and exactly as much: when nothing else is to be had.
+  // The same, down to single pages, and exactly as much: for when nothing else is available.
   size_t collect_all(Depot& depot, size_t wanted, Way way) REQUIRES(growth_lock);
   // A block that a program has, as the first piece: its bytes go where its pages go.
   void collect_block(uintptr_t address, size_t size) REQUIRES(growth_lock);

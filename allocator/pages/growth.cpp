@@ -8,15 +8,15 @@
 namespace rdmalloc {
 namespace {
 
-// What jemalloc's first regions are made of is used up at once: it is faulted in by one call.
+// jemalloc uses up its first regions at once, so one call faults this much in.
 constexpr size_t kPopulatedAtOnce = size_t{256} << 10;
 
-// How long a refusal to pin more stands where there is free memory that is not pinned: at first,
-// and when it was repeated often.
+// After a refusal to pin more, how long free unpinned memory is used before asking again: the first
+// pause, and the longest after repeated refusals.
 constexpr uint64_t kPauseNs = 1'000'000;
 constexpr uint64_t kLongestPauseNs = 128'000'000;
 
-// New pages to spare for a block that grows by moving: a quarter of itself, so that it need not
+// A block that grows by moving gets a quarter of its size in spare new pages, so that it need not
 // move at each step.
 constexpr size_t kSpareOfBlock = 4;
 
@@ -40,7 +40,7 @@ void Growth::boot() {
 }
 
 // Whole huge pages, of either kind: with a tail of base pages the kernel registers the whole region
-// page by page, in ten times the time.
+// page by page, which takes ten times as long.
 Growth::Plan Growth::plan(const Request& request, RegionKind of) {
   size_t bytes = policy_.amount(request);
   Region region;
@@ -59,7 +59,7 @@ Taken Growth::grow(const Request& request) {
   Acquired acquired;
   {
     Locked hold(mutex());
-    // Somebody else may have grown the heap while this thread waited.
+    // Another thread may have grown the heap while this one waited.
     const auto where =
         policy_.is_ample(request.size) ? Depots::Where::kAnyNode : Depots::Where::kBest;
     if (const Taken taken = store_.depots.take(request, where)) return taken;
@@ -76,7 +76,7 @@ Growth::Acquired Growth::grow_locked(const Request& request) {
     return Acquired{nullptr, store_.depots.take(request, Depots::Where::kAnywhere)};
   };
   Plan wanted = plan(request, RegionKind::kPinned);
-  // What could be moved before the kernel refused to move more may be enough, or not.
+  // What was moved before the kernel refused to move more may already be enough.
   if (const Acquired gathered = gather(request, wanted, true); gathered.taken) return gathered;
   Grant grant = store_.budget.ask_pinned(request.size, wanted.bytes);
   warnings_.warn_of_ledger();
@@ -85,7 +85,7 @@ Growth::Acquired Growth::grow_locked(const Request& request) {
     store_.depots.put_off_pinning(0);
   } else {
     note_refusal();
-    // Before asking how much memory there is, which reads such files, too.
+    // Tried before asking how much memory there is, which reads the same kernel files.
     if (const Acquired taken = take_anywhere(); taken.taken) return taken;
     if (!may_overflow) return make_last(request);
     wanted = plan(request, RegionKind::kOverflow);
@@ -98,7 +98,7 @@ Growth::Acquired Growth::grow_locked(const Request& request) {
   return acquired.taken ? acquired : take_anywhere();
 }
 
-// To ask again, for each extent, would read files of the kernel for each.
+// Pinning was just refused; asking again for every extent would re-read kernel files each time.
 void Growth::note_refusal() {
   pause_ns_ = pause_ns_ == 0 ? kPauseNs : std::min(2 * pause_ns_, kLongestPauseNs);
   store_.depots.put_off_pinning(os::now_ns() + pause_ns_);
@@ -122,7 +122,7 @@ void Growth::release_sparse(uintptr_t base) {
   Region* const region = store_.regions.find(pointer(base));
   if (region == nullptr || region->sealed) return;
   const size_t length = region->length;
-  // All of it, or somebody has some still.
+  // Only if all of it is free.
   if (!store_.depots.take_at(pointer(region->base), length)) return;
   store_.depots.note_gone(region->use, length);
   store_.budget.release(RegionKind::kSparse, length);
@@ -140,7 +140,7 @@ void Growth::release_sparse(uintptr_t base) {
 }
 
 bool Growth::reserve(size_t bytes, int node) {
-  Request request{os::page_ceil(bytes), os::kPageSize, RegionUse::kExtents, node};
+  Request request{os::page_ceil(bytes), os::page_size(), RegionUse::kExtents, node};
   request.pinned = true;
   Acquired acquired;
   {
@@ -158,9 +158,9 @@ bool Growth::reserve(size_t bytes, int node) {
                                request.size));
 }
 
-// Takes pieces for it out of a node's depots that may serve it: its own use's first; those of
-// exposed regions for each other alone. Whole runs of its own, so that no scraps stay behind; of
-// another use's, no more than is missing.
+// Takes pieces for the request out of one node's depots. Depots of the request's own use come
+// first, and give whole runs, so that no scraps stay behind; those of other uses give no more than
+// is missing. Exposed regions serve exposed requests only, and those take from nothing else.
 size_t Growth::collect_of(const Request& request, int node, size_t missing, bool pinned) {
   size_t got = gathering_.collect(store_.depots.of(request.use, node, pinned), missing, SIZE_MAX);
   if (request.use != RegionUse::kExposed && got < missing) {
@@ -170,7 +170,8 @@ size_t Growth::collect_of(const Request& request, int node, size_t missing, bool
   return got;
 }
 
-// Other nodes' only where more than enough is held: what lies there stays there.
+// Takes from other nodes only if more than enough is held; otherwise their memory stays where it
+// is.
 bool Growth::collect(const Request& request, size_t target, bool pinned) {
   const size_t before = gathering_.collected();
   const size_t missing = target > before ? target - before : 0;
@@ -192,7 +193,7 @@ bool Growth::collect(const Request& request, size_t target, bool pinned) {
   return policy_.is_enough(got);
 }
 
-// A region of free pages, and new ones for what is missing.
+// Makes a region of free pages, and of new pages for what is missing.
 Growth::Acquired Growth::gather(const Request& request, const Plan& plan, bool pinned) {
   const size_t target = request.use == RegionUse::kExtents ? plan.bytes : request.size;
   if (!policy_.may_gather(request, target, count_regions()) || !collect(request, target, pinned)) {
@@ -202,8 +203,8 @@ Growth::Acquired Growth::gather(const Request& request, const Plan& plan, bool p
   return assemble(request, plan, nullptr);
 }
 
-// What of the free memory may serve it, of any use but that of exposed regions, which serves its
-// own alone.
+// The free memory that may serve the request: of any use, except that exposed regions serve exposed
+// requests only, and those nothing else.
 size_t Growth::free_for(const Request& request, bool pinned) const {
   size_t free = 0;
   for (int node = 0; node < store_.depots.nodes(); ++node) {
@@ -214,7 +215,7 @@ size_t Growth::free_for(const Request& request, bool pinned) const {
   return free;
 }
 
-// However small the pieces are. False: there is not enough, and nothing is collected.
+// Takes pieces however small. False: there is not enough, and nothing is collected.
 bool Growth::collect_last(const Request& request, bool pinned, Gathering::Way way) {
   if (free_for(request, pinned) < request.size) return false;
   for (const RegionUse use : {request.use, other_than(request.use)}) {
@@ -231,8 +232,8 @@ bool Growth::collect_last(const Request& request, bool pinned, Gathering::Way wa
   return false;
 }
 
-// No more memory may be held: what is free is pieced together, however little it is, and whatever
-// it was for.
+// No more memory may be held: assembles the request from all free pieces, however small and
+// whatever their use.
 Growth::Acquired Growth::make_last(const Request& request) {
   if (request.alignment > Window::kGranule) return {};
   const bool may_overflow = request.use != RegionUse::kExposed && !request.pinned;
@@ -251,8 +252,8 @@ Growth::Acquired Growth::make_last(const Request& request) {
   return {};
 }
 
-// Where moving takes more mappings than there may be: what was collected goes to the kernel, and
-// new pages come for it.
+// Moving would need more mappings than are allowed: gives the collected pages back to the kernel
+// and gets new ones.
 Growth::Acquired Growth::renew(const Request& request) {
   if (!has_slot()) {
     gathering_.put_back();
@@ -273,8 +274,8 @@ Growth::Acquired Growth::renew(const Request& request) {
   return acquired;
 }
 
-// Puts what was collected, and new pages for the rest, under fresh addresses. Nothing taken:
-// nothing happened, or what could be moved is a region of free pages.
+// Moves the collected pages, and adds new pages for the rest, at fresh addresses. If nothing is
+// taken, either nothing happened or the pages that did move are a region of free pages.
 Growth::Acquired Growth::assemble(const Request& request, const Plan& plan,
                                   const Assembly::Block* block) {
   if (!has_slot()) {
@@ -320,7 +321,7 @@ void* Growth::move_block(uintptr_t address, size_t old_size, const Request& requ
   return acquired.taken.address;
 }
 
-// Zero length: no region, and nothing happened.
+// Zero length: no region was made, and nothing happened.
 Region Growth::make(Grant grant, const Request& request, os::PageKind kind) {
   if (!has_slot()) return {};
   const bool is_exposed = request.use == RegionUse::kExposed;
@@ -338,13 +339,13 @@ Region Growth::make(Grant grant, const Request& request, os::PageKind kind) {
   order.may_overflow = may_overflow && grant.bytes == request.size;
   const Region region = maker_.make(order);
   if (region.length != 0 || grant.bytes == request.size) return region;
-  // The window, the kernel or a limit may have refused only what was to spare.
+  // The window, the kernel or a limit may have refused only the surplus.
   order.length = request.size;
   order.may_overflow = may_overflow;
   return maker_.make(order);
 }
 
-// New pages. Nothing taken: nothing happened.
+// Makes a region of new pages. Nothing taken: nothing happened.
 Growth::Acquired Growth::acquire(Grant grant, const Request& request, os::PageKind kind) {
   const uint64_t started = os::now_ns();
   Region region = make(grant, request, kind);
@@ -373,7 +374,7 @@ size_t Growth::count_regions() const { return store_.regions.size() - slots_.cou
 void Growth::note_lost(Region* region, size_t size) {
   policy_.note_lost(region->use, size);
   if (!region->is_empty()) return;
-  // Blocks that the program destroyed are still to be freed.
+  // Blocks that the program destroyed still wait for free().
   if (!store_.marks.is_changed(region->base, region->length)) forget_blocks(*region);
   note_emptied(region);
 }
@@ -394,7 +395,7 @@ void Growth::note_regained(const Region& region, size_t size) {
   policy_.note_got(region.use, size);
 }
 
-// Blocks in it are the program's still, to be freed.
+// Its blocks still belong to the program, which will free them.
 void Growth::note_destroyed(Region* region) {
   store_.regions.remove(*region);
   note_emptied(region);
@@ -402,8 +403,8 @@ void Growth::note_destroyed(Region* region) {
   store_.caches.set_held(store_.budget.held());
 }
 
-// Makes a region known, and takes the request's part of it: other threads, who need no growth lock
-// to take, could use it up at once.
+// Publishes a region and takes the request's part of it first: taking needs no growth lock, so
+// other threads could use the region up at once.
 Growth::Acquired Growth::publish(const Region& region, size_t charged, const Request& request) {
   Region* const added = store_.regions.add(region, slots_.take());
   store_.budget.charge(region.charged_as(), charged);
@@ -419,7 +420,7 @@ Growth::Acquired Growth::publish(const Region& region, size_t charged, const Req
   return acquired;
 }
 
-// Somebody wants all of the region's pages as soon as it is ready.
+// Whether someone wants all of the region's pages as soon as it is ready.
 bool Growth::is_to_come_at_once(const Region& region) const {
   const uint64_t choice = store_.options.choice(OptionId::populate);
   if (region.kind != RegionKind::kPinned) return false;
@@ -436,7 +437,7 @@ bool Growth::populate_part(const Region& region, uintptr_t from, uintptr_t to) {
   return populate_at_once(region, from, to, store_.marks, store_.budget, huge_.watch());
 }
 
-// `wanted`: bytes of the region that its program is about to touch.
+// `wanted`: how many bytes of the region the program is about to touch.
 void Growth::make_ready(const Acquired& acquired, size_t wanted) {
   if (acquired.region == nullptr) return;
   const Region& region = *acquired.region;

@@ -1,10 +1,10 @@
-// Acquires regions: from what budget, gathered or new, and how a region becomes known.
+// Acquires regions: from which budget, gathered or new, and how a region is published.
 //
 //   gather -> (what is missing) budget -> window -> place, lock -> publish -> populate, register
 //
-// Everything but the last step runs under the growth lock, by one thread at a time, inside malloc:
-// some short system calls. Populating and registering take as long as the region is large, and run
-// under no lock: nobody waits for somebody else's growth.
+// Everything but the last step runs under the growth lock, in one thread at a time, inside malloc:
+// some short system calls. Populating and registering take time in proportion to the region, and
+// run under no lock: nobody waits for another thread's growth.
 #pragma once
 
 #include <atomic>
@@ -72,17 +72,18 @@ class Growth {
   // used again. Nothing happens while some of it is in use, or it is sealed.
   void release_sparse(uintptr_t base) EXCLUDES(growth_lock, depot_lock);
 
-  // Acquires so much more pinned memory at once. False: it cannot be had, and nothing happened.
+  // Acquires so much more pinned memory at once. False: it is not available, and nothing happened.
   bool reserve(size_t bytes, int node) EXCLUDES(growth_lock);
 
-  // Moves a block's pages, with its bytes, to where it can have `size` bytes, a page multiple and
-  // more than it has. Null: that cannot be had; nothing happened. Its old addresses are retired.
+  // Moves a block's pages, with its bytes, to where it can have `size` bytes: a page multiple, and
+  // more than it has. Its old addresses are retired. Null: not possible; nothing happened.
   void* move_block(uintptr_t address, size_t old_size, const Request& request)
       EXCLUDES(growth_lock);
 
-  // Has all of a region's pages come, unless it is done. False: there is no room for all of them.
+  // Populates all of a region's pages, unless that is done. False: there is no room for all of
+  // them.
   bool populate(const Region& region, PagesFor who) EXCLUDES(growth_lock);
-  // The same for a part that a device is about to use, whatever has come of the rest.
+  // The same for a part that a device is about to use, whatever the state of the rest.
   bool populate_part(const Region& region, uintptr_t from, uintptr_t to) EXCLUDES(growth_lock);
 
   // The program's own system calls took pages of a region, or did not in the end; or took all that

@@ -8,43 +8,44 @@ namespace {
 // The first regions are small, because most processes are: /bin/true needs about 100 KiB.
 constexpr size_t kFirstStep = size_t{128} << 10;
 constexpr size_t kLargestStep = size_t{1} << 30;
-// Blocks' pages come by touch, so that only addresses and budget are ahead of need; and free runs
-// of different regions never join.
+// Pages of blocks come by touch, so only addresses and budget are held ahead of need. Small steps
+// would fragment: free runs of different regions never join.
 constexpr size_t kFirstStepOfBlocks = size_t{8} << 20;
-// Then each is a share of what is held: a large share while that is little, so that the number of
-// regions stays low; a smaller one later, so that little is held ahead of need.
+// Later steps are a share of what is held. The share is large while little is held, to keep the
+// number of regions low, and smaller later, to hold little ahead of need.
 constexpr size_t kEarlyShare = 4;
 constexpr size_t kLargestEarlyStep = size_t{4} << 20;
 constexpr size_t kShare = 10;
 constexpr size_t kShareOfBlocks = 16;
-// Little is to spare in a heap that memory was given back to: what is missing then is missing
+// A heap that memory is given back to holds little to spare: what is missing there is missing
 // because of holes, and the next gathering is cheap.
 constexpr size_t kShareInChurn = 64;
 constexpr size_t kLeastStepInChurn = size_t{4} << 20;
 
 constexpr size_t kFewGranules = 512;
 
-// Gathering: not for what is next to nothing beside what is wanted, nor for a few pages.
+// Not worth gathering: a small fraction of what is wanted, or a few pages.
 constexpr size_t kLeastShare = 32;
 constexpr size_t kLeastGathered = size_t{64} << 10;
-// What may lie idle before pages are moved: in a heap with next to nothing free every other request
-// would have to be pieced together, for ever, and a moved page costs as much as a hundred mallocs
-// that find a block. Less of a large heap for a large request, which is touched at greater cost.
+// How much may lie idle before pages are moved. With almost nothing allowed, every other request
+// would have to be pieced together, forever, and moving a page costs as much as a hundred mallocs
+// that find a block. In a large heap less may lie idle for a large request, which costs more to
+// touch.
 constexpr size_t kLarge = size_t{1} << 20;
 constexpr size_t kTolerated = size_t{16} << 20;
 
 constexpr size_t kToleratedShare = 12;
 constexpr size_t kToleratedShareForLarge = 32;
 constexpr size_t kSmallHeap = size_t{64} << 20;
-// A heap whose pages were moved as often as this, each, will go on like that: its blocks come and
-// go in an order that leaves such holes. From then on twice as much may lie idle, and again.
+// Once each page of the heap has been moved this often on average, the program's order of malloc
+// and free keeps leaving such holes. Then twice as much may lie idle, and later twice that.
 constexpr size_t kMovesOfHeap = 2;
 constexpr unsigned kMostPatience = 3;
-// On a machine with several nodes, of the most that was ever live.
+// With several nodes: a share of the most that was ever live.
 constexpr size_t kShareOfOtherNodes = 8;
 
-// What moves has a region of its own, and each region is a registration in every domain: with so
-// many blocks are copied again, and with more nothing is gathered.
+// Moved memory gets a region of its own, and each region is one registration in every domain. Above
+// the first number blocks are copied again; above the second nothing is gathered.
 constexpr size_t kManyRegions = 2048;
 constexpr size_t kMostGathered = 3072;
 
@@ -58,13 +59,13 @@ size_t GrowthPolicy::step(RegionUse use) const {
   if (held > kSmallHeap && depots_.given() > held / kEarlyShare) {
     step = std::max(held / kShareInChurn, kLeastStepInChurn);
   }
-  // In a window that RLIMIT_AS made small, regions below a granule would use it up.
-  if (window_.granules() < kFewGranules) step = std::max(step, Window::kGranule - os::kPageSize);
+  // If RLIMIT_AS made the window small, regions below a granule would use it up.
+  if (window_.granules() < kFewGranules) step = std::max(step, Window::kGranule - os::page_size());
   return os::page_ceil(std::min(step, kLargestStep));
 }
 
-// A request as large as the step makes a large enough region by itself. What grows by realloc
-// leaves none behind at each size: it moves.
+// A request as large as the step makes a large enough region by itself. Growth by realloc does not
+// leave one behind at each size, because the block moves.
 size_t GrowthPolicy::amount(const Request& request) const {
   return std::max(request.size, step(request.use));
 }
@@ -75,7 +76,7 @@ bool GrowthPolicy::is_tight(size_t size, size_t cached) const {
   const size_t idle = held - depots_.live() + cached;
   const unsigned patience = patience_.load(std::memory_order_relaxed);
   if (size < kLarge) return idle < std::max(kTolerated, held / kToleratedShare) << patience;
-  const size_t of_small = kTolerated / os::kPageSize * kSmallHeap / (held / os::kPageSize + 1);
+  const size_t of_small = kTolerated / os::page_size() * kSmallHeap / (held / os::page_size() + 1);
   const size_t tolerated = std::max(held / kToleratedShareForLarge, std::min(kTolerated, of_small));
   return size <= tolerated && idle < tolerated;
 }
@@ -102,12 +103,12 @@ void GrowthPolicy::note_live() {
 bool GrowthPolicy::may_gather(const Request& request, size_t target, size_t regions) const {
   if (request.alignment > Window::kGranule || regions >= kMostGathered) return false;
   if (is_forced_) return true;
-  // jemalloc asks for little and is given a step, of which it may never use the end.
+  // jemalloc asks for little and is given a step, whose end it may never use.
   const bool is_step = request.use == RegionUse::kExtents && request.size < target / kEarlyShare;
   return target >= kLeastGathered && !is_tight(is_step ? target / kEarlyShare : request.size, 0);
 }
 
-// Addresses are for ever: the fewer are left, the more a gathering must bring.
+// Addresses are used only once: the fewer are left, the more a gathering must bring.
 bool GrowthPolicy::is_worth_gathering(size_t missing, size_t free) const {
   const size_t used = window_.size() - window_.left();
   const size_t enough = budget_.held() / 2 / (window_.size() / (used + 1) + 1);

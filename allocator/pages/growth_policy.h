@@ -30,12 +30,12 @@ class GrowthPolicy {
   // What would be acquired for a request: a step, or its own size.
   size_t amount(const Request& request) const REQUIRES(growth_lock);
 
-  // True while so little is free, `cached` included, that for a request of this size growing is
-  // better than moving pages and emptying caches.
+  // True while so little is free, including `cached`, that growing is better for a request of this
+  // size than moving pages and emptying caches.
   bool is_tight(size_t size, size_t cached) const;
 
-  // More is idle than pages that are kept apart by node may cost: those of other nodes are better
-  // for a request of this size than more of its own.
+  // More is idle than keeping pages apart by node may cost: for a request of this size, pages of
+  // other nodes are better than acquiring more of its own.
   bool is_ample(size_t size) const;
   // The heap grew.
   void note_live() REQUIRES(growth_lock);

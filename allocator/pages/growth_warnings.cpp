@@ -10,11 +10,11 @@
 namespace rdmalloc {
 namespace {
 
-// MPICH gives its jobs no name, but each machine's ranks have one parent.
+// MPICH gives its jobs no name, but on each machine the ranks have one parent.
 bool is_of_job(const Place& place) { return place.has_job() || place.has_rank(); }
 
-// One process of the user's in a job on this machine, while it lives: a limit that is too small for
-// one rank is too small for its hundred neighbours.
+// Only one live process per user, job and machine warns: a limit that is too small for one rank is
+// too small for its hundred neighbours.
 bool is_first_in_job(const Place& place) {
   if (!is_of_job(place)) return true;
   Message name;
@@ -41,7 +41,7 @@ void add_who(const Place& place, Message* out) {
 bool GrowthWarnings::may_warn(Warning of) {
   const bool is_new = (warned_ & of) == 0;
   warned_ |= of;
-  // In a sandbox nothing could be printed, nor the machine's name asked for.
+  // A sandbox allows neither printing nor asking for the machine's name.
   return is_new && options_.on(OptionId::warn) && !os::is_confined();
 }
 
@@ -58,7 +58,7 @@ void GrowthWarnings::warn_of_window(size_t wanted) {
 }
 
 void GrowthWarnings::warn_of_overflow() {
-  // A cap of nothing is a decision, not an accident.
+  // A cap of zero was set on purpose.
   if (budget_.pin_limit() == 0 && budget_.limited_by() == LimitedBy::kCap) return;
   if (!may_warn(kOfOverflow)) return;
   const Place place = find_place();

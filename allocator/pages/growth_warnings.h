@@ -1,5 +1,5 @@
-// What growing tells the user, once each: that memory is not pinned from here on, that the window
-// is used up, that the machine's ledger does not work.
+// The warnings of growth, each printed once: memory is not pinned from here on, the window is used
+// up, the machine's ledger does not work.
 //
 // Runs inside malloc: a message is one write.
 #pragma once

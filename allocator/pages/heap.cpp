@@ -10,7 +10,7 @@
 namespace rdmalloc {
 namespace {
 
-// The window by default: many times what could ever be held, because addresses are used once.
+// The default window is many times what could ever be held, because addresses are used only once.
 constexpr uint64_t kLeastWindow = uint64_t{1} << 40;
 constexpr uint64_t kMostWindow = uint64_t{1} << 45;
 constexpr uint64_t kWindowOfMemory = 64;
@@ -58,7 +58,7 @@ Taken Heap::take(const Request& request) {
   if (const Taken taken = depots_.take(request, Depots::Where::kBest)) return taken;
   blocks_.drain(false);
   if (const Taken taken = growth_.grow(request)) return taken;
-  // No more memory may be held: the last resort is what the processors' caches keep.
+  // No more memory may be held: the processors' caches are the last resort.
   blocks_.drain(true);
   return growth_.grow(request);
 }
@@ -69,7 +69,7 @@ void* Heap::allocate(void* new_addr, size_t size, size_t alignment, bool* zero) 
                           : take({size, alignment, RegionUse::kExtents, placement_.node_here()});
   if (!taken) return nullptr;
   books_.note_live();
-  // jemalloc wants *zero obeyed here; it zeroes what it reuses itself, not what we hand out.
+  // jemalloc wants *zero obeyed here. It zeroes what it reuses itself, but not what we hand out.
   if (*zero) memset(new_addr != nullptr ? new_addr : taken.address, 0, taken.dirty);
   *zero = *zero || taken.dirty == 0;
   return taken.address;
@@ -82,7 +82,9 @@ bool Heap::must_grow(size_t size, size_t alignment) {
 
 bool Heap::release(void* address, size_t size) {
   const Region* region = regions_.find(address);
-  if (region == nullptr || region->use != RegionUse::kExtents) return false;
+  // The region has no pages left: the program destroyed all of the extent that was in it.
+  if (region == nullptr) return contains(address) && is_retired(address, size);
+  if (region->use != RegionUse::kExtents) return false;
   if (region->end() - reinterpret_cast<uintptr_t>(address) < size) return false;
   if (holes_.has(address, size)) return release_around(*region, address, size);
   if (!ok(depots_.give(*region, region->node, address, size))) return false;
@@ -90,7 +92,7 @@ bool Heap::release(void* address, size_t size) {
   return true;
 }
 
-// What is left of an extent between holes. There may be no record for all of it.
+// Releases the parts of an extent between holes. There may be no memory to record all of them.
 bool Heap::release_around(const Region& region, void* address, size_t size) {
   const auto base = reinterpret_cast<uintptr_t>(address);
   holes_.reopen(base, size);

@@ -1,9 +1,9 @@
-// The page heap, put together: the window, its regions, the free pages of all of them, and who
-// takes pages from them. jemalloc's hooks stand on allocate() and release(), malloc of large sizes
-// on blocks(). One per process, constant-initialised, so that it works before any constructor has
-// run. README.md beside this folder shows the way of a malloc, a free and a growth.
+// The page heap, put together: the window, its regions, all their free pages, and who takes pages
+// from them. jemalloc's hooks use allocate() and release(), malloc of large sizes uses blocks().
+// One per process, constant-initialised, so that it works before any constructor has run. README.md
+// in the parent folder shows the way of a malloc, a free and a growth.
 //
-// Everything runs inside malloc, perhaps with locks of jemalloc held: it allocates nothing, throws
+// Everything runs inside malloc, perhaps with jemalloc's locks held: it allocates nothing, throws
 // nothing and makes plain system calls only.
 #pragma once
 
@@ -46,11 +46,12 @@ class Heap {
   void boot();
   bool booted() const { return booted_.load(std::memory_order_acquire); }
 
-  // An extent of `size` bytes, a page multiple, for jemalloc; at `new_addr` exactly unless that is
-  // null. In: *zero says that it must read as zero; out: that it does. Null: no memory.
+  // Allocates an extent of `size` bytes, a page multiple, for jemalloc; exactly at `new_addr`
+  // unless that is null. In: *zero requests that it reads as zero; out: *zero says that it does.
+  // Null: no memory.
   void* allocate(void* new_addr, size_t size, size_t alignment, bool* zero);
 
-  // Takes an extent, or any part of some, back. False: refused, the caller keeps it.
+  // Takes back an extent, or parts of extents. False: refused, the caller keeps it.
   bool release(void* address, size_t size);
 
   // True when allocate() would have to acquire memory for this. A guess: other threads take too.
@@ -73,20 +74,20 @@ class Heap {
   // The region that holds a pointer, or null: also of an address that was retired.
   const Region* find(const void* pointer) const { return regions_.find(pointer); }
   bool contains(const void* pointer) const { return window_.contains(pointer); }
-  // Any page of the range has been retired: it is nobody's, for ever.
+  // Some page of the range has been retired: nobody will ever have it again.
   bool is_retired(const void* address, size_t size) const {
     return marks_.is_retired(reinterpret_cast<uintptr_t>(address), size);
   }
 
-  // Tells the observer of every region there is, and from then on of every new one. Once: nothing
-  // happens when it is attached already.
+  // Tells the observer of every existing region, and from then on of every new one. Does nothing if
+  // it is attached already.
   Status attach(RegionObserver* observer) EXCLUDES(growth_lock);
 
   // What all observers have registered.
   RegistrationCounters registrations();
 
-  // Has all of a region's pages come, unless they have. By whoever registers it, under no lock.
-  // False: there is no room for all of them.
+  // Populates all of a region's pages that are not there yet, for a caller that is about to
+  // register it, under no lock. False: there is no room for all of them.
   bool populate(const Region& region, PagesFor who) { return growth_.populate(region, who); }
   bool populate_part(const Region& region, uintptr_t from, uintptr_t to) {
     return growth_.populate_part(region, from, to);
@@ -96,8 +97,8 @@ class Heap {
   void begin_phase(const char* name);
   void note_registrations(uint64_t domains, uint64_t registered, uint64_t registered_pinned);
   const CounterPage& counter_page() const { return books_.page(); }
-  // For who watches this process by its own wish: its counters, however small it is. The descriptor
-  // of them, or -1.
+  // Shares the counters, however small the process is, because it asked to be watched. Returns
+  // their descriptor, or -1.
   int share_counters() {
     books_.counters().share();
     return books_.counters().descriptor();

@@ -5,14 +5,14 @@
 namespace rdmalloc {
 namespace {
 
-// A heap below this is a small process's.
+// A smaller heap belongs to a small process.
 constexpr size_t kLeastHeld = size_t{64} << 20;
 
-// Of so many pages, evenly spread over what was handed out, so many must be there.
+// Pages sampled, evenly spread over what was handed out, and how many of them must be present.
 constexpr size_t kSamples = 64;
 constexpr size_t kLeastTouched = 56;
 
-// Bytes that were ever handed out: at the start of a region, and at its end.
+// Bytes ever handed out, at the start of a region and at its end.
 struct Used {
   size_t first;
   size_t last;
@@ -28,7 +28,7 @@ bool can_tell(const Region& region) {
          region.kind != RegionKind::kSparse;
 }
 
-// Whether the program touches nearly all that it is given. What came in huge pages does not tell.
+// Whether the program touches nearly all memory that it is given. Huge pages cannot tell.
 bool is_touched_densely(const RegionTable& regions, const PageMarks& marks) {
   size_t all = 0;
   for (size_t i = 0; i < regions.size(); ++i) {
@@ -43,7 +43,7 @@ bool is_touched_densely(const RegionTable& regions, const PageMarks& marks) {
       if (marks.is_retired(base + ahead, 1)) continue;
       ++samples;
       const void* const page = reinterpret_cast<const void*>(base + ahead);
-      touched += os::resident_bytes(page, os::kPageSize) != 0 ? 1 : 0;
+      touched += os::resident_bytes(page, os::page_size()) != 0 ? 1 : 0;
     }
     ahead -= length;
   };

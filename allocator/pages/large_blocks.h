@@ -19,7 +19,7 @@ namespace rdmalloc {
 
 class LargeBlocks {
  public:
-  // Smaller ones are jemalloc's, unless they are exposed: a block has more than eight pages.
+  // Smaller ones are jemalloc's, unless they are exposed.
   static constexpr size_t kLargestSmall = size_t{32} << 10;
   static constexpr size_t kLargest = size_t{1} << 43;
 
@@ -38,17 +38,17 @@ class LargeBlocks {
   // memory.
   void* allocate(size_t size, size_t alignment, bool zero) {
     if (size > kLargest) return nullptr;
-    const size_t pages = os::page_ceil(size) / os::kPageSize;
-    if (alignment <= os::kPageSize) {
+    const size_t pages = os::page_ceil(size) / os::page_size();
+    if (alignment <= os::page_size()) {
       const CpuCaches::Block block = store_.caches.take(pages);
       if (block.pages != 0) [[likely]] {
         const uintptr_t start = store_.blocks.address_of(block.page);
         store_.blocks.set(start, BlockTable::make(block.pages, pages));
         auto* const address = reinterpret_cast<void*>(start);
-        return zero ? memset(address, 0, pages * os::kPageSize) : address;
+        return zero ? memset(address, 0, pages * os::page_size()) : address;
       }
     }
-    return allocate_slowly(pages * os::kPageSize, alignment, zero);
+    return allocate_slowly(pages * os::page_size(), alignment, zero);
   }
   void* allocate_exposed(size_t size, size_t alignment);
 
@@ -63,14 +63,14 @@ class LargeBlocks {
     const size_t pages = BlockTable::pages_of(word);
     if (pages == 0 || (word & BlockTable::kCached) != 0) return false;
     if ((word & BlockTable::kApart) != 0) [[unlikely]] {
-      give_back_apart(start, pages * os::kPageSize);
+      give_back_apart(start, pages * os::page_size());
       return true;
     }
     if (lies_here(start, pages)) {
       store_.blocks.set(start, pages | BlockTable::kCached);
       if (store_.caches.give({store_.blocks.page_of(start), pages})) return true;
     }
-    give_back(start, pages * os::kPageSize);
+    give_back(start, pages * os::page_size());
     return true;
   }
 
@@ -94,7 +94,7 @@ class LargeBlocks {
   void give_back_apart(uintptr_t start, size_t size);
   bool has_hole_behind(uintptr_t start, size_t wanted, size_t pages) const;
   bool is_covered(uintptr_t address) const {
-    return store_.blocks.is_covered(address) && address % os::kPageSize == 0;
+    return store_.blocks.is_covered(address) && address % os::page_size() == 0;
   }
   // Of a block that is not apart: its pages are of the calling thread's node.
   bool lies_here(uintptr_t start, size_t pages) {

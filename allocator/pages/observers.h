@@ -1,4 +1,4 @@
-// Who is told of regions. They are never taken out again. Telling them takes no lock.
+// The observers of regions. They are never removed. Calling them takes no lock.
 #pragma once
 
 #include <atomic>

@@ -24,7 +24,7 @@ void for_each_mask(size_t page, size_t end, Visit visit) {
 }  // namespace
 
 Status PageMarks::boot() {
-  const size_t words = window_.size() / os::kPageSize / kWordBits + 1;
+  const size_t words = window_.size() / os::page_size() / kWordBits + 1;
   auto* memory = static_cast<Word*>(os::map_metadata(3 * words * sizeof(Word)));
   if (memory == nullptr) return Status::kNoMemory;
   retired_ = memory;

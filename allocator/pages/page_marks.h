@@ -87,8 +87,8 @@ class PageMarks {
   using Word = std::atomic<uint64_t>;
   static constexpr size_t kNone = SIZE_MAX;
 
-  size_t page_of(uintptr_t address) const { return (address - window_.base()) / os::kPageSize; }
-  uintptr_t address_of(size_t page) const { return window_.base() + page * os::kPageSize; }
+  size_t page_of(uintptr_t address) const { return (address - window_.base()) / os::page_size(); }
+  uintptr_t address_of(size_t page) const { return window_.base() + page * os::page_size(); }
   void set_retired(uintptr_t address, size_t size, bool retired) REQUIRES(growth_lock);
   void set(Word* bits, uintptr_t address, size_t size, bool value) REQUIRES(growth_lock);
   // The first page in [from, to) whose bit is set, or with `inverted` is not.

@@ -11,7 +11,7 @@ void* pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
 
 }  // namespace
 
-// Not at start, because it reads a file, and small processes never gather.
+// Not read at start: it takes a file, and small processes never gather.
 size_t PageMover::most_mappings() const {
   if (most_mappings_ == 0) most_mappings_ = os::most_mappings() / kShareOfMappings + 1;
   return most_mappings_;
@@ -20,15 +20,15 @@ size_t PageMover::most_mappings() const {
 size_t PageMover::count_mappings(uintptr_t address, size_t size) const {
   size_t mappings = 1;
   const uintptr_t end = address + size;
-  for (uintptr_t at = marks_.first_seam(address + os::kPageSize, end); at < end;
-       at = marks_.first_seam(at + os::kPageSize, end)) {
+  for (uintptr_t at = marks_.first_seam(address + os::page_size(), end); at < end;
+       at = marks_.first_seam(at + os::page_size(), end)) {
     ++mappings;
   }
   return mappings;
 }
 
-// Returns how much of it was moved. There may be more mappings than we know of: the program may
-// have split them.
+// Returns how many bytes were moved. There may be more mappings than we know of, because the
+// program may have split ours.
 size_t PageMover::move_mapping(uintptr_t from, size_t size, uintptr_t to) {
   size_t done = 0;
   for (size_t step = size; done < size;) {
@@ -38,7 +38,7 @@ size_t PageMover::move_mapping(uintptr_t from, size_t size, uintptr_t to) {
       marks_.mark_seam(to + done);
       ++moved_mappings_;
       done += step;
-    } else if (moved == Status::kNoMemory || step == os::kPageSize) {
+    } else if (moved == Status::kNoMemory || step == os::page_size()) {
       break;
     } else {
       step = os::page_ceil(step / 2);
@@ -47,8 +47,8 @@ size_t PageMover::move_mapping(uintptr_t from, size_t size, uintptr_t to) {
   return done;
 }
 
-// It was locked a moment ago: only a program that locks memory itself in that moment can be in the
-// way.
+// The range was locked a moment ago, so this fails only if the program locks memory itself at the
+// same moment.
 void PageMover::lock_again(uintptr_t address, size_t size) {
   if (size != 0 && !ok(os::lock_on_fault(pointer(address), size))) lost_locks_ = true;
 }
@@ -66,7 +66,7 @@ size_t PageMover::move(uintptr_t address, size_t size, Region** left) {
   size_t done = 0;
   while (done < size) {
     const uintptr_t from = address + done;
-    const uintptr_t next = marks_.first_seam(from + os::kPageSize, address + size);
+    const uintptr_t next = marks_.first_seam(from + os::page_size(), address + size);
     const size_t moved = move_mapping(from, next - from, end_ + done);
     done += moved;
     if (from + moved != next) break;
@@ -105,25 +105,26 @@ void PageMover::note_region(const Region& region, size_t fresh) {
   if (fresh != region.length) marks_.mark_seam(region.end() - fresh);
 }
 
-// What is retired is one mapping with what is retired or reserved beside it.
+// A retired range merges into one mapping with retired or reserved neighbours.
 void PageMover::note_borders(const Region& region, uintptr_t from, uintptr_t to) {
-  const uintptr_t below = from - os::kPageSize;
+  const uintptr_t below = from - os::page_size();
   const bool kept_below = from != region.base && !is_retired(below);
   const bool kept_above = to != region.end() && !is_retired(to);
   const bool was_border_below =
-      !kept_below || marks_.first_seam(from, from + os::kPageSize) == from;
-  const bool was_border_above = !kept_above || marks_.first_seam(to, to + os::kPageSize) == to;
+      !kept_below || marks_.first_seam(from, from + os::page_size()) == from;
+  const bool was_border_above = !kept_above || marks_.first_seam(to, to + os::page_size()) == to;
   if (kept_below) ++borders_;
   if (kept_above) ++borders_;
   if (was_border_below) --borders_;
   if (was_border_above) --borders_;
-  for (uintptr_t at = marks_.first_seam(from + os::kPageSize, to); at < to;
-       at = marks_.first_seam(at + os::kPageSize, to)) {
+  for (uintptr_t at = marks_.first_seam(from + os::page_size(), to); at < to;
+       at = marks_.first_seam(at + os::page_size(), to)) {
     --borders_;
   }
 }
 
-// Before they go, so that who is about to register the region, and finds them gone, can tell why.
+// Called before the pages go, so that a thread that is registering the region and finds them gone
+// can tell why.
 void PageMover::announce(uintptr_t address, size_t size) {
   marks_.announce(address, size);
   Region* const region = regions_.find(pointer(address));
@@ -137,7 +138,7 @@ void PageMover::recall(uintptr_t address, size_t size) {
   region->set_retired(region->retired() - size);
 }
 
-// The region that has lost them, which were announced.
+// Retires announced pages; returns the region that has lost them.
 Region* PageMover::retire(uintptr_t address, size_t size) {
   Region* const region = regions_.find(pointer(address));
   note_borders(*region, address, address + size);

@@ -5,21 +5,21 @@
 namespace rdmalloc {
 namespace {
 
-// Populated by one call, in which whoever maps or unmaps memory waits: on a busy host a MiB may
-// take some ms.
+// Populated in one call, during which other threads that map or unmap memory wait; on a busy host a
+// MiB may take milliseconds.
 constexpr size_t kStep = os::kHugePageSize;
 
-// So many processes of a control group may read at the same moment how much is left, and each
-// populate a step of it.
+// Up to this many processes of a control group may read at the same moment how much is left, and
+// each then populates a step.
 constexpr size_t kSharers = 16;
 constexpr size_t kLeastStep = size_t{256} << 10;
-// To look takes as long as to populate some of it.
+// Reading the limits takes as long as populating a part of this.
 constexpr size_t kUnchecked = size_t{1} << 20;
 constexpr size_t kLookEvery = size_t{16} << 20;
 
 void populate(const Region& region, uintptr_t from, uintptr_t to, HugePageWatch& watch) {
   void* const address = reinterpret_cast<void*>(from);
-  // What was moved here is there already, in pages of either kind.
+  // Pages that were moved here are already present, whatever their size.
   if (watch.is_on() && !region.gathered) {
     (void)watch.populate(region.page_kind, address, to - from);
   } else {
@@ -27,8 +27,8 @@ void populate(const Region& region, uintptr_t from, uintptr_t to, HugePageWatch&
   }
 }
 
-// Calls use(from, to) -> bool for what of the range still has its pages, and may be written to, in
-// parts of step() bytes at most, until it returns false.
+// Calls use(from, to) -> bool for each part of the range that still has its pages and is writable,
+// in parts of at most step() bytes, until it returns false.
 template <typename Step, typename Use>
 bool for_each_part(uintptr_t base, uintptr_t end, const PageMarks& marks, Step step, Use use) {
   for (uintptr_t from = base; from < end;) {
@@ -42,10 +42,10 @@ bool for_each_part(uintptr_t base, uintptr_t end, const PageMarks& marks, Step s
   return true;
 }
 
-// What has not come yet of a region of huge pages is to come in base pages.
+// The pages of a huge-page region that are not there yet shall come as base pages.
 void go_back(const Region& region, const PageMarks& marks) {
   if (region.page_kind != os::PageKind::kTransparentHuge) return;
-  // All of each mapping, so that none is split.
+  // Whole mappings, so that none is split.
   const auto whole = [] { return size_t{1} << 63; };
   (void)for_each_part(region.base, region.end(), marks, whole, [](uintptr_t from, uintptr_t to) {
     os::ask_for_base_pages(reinterpret_cast<void*>(from), to - from);
@@ -53,7 +53,7 @@ void go_back(const Region& region, const PageMarks& marks) {
   });
 }
 
-// How much may be populated before one has to look again; nothing: there is too little room.
+// How many bytes may be populated before looking again. Zero: too little room.
 size_t share_of_room(const Region& region, PagesFor who, const Budget& budget) {
   if (region.length <= kUnchecked) return region.length;
   const uint64_t room = who == PagesFor::kNow ? budget.room_to_populate() : budget.room_ahead();

@@ -1,6 +1,6 @@
-// Faults a region's pages in, some at a time, so that other threads' system calls on memory come
-// between, and measures what that takes. Under no lock; inside malloc, or by whoever registers the
-// region.
+// Faults a region's pages in, some at a time, so that other threads' system calls on memory get
+// their turn, and measures how long that takes. Under no lock; inside malloc, or in the thread that
+// registers the region.
 #pragma once
 
 #include "allocator/budget.h"

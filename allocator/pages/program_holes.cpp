@@ -11,7 +11,7 @@ void* pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
 
 }  // namespace
 
-// Calls visit(region, from, to) for what of the range lies in each region.
+// Calls visit(region, from, to) for the part of the range in each region.
 template <typename Visit>
 void ProgramHoles::for_each_part(uintptr_t from, uintptr_t to, Visit visit) {
   Region* const one = store_.regions.find(pointer(from));
@@ -45,9 +45,9 @@ ProgramHoles::Hole ProgramHoles::begin(uintptr_t base, size_t length) {
   return hole;
 }
 
-// All pages of the region below the hole's end are looked up one by one from here on: a range may
-// begin at any of them, and reach into the hole. What is shut nobody finds anyway, and it stays
-// marked as that: whether the call is made is not known yet.
+// From here on all pages of the region below the hole's end are looked up one by one, because a
+// range may begin at any of them and reach into the hole. Shut pages stay marked as shut: lookups
+// refuse them anyway, and it is not known yet whether the program's call will succeed.
 void ProgramHoles::lose(Region* region, uintptr_t from, uintptr_t to, Hole* hole) {
   store_.marks.for_each_kept(from, to, [&](uintptr_t low, uintptr_t high) {
     hole->lost += high - low;
@@ -62,7 +62,7 @@ void ProgramHoles::lose(Region* region, uintptr_t from, uintptr_t to, Hole* hole
   note(*region);
 }
 
-// Returns how much of it was nobody's.
+// Returns how many bytes of it were free.
 size_t ProgramHoles::take_away(Region* region, uintptr_t from, uintptr_t to) {
   const size_t size = to - from;
   const size_t free = claim(*region, from, to);
@@ -81,8 +81,8 @@ void ProgramHoles::note(const Region& region) {
                                 REQUIRES(growth_lock) { observer.on_hole(region); });
 }
 
-// Blocks in the range go back in parts when they are freed. What is nobody's is taken. Returns how
-// much that was.
+// Marks blocks in the range so that they are given back in parts when freed, and takes the free
+// pages. Returns how many bytes were free.
 size_t ProgramHoles::claim(const Region& region, uintptr_t from, uintptr_t to) {
   if (region.use == RegionUse::kExtents) return take_free(from, to);
   size_t taken = 0;
@@ -91,21 +91,21 @@ size_t ProgramHoles::claim(const Region& region, uintptr_t from, uintptr_t to) {
     const size_t pages = BlockTable::pages_of(word);
     if (pages != 0) {
       store_.blocks.at(at).fetch_or(BlockTable::kApart, std::memory_order_relaxed);
-      at += pages * os::kPageSize;
+      at += pages * os::page_size();
       continue;
     }
     const uintptr_t free_from = std::max(at, from);
-    while (at < to && BlockTable::pages_of(store_.blocks.get(at)) == 0) at += os::kPageSize;
+    while (at < to && BlockTable::pages_of(store_.blocks.get(at)) == 0) at += os::page_size();
     if (free_from < at) taken += take_free(free_from, at);
   }
   return taken;
 }
 
-// The block that the address lies in; the address itself, if it lies in none.
+// The block that contains the address, or the address itself if no block does.
 uintptr_t ProgramHoles::first_block(const Region& region, uintptr_t from) const {
-  for (uintptr_t at = from;; at -= os::kPageSize) {
+  for (uintptr_t at = from;; at -= os::page_size()) {
     const size_t pages = BlockTable::pages_of(store_.blocks.get(at));
-    if (pages != 0) return from - at < pages * os::kPageSize ? at : from;
+    if (pages != 0) return from - at < pages * os::page_size() ? at : from;
     if (at == region.base) return from;
   }
 }
@@ -117,7 +117,7 @@ size_t ProgramHoles::take_free(uintptr_t from, uintptr_t to) {
     step = std::min(step, to - at);
     if (store_.depots.take_at(pointer(at), step)) {
       taken += step;
-    } else if (step > os::kPageSize) {
+    } else if (step > os::page_size()) {
       step = os::page_ceil(step / 2);
       continue;
     }
@@ -154,8 +154,8 @@ void ProgramHoles::undo(const Hole& hole) {
   settle();
 }
 
-// Of one call more it is known whether it was made. A region that has no pages left is gone when
-// none can get any back.
+// One more call has ended or was undone. A region without pages is dropped only when no pending
+// call can give it any back.
 void ProgramHoles::settle() {
   if (--pending_ != 0) return;
   for (size_t i = 0; i < store_.regions.size(); ++i) {
@@ -167,7 +167,7 @@ void ProgramHoles::settle() {
 
 void ProgramHoles::regain(const Run& run) {
   Region* const region = store_.regions.find(pointer(run.from));
-  if (region == nullptr) return;  // all others of its pages were gathered meanwhile
+  if (region == nullptr) return;  // its other pages were all gathered meanwhile
   const size_t size = run.to - run.from;
   store_.marks.recall(run.from, size);
   store_.marks.set_changed(run.from, size, false);
@@ -177,7 +177,7 @@ void ProgramHoles::regain(const Run& run) {
   growth_.note_regained(*region, size);
 }
 
-// Blocks that are shut are not kept by CPU caches, and small ones are looked at when they are
+// CPU caches do not keep blocks that are shut; shut small objects are looked at when they are
 // freed.
 void ProgramHoles::shut(uintptr_t base, size_t length) {
   const uintptr_t end = base + os::page_ceil(length);
@@ -190,7 +190,7 @@ void ProgramHoles::shut(uintptr_t base, size_t length) {
           if (pages != 0) {
             store_.blocks.at(block).fetch_or(BlockTable::kApart, std::memory_order_relaxed);
           }
-          block += std::max<size_t>(pages, 1) * os::kPageSize;
+          block += std::max<size_t>(pages, 1) * os::page_size();
         }
       }
       store_.marks.set_changed(low, high - low, true);

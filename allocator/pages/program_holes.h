@@ -1,9 +1,11 @@
-// What system calls of the program's own do to the heap's pages. It may unmap them, map something
-// else over them, or move them away: then they are retired, as if they had been gathered: lookups
-// refuse them, and nobody is given them again, freed or not. Or it may take its right to them away:
-// then they stay what they are, no device is given them, and whoever frees them has them opened.
+// What the program's own system calls do to the heap's pages. If it unmaps them, maps something
+// else over them, or moves them away, they are retired, as gathered pages are: lookups refuse them,
+// and they are never handed out again, freed or not. If it makes them inaccessible (mprotect), they
+// are shut: they remain the heap's, no device gets them, and freeing them makes them accessible
+// again.
 //
-// Called around these calls, by any thread, outside malloc; the growth lock is not held over them.
+// Called before and after these calls, by any thread, outside malloc. The growth lock is not held
+// during the call.
 #pragma once
 
 #include <atomic>
@@ -30,28 +32,28 @@ class ProgramHoles {
 
     uintptr_t from = 0;
     uintptr_t to = 0;
-    size_t lost = 0;          // bytes that were the heap's, and are not any more
-    bool has_shut = false;    // some of them are shut, and are lost when the call has been made
-    bool is_pending = false;  // neither end() nor undo() has seen it
-    size_t runs = 0;          // of what was some block's: it can be made the heap's again
+    size_t lost = 0;          // bytes that no longer are the heap's
+    bool has_shut = false;    // some of them are shut; they are lost once the call has been made
+    bool is_pending = false;  // end() or undo() is still to come
+    size_t runs = 0;          // of pages of blocks, which undo() can return to the heap
     Run taken[kMostRuns];
   };
 
-  // Before the call: from here on nobody finds these pages, or is given them.
+  // Before the call: from now on no lookup finds these pages, and no malloc returns them.
   Hole begin(uintptr_t base, size_t length) EXCLUDES(growth_lock, depot_lock);
-  // After it. The user is told once what `call` did.
+  // After the call. Warns once of what `call` did.
   void end(const Hole& hole, const char* call) EXCLUDES(growth_lock, depot_lock);
-  // Instead: the kernel refused it, and all is as it was. What was free stays retired, and so does
-  // what lies between more holes than are kept in mind.
+  // Instead of end(), if the kernel refused the call: restores the pages. Free pages stay retired,
+  // and so does what lies beyond the runs that a Hole can hold.
   void undo(const Hole& hole) EXCLUDES(growth_lock, depot_lock);
 
-  // The program may not read or write them any more, or may again.
+  // The program made them inaccessible, or accessible again.
   void shut(uintptr_t base, size_t length) EXCLUDES(growth_lock);
   void open(uintptr_t base, size_t length) EXCLUDES(growth_lock);
-  // The same, by whoever frees them: opens what is shut, or retires it.
+  // For freed pages: makes shut ones accessible again, or retires them.
   void reopen(uintptr_t base, size_t length) EXCLUDES(growth_lock, depot_lock);
 
-  // In a child of fork: the calls of its parent's other threads are not made here.
+  // In a child of fork, where the calls of the parent's other threads will not happen.
   void forget_pending() REQUIRES(growth_lock) { pending_ = 0; }
 
   // Any page of the range.

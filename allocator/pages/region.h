@@ -1,5 +1,5 @@
 // A region: a contiguous part of the window that was acquired, placed, pinned and published as a
-// whole. Its address and length never change; what it is made of travels with it.
+// whole. Its address and length never change; the facts about it travel with it.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@ enum class RegionKind : uint8_t {
   kSparse,    // for one large zeroed request: purged when freed
 };
 
-// Whose pages they are. Free pages of one use go to another by gathering alone, and those of
-// exposed regions never do: a remote key opens all of its region.
+// What the pages are used for. Only gathering moves free pages from one use to another, and never
+// those of exposed regions: a remote key opens its whole region.
 enum class RegionUse : uint8_t { kExtents, kBlocks, kExposed };
 inline constexpr size_t kRegionUses = 3;
 
-// What a region is made of, the same as long as it lives but for what is guarded.
+// The facts about a region. Except for the guarded ones, they stay the same for its life.
 struct RegionFacts {
   uintptr_t base = 0;
   size_t length = 0;
@@ -38,7 +38,7 @@ struct RegionFacts {
   bool exposed = false;            // holds what was asked for with RDM_EXPOSED, and nothing else
   mutable bool populated = false;  // all of its pages came, or somebody is seeing to it
 
-  // The same for who only guesses: read without the lock.
+  // The same, read without the lock, for callers that only need a guess.
   struct Range {
     uintptr_t from;
     uintptr_t to;

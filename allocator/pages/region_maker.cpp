@@ -7,12 +7,14 @@ namespace {
 
 void* base_of(const Region& region) { return reinterpret_cast<void*>(region.base); }
 
-// What a region takes of the window, with the gap behind it.
-size_t granules_of(size_t length) { return os::align_up(length + os::kPageSize, Window::kGranule); }
+// The window space of a region, including the gap behind it.
+size_t granules_of(size_t length) {
+  return os::align_up(length + os::page_size(), Window::kGranule);
+}
 
 }  // namespace
 
-// Makes carved addresses usable and says where their pages shall lie. False: the kernel refused.
+// Makes carved addresses usable and sets where their pages shall lie. False: the kernel refused.
 bool RegionMaker::open(Region* region, os::PageKind kind) {
   if (!ok(os::open(base_of(*region), region->length, kind))) return false;
   region->page_kind = kind;
@@ -20,9 +22,9 @@ bool RegionMaker::open(Region* region, os::PageKind kind) {
   return true;
 }
 
-// With huge pages where asked for and possible. Only what is populated at once may be hugetlb: a
-// fault that finds the control group's share used up is a SIGBUS, and such pages are not discarded
-// in part.
+// Opens with huge pages if wanted and possible. Hugetlb is used only for what is populated at once:
+// a fault beyond the control group's share is a SIGBUS, and a hugetlb page cannot be discarded in
+// part.
 bool RegionMaker::open_best(Region* region, os::PageKind wanted) {
   if (wanted == os::PageKind::kHugetlb && region->kind == RegionKind::kPinned &&
       region->length % os::kHugePageSize == 0 && open(region, wanted)) {
@@ -32,13 +34,13 @@ bool RegionMaker::open_best(Region* region, os::PageKind wanted) {
   return open(region, thp ? wanted : os::PageKind::kBase);
 }
 
-// Locks. What cannot be locked becomes overflow where that may be; else the range is closed again,
-// and the answer is false.
+// Locks the region. If that fails it becomes overflow, where allowed; otherwise the range is closed
+// again and the answer is false.
 bool RegionMaker::pin(Region* region, bool may_overflow) {
   void* address = base_of(*region);
   if (region->page_kind == os::PageKind::kHugetlb) {
     region->populated = ok(os::populate(address, region->length));
-    // The pool promised pages that a control group or another process then took.
+    // The pool promised pages, but a control group or another process took them.
     if (!region->populated) {
       os::close(address, region->length);
       if (!open(region, os::PageKind::kBase)) return false;
@@ -54,7 +56,7 @@ bool RegionMaker::pin(Region* region, bool may_overflow) {
     return false;
   }
   if (done == Status::kOutOfBudget) budget_.note_refusal(region->length);
-  os::unlock(address, region->length);  // a lock that failed half-way holds that half
+  os::unlock(address, region->length);  // a failed lock may still hold part of the range
   region->kind = RegionKind::kOverflow;
   return true;
 }
@@ -80,10 +82,10 @@ void* RegionMaker::carve(RegionUse use, size_t bytes, size_t alignment) {
                        use == RegionUse::kExtents ? Window::End::kLow : Window::End::kHigh);
 }
 
-// A sparse region where another one was, if there is room for it and the gap behind it.
+// Reuses the addresses of an earlier sparse region, if they fit this one and the gap behind it.
 void* RegionMaker::find_addresses(const RegionOrder& order) {
   if (order.kind == RegionKind::kSparse && order.alignment <= Window::kGranule) {
-    void* const address = sparse_addresses_.take(granules_of(order.length), os::kPageSize);
+    void* const address = sparse_addresses_.take(granules_of(order.length), os::page_size());
     if (address != nullptr) return address;
   }
   return carve(order.use, order.length, order.alignment);

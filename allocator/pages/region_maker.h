@@ -1,6 +1,6 @@
-// Turns a part of the window into a region: carved, opened, placed and locked, in this order. Its
-// pages come later, by touch or all at once. Nobody else knows of the region yet; whoever ordered
-// it publishes it.
+// Turns a part of the window into a region: carves, opens, places and locks it, in this order. Its
+// pages come later, by touch or all at once. Nobody else knows of the region yet; the caller
+// publishes it.
 //
 // Runs inside malloc.
 #pragma once

@@ -1,4 +1,4 @@
-// The one interface through which the rest of the world hears of regions.
+// The one interface through which other parts learn of regions.
 #pragma once
 
 #include <cstddef>
@@ -34,17 +34,17 @@ struct RegistrationCounters {
 
 class RegionObserver {
  public:
-  // A region was acquired, and nobody has any of it yet. Called inside malloc, perhaps under locks
-  // of jemalloc: some steps in memory, no more.
+  // A region was acquired, and nobody uses any of it yet. Called inside malloc, perhaps under
+  // jemalloc's locks: some steps in memory, no more.
   virtual void on_acquire(const Region& region) noexcept REQUIRES(growth_lock) = 0;
 
-  // The region is there for all, and whoever wants it registered may see to that now. Called inside
-  // malloc, perhaps under locks of jemalloc: must not allocate and must not call a driver.
+  // The region is published, and may be registered now. Called inside malloc, perhaps under
+  // jemalloc's locks: must not allocate and must not call a driver.
   virtual void on_ready(const Region& region) noexcept EXCLUDES(growth_lock, depot_lock) {
     (void)region;
   }
 
-  // True when somebody will have all of the region's pages as soon as it is ready.
+  // True if somebody will populate all of the region's pages as soon as it is ready.
   virtual bool wants_pages(const Region& region) const noexcept {
     (void)region;
     return false;
@@ -54,8 +54,8 @@ class RegionObserver {
   // ProgramHoles. More may follow.
   virtual void on_hole(const Region& region) noexcept REQUIRES(growth_lock) { (void)region; }
 
-  // The region has lost all its pages, and no address of it is used ever again. Called inside
-  // malloc. has_let_go() tells when nothing is kept of it any more.
+  // The region has lost all its pages, and none of its addresses is ever used again. Called inside
+  // malloc. has_let_go() tells when the observer keeps nothing of it any more.
   virtual void on_retire(const Region& region) noexcept REQUIRES(growth_lock) { (void)region; }
   virtual bool has_let_go(const Region& region) const noexcept {
     (void)region;

@@ -1,8 +1,8 @@
-// The one reserved address range that all of malloc's memory comes from. Addresses are carved from
-// its two ends: upwards for ordinary regions, downwards for exposed ones. So all that is exposed
-// lies above all that is not, wherever the two meet. What a region has had is never carved again.
+// The one reserved address range from which all of malloc's memory comes. Addresses are carved from
+// its two ends: upwards for ordinary regions, downwards for exposed ones. So all exposed memory
+// lies above all other memory, wherever the two meet. A region's addresses are never carved again.
 //
-// carve() runs inside malloc; contains() from anywhere, without a lock.
+// carve() runs inside malloc; contains() anywhere, without a lock.
 #pragma once
 
 #include <cstddef>

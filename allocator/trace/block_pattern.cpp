@@ -11,15 +11,15 @@ namespace {
 
 constexpr size_t kWord = sizeof(uint64_t);
 
-// Neighbours, and the same place of other seeds, differ in most bits.
+// Neighbouring words, and the same word of other seeds, differ in most bits.
 uint64_t word_of(uint64_t seed, uint64_t index) {
   const uint64_t word = (seed * 0xbf58476d1ce4e5b9 + index) * 0x9e3779b97f4a7c15;
   return word ^ word >> 32;
 }
 
 // Calls visit(Byte* bytes, const char* pattern, size) for each part of the block that lies in one
-// word of the pattern, until it returns false. Whole words, which are nearly all, in a loop in
-// which the compiler knows their size.
+// word of the pattern, until it returns false. Nearly all words are whole; their loop has a size
+// that the compiler knows.
 template <typename Byte, typename Visit>
 bool for_each_word(Byte* block, uint64_t from, uint64_t size, uint64_t seed, Visit visit) {
   const auto visit_part = [&](uint64_t at, uint64_t count) {
@@ -45,8 +45,8 @@ void touch_pages(void* block, uint64_t from, uint64_t size) {
   uint64_t at = from;
   while (at < size) {
     bytes[at] = 1;
-    const uint64_t in_page = (reinterpret_cast<uintptr_t>(block) + at) % os::kPageSize;
-    at += os::kPageSize - in_page;
+    const uint64_t in_page = (reinterpret_cast<uintptr_t>(block) + at) % os::page_size();
+    at += os::page_size() - in_page;
   }
 }
 

@@ -1,4 +1,4 @@
-// What a replay writes into the blocks it gets, and finds there again.
+// What a replay writes into its blocks, and expects to find there later.
 #pragma once
 
 #include <cstddef>
@@ -6,11 +6,11 @@
 
 namespace rdmalloc::trace {
 
-// Writes to each page of the block from this byte on, as programs do with what they ask for.
+// Writes to each page of the block from this byte on, as programs do with memory they allocate.
 void touch_pages(void* block, uint64_t from, uint64_t size);
 
-// The pattern of a seed, from this byte of the block on: the same bytes wherever the block lies, so
-// that a block that realloc moved can be checked.
+// The pattern of a seed, from this byte of the block on. It does not depend on the block's address,
+// so that a block that realloc moved can be checked.
 void write_pattern(void* block, uint64_t from, uint64_t size, uint64_t seed);
 bool has_pattern(const void* block, uint64_t size, uint64_t seed);
 

@@ -17,10 +17,10 @@ constexpr size_t kEarlyAlignment = 64;
 
 std::atomic<size_t> early_taken{0};
 
-// A thread that looks functions up and so allocates must not look them up again.
+// The lookup itself allocates; its thread must not start another one.
 thread_local bool looking = false;
 
-// The size lies in front of what is given out, so each takes a unit more.
+// The size is stored in front of the memory, so each allocation takes one unit more.
 void* early_allocate(size_t size) {
   if (size > kEarlyBytes / 2) return nullptr;
   const size_t units = (size + kEarlyAlignment - 1) / kEarlyAlignment + 1;
@@ -42,8 +42,8 @@ void* no_aligned(size_t, size_t) { return nullptr; }
 void* no_pages(size_t) { return nullptr; }
 size_t no_size(void*) { return 0; }
 
-// Several threads may do this at once: they find the same. malloc and free last, because whoever
-// finds them in place goes on without looking.
+// Several threads may do this at once: they find the same functions. malloc and free are set last,
+// because a thread that finds these set does not look for the others.
 void find_all() {
   looking = true;
   find("posix_memalign", &next.posix_memalign, no_posix_memalign);

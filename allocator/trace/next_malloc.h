@@ -1,6 +1,5 @@
-// The malloc family that the program would have without the recorder: the next one that ld.so
-// finds. Found at the first call of any of its functions, which may come before libc is
-// initialised.
+// The malloc family that the program would use without the recorder: the next one that ld.so finds.
+// Looked up at the first call of any of its functions, which may come before libc is initialised.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +20,10 @@ struct NextMalloc {
   size_t (*malloc_usable_size)(void*);
 };
 
-// Its functions find the others when they are called first, so that no call has to ask.
+// At first these functions look up the real ones, so that no call has to check.
 extern NextMalloc next;
 
-// Memory for what dlsym() allocates while it looks for the above: never given back.
+// Memory that dlsym() allocates during that lookup: never freed.
 inline constexpr size_t kEarlyBytes = 64 << 10;
 extern char early_memory[kEarlyBytes];
 
@@ -35,7 +34,7 @@ inline bool is_early(const void* pointer) {
 void* resize_early(void* pointer, size_t size);
 size_t early_size(const void* pointer);
 
-// The calling thread is at it: what it allocates is not the program's.
+// Whether the calling thread is looking functions up: its allocations are not the program's.
 bool is_looking_up();
 
 }  // namespace rdmalloc::trace

@@ -5,8 +5,8 @@
 
 namespace rdmalloc::trace {
 
-// What is known of a trace's objects while it is replayed. Grows with the highest number, in mapped
-// memory, because a replay measures malloc. One thread at a time.
+// What a replay knows of a trace's objects. Grows with the highest object number, in mapped memory,
+// because a replay measures malloc. One thread at a time.
 class ObjectTable {
  public:
   struct Object {
@@ -20,14 +20,14 @@ class ObjectTable {
   ObjectTable(const ObjectTable&) = delete;
   ObjectTable& operator=(const ObjectTable&) = delete;
 
-  // Makes room for the object of this number; new ones are zero. False without memory.
+  // Makes room for the object of this number; new entries are zero. False: no memory.
   bool reach(uint64_t number);
 
-  // Of one within reach. Until the next reach().
+  // An object within reach. Valid until the next reach().
   Object& operator[](uint64_t number) { return objects_[number]; }
   uint64_t size() const { return capacity_; }
 
-  // All zero, as at the beginning.
+  // Sets all entries to zero, as at the beginning.
   void clear();
 
  private:

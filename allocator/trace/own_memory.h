@@ -1,4 +1,4 @@
-// Memory for what a replay knows, beside what it measures.
+// Memory for a replay's own data, separate from what it measures.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace rdmalloc::trace {
 
-// Zeroed, in base pages that are there once they are touched: a huge page for the first byte of a
-// table would be measured as the allocator's. A multiple of pages. Null without memory.
+// Zeroed, in base pages that appear when touched: a huge page for a table's first byte would be
+// measured as the allocator's. A multiple of the page size. Null: no memory.
 inline void* map_own(size_t bytes) {
   void* mapped = os::map_metadata(os::page_ceil(bytes));
   if (mapped != nullptr) os::madvise(mapped, os::page_ceil(bytes), MADV_NOHUGEPAGE);
@@ -18,7 +18,8 @@ inline void* map_own(size_t bytes) {
 
 inline void unmap_own(void* mapped, size_t bytes) { os::munmap(mapped, os::page_ceil(bytes)); }
 
-// Larger, maybe elsewhere, with the same contents. Null without memory: then the old one stays.
+// Enlarges it, perhaps at another address, with the same contents. Null: no memory; the old one
+// stays.
 inline void* grow_own(void* mapped, size_t bytes, size_t new_bytes) {
   void* grown =
       os::mremap(mapped, os::page_ceil(bytes), os::page_ceil(new_bytes), MREMAP_MAYMOVE, nullptr);

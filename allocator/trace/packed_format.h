@@ -1,16 +1,16 @@
 // The packed trace file: a FileHeader, the program's name, and blocks until the end. A block is a
-// BlockHeader and a zstd frame of its own, with zstd's checksum, so that nothing of a damaged block
-// is believed, and what is before it can be read. Numbers are little-endian.
+// BlockHeader and a separate zstd frame with zstd's checksum, so that nothing in a damaged block is
+// trusted and everything before it can be read. Numbers are little-endian.
 //
-// A block's events lie in columns, because a compressor sees more in sizes beside sizes than in
-// sizes between times: first each column's length as a varint, then the columns.
+// A block's events are stored in columns, because sizes next to sizes compress better than sizes
+// between times: first each column's length as a varint, then the columns.
 //   heads       a byte for each event: its kind and which of the others it has an entry in
-//   threads     varint, when it is not that of the event before
-//   times       varint of the units of time since the event before, when there are any
-//   objects     zigzag varint of the distance from the object of the event before; not of
-//               allocations, whose object is the lowest number that is free
-//   sizes       varint; not of frees
-//   alignments  a byte, when there is one
+//   threads     varint, if not that of the previous event
+//   times       varint of the time units since the previous event, if any
+//   objects     zigzag varint of the distance from the previous event's object; not for
+//               allocations, whose object is the lowest free number
+//   sizes       varint; not for frees
+//   alignments  a byte, if there is one
 #pragma once
 
 #include <bit>
@@ -31,7 +31,7 @@ inline constexpr uint64_t kTimeUnitNs = 1000;
 struct FileHeader {
   char magic[sizeof kMagic] = {};
   uint32_t version = 0;
-  uint32_t finished = 0;  // 0: the writer never came to its end, and the counts are 0
+  uint32_t finished = 0;  // 0: the writer did not finish, and the counts are 0
   Counts counts;
   uint32_t program_size = 0;
   uint32_t reserved = 0;

@@ -1,4 +1,4 @@
-// For a decompressor in memory that we give it.
+// Needed to give the decompressor memory of our own.
 #define ZSTD_STATIC_LINKING_ONLY
 #include "allocator/trace/packed_reader.h"
 
@@ -37,6 +37,7 @@ bool PackedReader::fail(const char* format, ...) {
   const auto prefix = static_cast<size_t>(snprintf(error_, sizeof error_, "%.256s: ", path_));
   va_list arguments;
   va_start(arguments, format);
+  // NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it misses the va_start above
   vsnprintf(error_ + prefix, sizeof error_ - prefix, format, arguments);
   va_end(arguments);
   return false;
@@ -49,7 +50,7 @@ bool PackedReader::fail_at_event(const char* what) {
 
 bool PackedReader::open(const char* path) {
   path_ = path;
-  // A pipe without a writer must not hang: what is not a regular file is refused below.
+  // Opening a pipe without a writer must not hang; anything but a regular file is refused below.
   fd_ = ::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status {};
   if (fd_ < 0 || fstat(fd_, &status) != 0) return fail("%s", strerror(errno));

@@ -12,10 +12,10 @@
 
 namespace rdmalloc::trace {
 
-// Reads a packed trace, and believes nothing that is in it: what it gives out is a trace that can
-// be replayed, whose objects are alive when they are resized and freed. Neither mallocs nor throws,
-// so that a replay can read while it measures malloc. A few MiB of mapped memory, whatever the file
-// says. One thread at a time.
+// Reads a packed trace, and trusts nothing in it: what it delivers is a trace that can be replayed,
+// whose objects are live when they are resized and freed. Neither mallocs nor throws, so that a
+// replay can read while it measures malloc. Maps a few MiB of memory, whatever the file says. One
+// thread at a time.
 class PackedReader {
  public:
   PackedReader() = default;
@@ -23,22 +23,22 @@ class PackedReader {
   PackedReader(const PackedReader&) = delete;
   PackedReader& operator=(const PackedReader&) = delete;
 
-  // Once. False: error() says why not.
+  // Call once. False: error() says why not.
   bool open(const char* path);
 
   const Counts& counts() const { return header_.counts; }
   const char* program() const { return program_; }
 
-  // False: the end, or the end of what can be read: see truncated() and error().
+  // False: the end, or the end of what can be read; see truncated() and error().
   bool next(Event* out);
   uint64_t events_read() const { return events_read_; }
 
-  // The file ended before its header says. Known when next() has said false.
+  // The file ended before its header says. Known once next() has returned false.
   bool truncated() const { return truncated_; }
-  // A sentence with the file's name, or null when nothing is wrong. Truncation is not an error.
+  // A message with the file's name, or null if nothing is wrong. Truncation is not an error.
   const char* error() const { return error_[0] != 0 ? error_ : nullptr; }
 
-  // Back to the first event. False: error() says why not.
+  // Returns to the first event. False: error() says why not.
   bool rewind();
 
  private:

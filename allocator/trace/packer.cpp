@@ -54,24 +54,24 @@ class Packer {
   Writer& writer_;
   std::vector<RawStream> streams_;
   std::priority_queue<Head, std::vector<Head>, std::greater<>> heads_;
-  // Streams whose next call gives out an address that is not given back yet, or gives back one that
-  // is not given out, by that address.
+  // Streams that wait, by address: their next call gives out an address that is still live, or
+  // gives back one that is not.
   std::unordered_multimap<uint64_t, Head> waiting_;
   std::unordered_map<uint64_t, Object> live_;  // by address
   struct Pending {
     bool open = false;
-    std::optional<Object> object;  // none: not the recording's
+    std::optional<Object> object;  // none: allocated outside the recording
     uint64_t address = 0;
   };
-  std::vector<Pending> pending_;  // resizes that have begun, by stream
+  std::vector<Pending> pending_;  // resizes in progress, by stream
   uint64_t numbers_ = 0;
   uint64_t latest_ns_ = 0;
   Packed packed_;
 };
 
-// The counter may be read a little early (ticks.h): while the processor waits for another one's
-// word that an address was given back, or that it was given out, it has read the counter already.
-// So many ticks is waited for the call of the other thread.
+// The counter may be read a little early (ticks.h): while the processor waits to hear from another
+// that an address was given back or given out, it has already read the counter. So a call waits
+// this many ticks for the other thread's call.
 constexpr uint64_t kMostEarly = 1 << 20;
 
 bool gives_out(RawKind kind) {
@@ -97,7 +97,7 @@ void Packer::wake(uint64_t address) {
   waiting_.erase(first, last);
 }
 
-// Those that have waited long enough at this time are taken as they are.
+// Takes the calls that have waited long enough as they are.
 void Packer::give_up_waiting(uint64_t now) {
   for (auto one = waiting_.begin(); one != waiting_.end();) {
     const Head head = one->second;
@@ -162,8 +162,8 @@ void Packer::take(size_t stream, const RawCall& call) {
 void Packer::emit(size_t stream, uint64_t stamp, EventKind kind, uint64_t number, uint64_t size,
                   uint8_t alignment) {
   const uint64_t ticks = stamp > header_.start_ticks ? stamp - header_.start_ticks : 0;
-  const double ns =
-      std::min(static_cast<double>(ticks) * ns_per_tick_, static_cast<double>(kMostTime / 2));
+  constexpr double kLatestNs = static_cast<double>(kMostTime) / 2;
+  const double ns = std::min(static_cast<double>(ticks) * ns_per_tick_, kLatestNs);
   latest_ns_ = std::max(latest_ns_, static_cast<uint64_t>(ns));
   writer_.add({kind, streams_[stream].thread(), latest_ns_, number, size, alignment});
 }
@@ -232,8 +232,8 @@ void Packer::end_resize(size_t stream, const RawCall& call) {
   wake(call.address);
 }
 
-// A beginning without an end: it was a resize to nothing, which freed the object, or the process
-// ended within.
+// A resize that begins and does not end: it was a resize to nothing, which freed the object, or the
+// process ended during it.
 void Packer::close_resize(size_t stream, uint64_t stamp) {
   Pending& pending = pending_[stream];
   if (!pending.open) return;

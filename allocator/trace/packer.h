@@ -1,5 +1,5 @@
-// Makes a trace (trace_file.h) of a raw file: the threads' calls in one order, objects instead of
-// addresses, and nothing that cannot be made again.
+// Makes a trace (trace_file.h) from a raw file: puts the threads' calls in one order, replaces
+// addresses by objects, and drops what cannot be replayed.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@ namespace rdmalloc::trace {
 struct Packed {
   Header header;
   uint64_t calls = 0;  // read; a resize counts as two
-  // Left out, because the object is not the recording's: allocated before it began, or by the
-  // process's parent before fork. Or the program freed what it never had.
+  // Left out, because the recording has no such object: it was allocated before the recording
+  // began, or by the parent process before fork, or the program freed what it never had.
   uint64_t unmatched = 0;
-  // Addresses that were given out again though no call says that they were given back: how many
-  // frees are missing. Their objects end there.
+  // Addresses that were given out again although no call gave them back: the number of missing
+  // frees. Their objects end there.
   uint64_t missing = 0;
   uint64_t damaged = 0;       // records that make no sense
-  uint64_t after_stop = 0;    // calls of some threads from after others had stopped recording
+  uint64_t after_stop = 0;    // calls of some threads after others had stopped recording
   uint64_t live_objects = 0;  // at the end
   uint64_t live_bytes = 0;
 };

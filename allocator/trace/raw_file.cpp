@@ -19,7 +19,7 @@ namespace {
   throw std::runtime_error(path + ": " + why);
 }
 
-// As many bytes as there are.
+// Reads up to `size` bytes, fewer at the end of the file.
 size_t read_at(int fd, uint64_t offset, void* into, size_t size) {
   size_t held = 0;
   while (held < size) {
@@ -32,7 +32,7 @@ size_t read_at(int fd, uint64_t offset, void* into, size_t size) {
   return held;
 }
 
-// A word as a shell would take it for itself.
+// Quotes a word as a shell would need it.
 std::string quoted(const std::string& word) {
   constexpr const char* kPlain =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789%+,-./:=@_";
@@ -92,20 +92,20 @@ void RawFile::read_header() {
   bytes_ = std::min({header_.taken, header_.limit, static_cast<uint64_t>(status.st_size)});
 }
 
-// A thread that was killed while it took a chunk leaves one without a header, as does one that
-// found no space: what follows is looked for at the next pages, but not for ever.
+// A thread that was killed while it took a chunk, or that found no space, leaves one without a
+// header. The next chunk is searched for at the pages that follow, but not without limit.
 void RawFile::find_chunks() {
   constexpr uint64_t kWidestGap = 4096 * kLongestChunk;
   uint64_t gap = 0;
-  for (uint64_t at = kRawPage; at + kRawPage <= bytes_ && gap < kWidestGap;) {
+  for (uint64_t at = raw_page(); at + raw_page() <= bytes_ && gap < kWidestGap;) {
     ChunkHeader chunk{};
     if (read_at(fd_, at, &chunk, sizeof chunk) != sizeof chunk) break;
-    const bool valid = chunk.magic == kChunkMagic && chunk.bytes >= kFirstChunk &&
-                       chunk.bytes <= kLongestChunk && chunk.bytes % kRawPage == 0 &&
+    const bool valid = chunk.magic == kChunkMagic && chunk.bytes >= first_chunk() &&
+                       chunk.bytes <= kLongestChunk && chunk.bytes % raw_page() == 0 &&
                        chunk.bytes <= bytes_ - at && chunk.thread < kMostThreads;
     if (!valid) {
-      at += kRawPage;
-      gap += kRawPage;
+      at += raw_page();
+      gap += raw_page();
       continue;
     }
     const auto units = static_cast<uint32_t>(chunk.bytes / sizeof(uint32_t) - kChunkHeaderUnits);
@@ -122,7 +122,7 @@ size_t RawFile::read(const Chunk& chunk, size_t first, uint32_t* into, size_t co
   return read_at(fd_, offset, into, count * sizeof(uint32_t)) / sizeof(uint32_t);
 }
 
-// All chunks of a thread are full but its last, which is filled from the front.
+// All chunks of a thread are full except the last, which is filled from the front.
 uint64_t RawFile::units() const {
   uint64_t sum = 0;
   for (const auto& [thread, chunks] : threads_) {

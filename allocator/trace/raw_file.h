@@ -1,5 +1,5 @@
-// A raw file (raw_format.h) read: by a process of its own, perhaps while the recorded one still
-// writes, and after it died in any way. Nothing in the file is trusted.
+// Reads a raw file (raw_format.h) in a process of its own, perhaps while the recorded one still
+// writes, or after it died in any way. Nothing in the file is trusted.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class RawFile {
   const RawHeader& header() const { return header_; }
   const std::string& path() const { return path_; }
   std::string name() const;     // of the program's file, without its folder
-  std::string program() const;  // its name and arguments, as in a shell
+  std::string program() const;  // its name and arguments, quoted for a shell
 
   struct Chunk {
     uint64_t offset = 0;  // of its first unit
@@ -32,10 +32,10 @@ class RawFile {
   // A thread's chunks in the order in which they were written.
   const std::map<uint32_t, std::vector<Chunk>>& threads() const { return threads_; }
 
-  uint64_t units() const;                    // how many were written, as good as exactly
-  uint64_t bytes() const { return bytes_; }  // how many of the file are used
+  uint64_t units() const;                    // how many were written, almost exactly
+  uint64_t bytes() const { return bytes_; }  // how much of the file is used
 
-  // Reads units of a chunk; fewer than `count` where it or the file ends.
+  // Reads units of a chunk; fewer than `count` where the chunk or the file ends.
   size_t read(const Chunk& chunk, size_t first, uint32_t* into, size_t count) const;
 
  private:

@@ -1,4 +1,4 @@
-// A thread's calls in a raw file, one after the other.
+// Reads a thread's calls from a raw file, one after the other.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@ namespace rdmalloc::trace {
 
 struct RawCall {
   RawKind kind = RawKind::kNone;
-  uint64_t stamp = 0;  // never less than that of the call before
+  uint64_t stamp = 0;  // never less than that of the previous call
   uint64_t address = 0;
   uint64_t size = 0;
   uint8_t alignment_log2 = 0;
-  bool refused = false;  // a kResizeEnd: the object is as it was
+  bool refused = false;  // a kResizeEnd: the object is unchanged
 };
 
 // The file must outlive it.
@@ -31,12 +31,12 @@ class RawStream {
   const RawCall& head() const { return call_; }
   void step();
 
-  // Units that belong to no call, so far.
+  // Units so far that belong to no call.
   uint64_t damaged() const { return damaged_; }
 
  private:
-  bool hold(size_t units);  // that so many are at hand; false at the end of a chunk
-  uint64_t word() const;    // the two at hand
+  bool hold(size_t units);  // reads ahead this many; false at the end of a chunk
+  uint64_t word() const;    // the next two units
   void take(RawKind kind, uint32_t unit);
   void decode(uint64_t event);
   bool begin_chunk();
@@ -45,7 +45,7 @@ class RawStream {
   const std::vector<RawFile::Chunk>& chunks_;
   uint32_t thread_;
   size_t chunk_ = 0;  // the next
-  size_t next_ = 0;   // unit of the current one that is not held yet
+  size_t next_ = 0;   // the first unit of the current chunk that is not read yet
   std::vector<uint32_t> held_;
   size_t at_ = 0;
   uint64_t stamp_ = 0;

@@ -18,11 +18,11 @@ using os::Text;
 using os::text;
 
 constexpr uint64_t kDefaultLimit = uint64_t{1} << 30;
-constexpr uint64_t kSmallestLimit = 16 * kRawPage;
+constexpr uint64_t kSmallestPages = 16;
 constexpr size_t kLongestPath = 4096;
 constexpr uint64_t kStretch = 4 << 20;
 
-// A path or a line put together without malloc. What does not fit is cut off; is_whole() tells.
+// A path or a line, built without malloc. What does not fit is cut off; is_whole() tells.
 class Line {
  public:
   Line& add(Text part) {
@@ -50,7 +50,7 @@ class Line {
   bool whole_ = true;
 };
 
-// Read once: a program that clears its environment is recorded in its children, too.
+// Read once, so that children are recorded even if the program clears its environment.
 struct Wish {
   bool known = false;
   Line folder;
@@ -79,8 +79,9 @@ bool refuse(const char* what, const char* path, long error) {
   return false;
 }
 
-// FOLDER/PROCESS.0, or with the next number: one that an exec replaced has had the same. -1: the
-// folder is gone, and so is whoever wanted to know; other errors are said.
+// FOLDER/PROCESS.0, or the next free number: a process image that an exec replaced had the same
+// process number. -1: the folder is gone, and nobody waits for the recording; other errors are
+// reported.
 long create(Line& path, uint64_t process) {
   path.add("/").add(process).add(".");
   const size_t length = path.size();
@@ -96,9 +97,9 @@ long create(Line& path, uint64_t process) {
   return fd < 0 ? -1 : fd;
 }
 
-// As far as the file may grow: beyond it the kernel would send SIGXFSZ.
+// How far the file may grow: beyond its limit the kernel would send SIGXFSZ.
 uint64_t within_file_limit(uint64_t bytes) {
-  // As the kernel has it: RLIMIT_FSIZE and struct rlimit64.
+  // As the kernel defines them: RLIMIT_FSIZE and struct rlimit64.
   constexpr int kFileSize = 1;
   struct {
     uint64_t soft;
@@ -106,10 +107,10 @@ uint64_t within_file_limit(uint64_t bytes) {
   } limit{UINT64_MAX, UINT64_MAX};
   const long error = os::system_call(SYS_prlimit64, 0, kFileSize, 0, os::word(&limit));
   if (error == 0 && limit.soft < bytes) bytes = limit.soft;
-  return bytes / kRawPage * kRawPage;
+  return bytes / raw_page() * raw_page();
 }
 
-// Faults the pages in. Where there is no space for them this is an error, while writing to them
+// Faults the pages in. If there is no space for them this returns an error, while a write to them
 // would be a SIGBUS. -EINVAL: the kernel is older than Linux 5.14.
 long populate(void* memory, size_t bytes) {
 #ifndef MADV_POPULATE_WRITE
@@ -152,7 +153,7 @@ bool RawWriter::start() {
   }
   header_->process = static_cast<uint32_t>(number);
   header_->limit = limit_;
-  header_->taken = kRawPage;
+  header_->taken = raw_page();
   describe_program(*header_);
   header_->version = kRawVersion;
   header_->start_ticks = now_ticks();
@@ -160,11 +161,12 @@ bool RawWriter::start() {
   return true;
 }
 
-// As much as there is address space for. errno tells why not.
+// Maps as much as the address space allows. On failure errno says why.
 bool RawWriter::map(int fd, uint64_t limit) {
   void* memory = MAP_FAILED;
   errno = EFBIG;
-  for (; memory == MAP_FAILED && limit >= kSmallestLimit; limit = limit / 2 / kRawPage * kRawPage) {
+  for (; memory == MAP_FAILED && limit >= kSmallestPages * raw_page();
+       limit = limit / 2 / raw_page() * raw_page()) {
     limit_ = limit;
     const long error = os::system_call(SYS_ftruncate, fd, static_cast<long>(limit));
     errno = static_cast<int>(-error);
@@ -173,7 +175,7 @@ bool RawWriter::map(int fd, uint64_t limit) {
   }
   if (memory == MAP_FAILED) return false;
   header_ = static_cast<RawHeader*>(memory);
-  long error = populate(memory, kRawPage);
+  long error = populate(memory, raw_page());
   if (error == -EINVAL) {
     made_ready_ = true;
     error = os::system_call(SYS_fallocate, fd, 0, 0, static_cast<long>(limit_));
@@ -207,9 +209,9 @@ uint32_t* RawWriter::take_chunk(uint32_t thread, size_t bytes, uint64_t stamp) {
   return reinterpret_cast<uint32_t*>(memory) + kChunkHeaderUnits;
 }
 
-// Space in one piece: ext4 makes the pages of a file that has it in two thirds of the time. No
-// matter where it fails. The file is opened each time, because a descriptor that is kept is one
-// that the program may close, and then use for a file of its own.
+// Allocates space in one piece: ext4 then makes the file's pages in two thirds of the time. A
+// failure does not matter. The file is opened each time, because the program may close a descriptor
+// that is kept, and then use its number for a file of its own.
 void RawWriter::make_stretch(uint64_t offset) {
   if (made_ready_ || offset + kStretch > limit_) return;
   const long fd = os::system_call(SYS_openat, AT_FDCWD, os::word(raw_path.c_string()),

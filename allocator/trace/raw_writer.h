@@ -1,4 +1,4 @@
-// A process's raw file, mapped: made when the process first allocates, and then chunks of it.
+// A process's raw file, mapped: made when the process first allocates, and handed out in chunks.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,21 @@
 
 namespace rdmalloc::trace {
 
-// The variables that tell the recorder what to do. Not RDMALLOC_...: librdmalloc.so, which may be
-// below, warns of those that it does not know.
+// The variables that configure the recorder. Not RDMALLOC_...: librdmalloc.so may be the next
+// malloc, and warns of variables that it does not know.
 inline constexpr char kFolderVariable[] = "RDMTRACE_FOLDER";
 inline constexpr char kLimitVariable[] = "RDMTRACE_LIMIT";  // bytes
 
-// Constant-initialised; works inside malloc, in a child of fork (start() again), and in many
-// threads at once but for start().
+// Constant-initialised. Works inside malloc, in a forked child (after another start()) and, except
+// start(), in many threads at once.
 class RawWriter {
  public:
-  // False: nobody asked for a recording, or it cannot be (then a line on standard error says why).
+  // False: no recording was requested, or it is impossible (then a line on standard error says
+  // why).
   bool start();
 
-  // The chunk's first unit, all of it ready to be written to; null: recording is over, and the file
-  // says why.
+  // The chunk's first unit; the whole chunk is ready to be written. Null: recording is over, and
+  // the file says why.
   uint32_t* take_chunk(uint32_t thread, size_t bytes, uint64_t stamp);
 
   uint32_t count_thread();
@@ -34,7 +35,7 @@ class RawWriter {
 
   RawHeader* header_ = nullptr;
   uint64_t limit_ = 0;
-  bool made_ready_ = false;  // all of it, because this kernel cannot do it in parts
+  bool made_ready_ = false;  // all of the file, because this kernel cannot populate parts
 };
 
 }  // namespace rdmalloc::trace

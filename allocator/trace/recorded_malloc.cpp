@@ -1,4 +1,4 @@
-// The malloc family as the program sees it: the next one's answer, recorded.
+// The malloc family as the program sees it: calls the next malloc and records its answer.
 #include <errno.h>
 
 #include <bit>
@@ -23,7 +23,7 @@ void* keep_allocation(RawKind kind, void* pointer, size_t size, uint64_t alignme
   return pointer;
 }
 
-// Of functions that allocators make of others of the family.
+// For functions that some allocators build on other functions of the family.
 void* keep_unless_kept(const Since& before, void* pointer, size_t size, size_t alignment) {
   if (pointer == nullptr || before.was_recorded(pointer)) return pointer;
   return keep_allocation(RawKind::kAllocate, pointer, size, logarithm(alignment));
@@ -35,7 +35,7 @@ void keep_resize(void* old, void* pointer, size_t size) {
   } else if (size != 0) {
     record(RawKind::kResizeEnd, old, 0, kRefused, stamp_of(old));
   }
-  // Else it was freed: the beginning stands alone.
+  // Otherwise the object was freed: the kResizeBegin stands alone.
 }
 
 }  // namespace
@@ -95,13 +95,13 @@ EXPORT void* memalign(size_t alignment, size_t size) {
 
 EXPORT void* valloc(size_t size) {
   const Since before;
-  return keep_unless_kept(before, next.valloc(size), size, kRawPage);
+  return keep_unless_kept(before, next.valloc(size), size, raw_page());
 }
 
 EXPORT void* pvalloc(size_t size) {
   const Since before;
-  const size_t whole = (size + kRawPage - 1) / kRawPage * kRawPage;
-  return keep_unless_kept(before, next.pvalloc(size), whole, kRawPage);
+  const size_t whole = (size + raw_page() - 1) / raw_page() * raw_page();
+  return keep_unless_kept(before, next.pvalloc(size), whole, raw_page());
 }
 
 EXPORT size_t malloc_usable_size(void* pointer) {

@@ -1,11 +1,12 @@
-// C++'s operators, because an allocator that brings its own takes the memory from itself and not
-// from the malloc that it shows to others. Those of libstdc++ call malloc and free, which are ours
-// here and record the call: which it is can be told by what the thread has recorded afterwards.
+// C++'s operators are recorded too, because an allocator that defines its own does not call the
+// exported malloc from them. libstdc++'s operators call malloc and free, which are ours here and
+// already record the call; what the thread has recorded afterwards shows which case it is.
 //
-// A C++ exception passes through these functions: they have nothing to undo.
+// C++ exceptions pass through these functions: they have nothing to undo.
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <initializer_list>
 
 #include <atomic>
 #include <bit>
@@ -20,8 +21,8 @@ using namespace rdmalloc::trace;
 
 namespace {
 
-// The next operator of this name. A C program may load C++ later, by dlopen: what then calls an
-// operator has a C++ library loaded, though ld.so does not look for names in that.
+// The next operator of this name. A C program may load C++ later, by dlopen: then a C++ library is
+// loaded, but ld.so does not search it for names.
 void* find_operator(const char* name) {
   if (void* found = dlsym(RTLD_NEXT, name)) return found;
   for (const char* library : {"libstdc++.so.6", "libc++.so.1", "libc++abi.so.1"}) {
@@ -33,14 +34,14 @@ void* find_operator(const char* name) {
   abort();
 }
 
-// Whether it is libstdc++'s own, which is known to be malloc or free and nothing else: then these
-// are called at once.
+// Whether it is libstdc++'s own, which is known to be malloc or free and nothing else; then these
+// are called directly.
 bool is_standard(const void* function) {
   Dl_info where{};
   return dladdr(function, &where) != 0 && strstr(where.dli_fname, "/libstdc++.so.") != nullptr;
 }
 
-// An operator of the allocator below, found when it is first needed.
+// An operator of the allocator below, looked up when it is first needed.
 template <typename Function>
 struct Next {
   const char* name;
@@ -68,7 +69,7 @@ void* allocate(Next<void*(size_t, Rest...)>& below, unsigned alignment_log2, siz
       record(RawKind::kAllocate, pointer, asked, 0, stamp_of(pointer));
       return pointer;
     }
-    // It has more to do then, such as to throw.
+    // On failure the operator does more, for example throw.
   }
   const Since before;
   void* pointer = function(size, rest...);
@@ -78,7 +79,7 @@ void* allocate(Next<void*(size_t, Rest...)>& below, unsigned alignment_log2, siz
   return pointer;
 }
 
-// What a delete does is the same each time, so it is found out once.
+// What a delete does is the same each time, so it is determined once.
 enum class Way : uint8_t { kUnknown, kCallsFree, kItself };
 
 template <typename Function>
@@ -105,7 +106,7 @@ void release(NextDelete<void(void*, Rest...)>& below, void* pointer, Rest... res
   function(pointer, rest...);
   const bool recorded = before.was_freed(pointer);
   if (!recorded) record(RawKind::kFree, pointer, 0, 0, stamp);
-  if (slot->end == nullptr) return;  // nothing is recorded, and so nothing learnt
+  if (slot->end == nullptr) return;  // nothing was recorded, so this call shows nothing
   below.way.store(recorded ? Way::kCallsFree : Way::kItself, std::memory_order_relaxed);
 }
 
@@ -118,7 +119,7 @@ using Align = size_t;         // a std::align_val_t
 
 }  // namespace
 
-// NAME's mangling, and what follows the size or pointer.
+// The mangled NAME, and the parameters after the size or pointer.
 #define NEW(name)                                      \
   EXPORT void* name(size_t size) {                     \
     static constinit Next<void*(size_t)> below{#name}; \

@@ -12,22 +12,22 @@ namespace {
 
 enum State : uint32_t { kNew, kStarting, kRecording, kOff };
 
-// Wiped in a child of fork, as slots are: it begins anew there.
+// Wiped in a forked child, like the slots: the child begins anew.
 struct Process {
   std::atomic<uint32_t> state;  // a State
 };
 
-// What threads that have none yet find: no room.
+// The slot of threads that have none yet: it has no room.
 constinit Slot nowhere;
 
 std::atomic<Process*> process{nullptr};
-// Slots, in wiped memory, too. Those of threads that ended stay theirs.
+// Slots, also in wiped memory. A thread that ends keeps its slot.
 std::atomic<Slot*> stock{nullptr};
 constexpr size_t kStockBytes = 64 << 10;
 
 constinit RawWriter writer;
 
-// In record_slowly(): a signal handler that allocates meanwhile is not recorded.
+// Inside record_slowly(): calls of a signal handler that allocates meanwhile are not recorded.
 thread_local bool busy = false;
 
 void* map_wiped(size_t bytes) {
@@ -42,23 +42,23 @@ void* map_wiped(size_t bytes) {
 Process* find_process() {
   Process* known = process.load(std::memory_order_acquire);
   if (known != nullptr) return known;
-  auto* made = static_cast<Process*>(map_wiped(kRawPage));
+  auto* made = static_cast<Process*>(map_wiped(raw_page()));
   if (made == nullptr) return nullptr;
   if (process.compare_exchange_strong(known, made)) return made;
-  (void)os::munmap(made, kRawPage);
+  (void)os::munmap(made, raw_page());
   return known;
 }
 
-// True while calls are to be recorded. One thread starts; the others wait for it, because whoever
-// goes on without would leave what it allocates unknown.
+// Whether calls are to be recorded. One thread starts the recording and the others wait for it:
+// otherwise what they allocate meanwhile would be missing.
 bool is_recording() {
   Process* mine = find_process();
   if (mine == nullptr) return false;
   uint32_t state = mine->state.load(std::memory_order_acquire);
   if (state == kRecording) return true;
   if (state == kNew && mine->state.compare_exchange_strong(state, kStarting)) {
-    // A parent's, where this is a child: wiped, so that a new thread would be given the slot that
-    // this one has.
+    // In a forked child the stock is the parent's, and wiped: it would give a new thread the slot
+    // that this one has.
     stock.store(nullptr, std::memory_order_relaxed);
     slot = &nowhere;
     choose_clock();
@@ -75,8 +75,8 @@ bool is_recording() {
 Slot* take_slot() {
   constexpr size_t kSlots = kStockBytes / sizeof(Slot);
   Slot* first = stock.load(std::memory_order_acquire);
-  // The number taken is that of a slot only in the stock that it was taken of: its first slot
-  // counts.
+  // The number identifies a slot only in the stock that it was taken from, so it is counted in that
+  // stock's first slot.
   while (true) {
     if (first != nullptr) {
       const uint32_t number = __atomic_add_fetch(&first->thread, 1, __ATOMIC_RELAXED);
@@ -103,7 +103,7 @@ bool make_room(uint64_t stamp) {
   }
   Slot& mine = *slot;
   if (mine.thread == 0) mine.thread = writer.count_thread() + 1;
-  size_t bytes = mine.chunk_bytes == 0 ? kFirstChunk : mine.chunk_bytes * size_t{2};
+  size_t bytes = mine.chunk_bytes == 0 ? first_chunk() : mine.chunk_bytes * size_t{2};
   if (bytes > kLongestChunk) bytes = kLongestChunk;
   uint32_t* first = writer.take_chunk(mine.thread - 1, bytes, stamp);
   if (first == nullptr) {
@@ -118,7 +118,7 @@ bool make_room(uint64_t stamp) {
   return true;
 }
 
-// Each thread adds up what it drops by itself: they would slow each other down.
+// Each thread counts its own dropped calls, because a shared counter would slow them down.
 void drop() {
   constexpr uint64_t kTogether = 256;
   Slot& mine = *slot;
@@ -158,7 +158,7 @@ void record_in_full(const Call& call) {
 }
 
 [[gnu::noinline]] void record_slowly(const Call& call) {
-  // What looking up malloc allocates is not the program's.
+  // The allocations of looking up malloc are not the program's.
   if (is_looking_up()) return;
   if (busy) {
     writer.count_dropped(1);

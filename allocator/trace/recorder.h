@@ -1,9 +1,9 @@
-// The recorder inside a program: what the malloc family (recorded_malloc.cpp) and the C++ operators
-// (recorded_operators.cpp) hand it goes to the process's raw file (raw_format.h).
+// The recorder inside a program: records what the malloc family (recorded_malloc.cpp) and the C++
+// operators (recorded_operators.cpp) report in the process's raw file (raw_format.h).
 //
 // Everything here may run inside malloc, before libc is initialised, in a forked child, in a signal
 // handler, and after main: nothing allocates, throws, takes a lock or is torn down. Each thread
-// writes to chunks of its own.
+// writes to its own chunks.
 #pragma once
 
 #include <sys/single_threaded.h>
@@ -16,8 +16,8 @@
 
 namespace rdmalloc::trace {
 
-// Where a thread writes next. In memory that the kernel wipes in a child of fork (whoever makes it,
-// with or without libc's help): a child then finds no room here and starts a file of its own.
+// Where a thread writes next. The kernel wipes this memory in a forked child, however it was
+// forked: the child finds no room here and starts a file of its own.
 struct Slot {
   uint32_t* at = nullptr;
   uint32_t* end = nullptr;
@@ -25,9 +25,9 @@ struct Slot {
   uint64_t address = 0;  // ... and its address
   RawKind kind = RawKind::kNone;
   uint64_t last_stamp = 0;  // when the clock was last read
-  uint32_t unstamped = 0;   // calls that may still go with that
+  uint32_t unstamped = 0;   // calls that may still use that stamp
   uint32_t run = 0;         // how many could when it was read
-  uint32_t thread = 0;      // number and 1; 0: none yet
+  uint32_t thread = 0;      // number plus 1; 0: none yet
   uint32_t chunk_bytes = 0;
   uint64_t dropped = 0;
 };
@@ -42,10 +42,10 @@ struct Call {
   uint64_t stamp;
 };
 
-// Where there is no room at once: starts the recording, takes a chunk, or counts what is dropped.
+// When there is no room: starts the recording, takes a chunk, or counts the call as dropped.
 void record_slowly(const Call& call);
 
-// By one instruction on x86, so that a signal handler that allocates takes its own place.
+// One instruction on x86, so that a signal handler that allocates gets a place of its own.
 inline uint32_t* take_place(Slot& from, size_t units) {
   uint64_t place = units * sizeof(uint32_t);
 #if defined(__x86_64__)
@@ -56,13 +56,14 @@ inline uint32_t* take_place(Slot& from, size_t units) {
 #endif
 }
 
-// A unit, or two at once, not aligned.
+// One unit, or two at once; not aligned.
 template <typename Number>
 void put(uint32_t* place, Number number) {
+  // NOLINTNEXTLINE(clang-analyzer-unix.cstring.NullArg): it sees no xaddq give the place
   __builtin_memcpy(place, &number, sizeof number);
 }
 
-// What is written stays in this order, for whoever looks after the process was killed between.
+// Keeps the writes in this order, for a reader after the process was killed in between.
 inline void in_order() { __atomic_signal_fence(__ATOMIC_RELEASE); }
 
 inline void note_last(Slot& mine, const Call& call) {
@@ -71,10 +72,10 @@ inline void note_last(Slot& mine, const Call& call) {
   mine.kind = call.kind;
 }
 
-// In full, where it is not near.
+// The full form of a call that is not near.
 [[gnu::noinline]] void record_in_full(const Call& call);
 
-// The unit of a call that is near, or 0.
+// The unit of a near call, or 0.
 inline uint32_t near_unit(const Slot& mine, const Call& call) {
   const auto bytes = static_cast<int64_t>(call.address - mine.address);
   const int64_t distance = bytes / kDistance;
@@ -92,7 +93,7 @@ inline void record(RawKind kind, const void* pointer, uint64_t size, uint64_t al
   const Call call{kind, reinterpret_cast<uintptr_t>(pointer), size, alignment_log2, stamp};
   Slot& mine = *slot;
   const uint32_t unit = near_unit(mine, call);
-  // A stamp taken before that of a call within this one counts as the same.
+  // A stamp taken before that of a nested call counts as the same.
   const uint64_t ticks = stamp > mine.written ? stamp - mine.written : 0;
   if (unit == 0 || ticks >= kTicksEnd) return record_in_full(call);
   const size_t units = ticks == 0 ? 1 : 2;
@@ -108,9 +109,9 @@ inline void record(RawKind kind, const void* pointer, uint64_t size, uint64_t al
 }
 
 inline uint64_t fresh_stamp(Slot& of) {
-  // While there is one thread the order of calls is known without stamps. So where it calls malloc
-  // faster than this, only one call in kRun and 1 reads the counter, which takes longer than a call
-  // of malloc does.
+  // While there is one thread, the order of calls is known without stamps. If it calls malloc more
+  // often than this, only one call in kRun + 1 reads the counter, because that takes longer than a
+  // malloc call.
   constexpr uint32_t kRun = 7;
   constexpr uint64_t kDense = 512;  // ticks for each call
   const uint64_t now = now_ticks();
@@ -121,10 +122,10 @@ inline uint64_t fresh_stamp(Slot& of) {
   return now;
 }
 
-// The time of a call. What is large has its own at all times: allocators give it whole pages, so
-// that its address lies at the beginning of a page, or of the second 16 bytes of one (glibc).
+// The time of a call. Calls for large objects always have their own: allocators give these whole
+// pages, so the address is the beginning of a page, or of the second 16 bytes of one (glibc).
 inline uint64_t stamp_of(const void* address) {
-  constexpr uintptr_t kWithinPage = kRawPage - 1;
+  const uintptr_t kWithinPage = raw_page() - 1;
   constexpr uintptr_t kHeader = 16;
   Slot& mine = *slot;
   const bool large = (reinterpret_cast<uintptr_t>(address) & kWithinPage & ~kHeader) == 0;
@@ -135,18 +136,18 @@ inline uint64_t stamp_of(const void* address) {
   return fresh_stamp(mine);
 }
 
-// The time of a call that gives an object back. Were it read early, the object could seem to be
+// The time of a call that gives an object back. If it were read early, the object could seem to be
 // gone before another thread resizes it in place and hands it over, and no later call of the two
-// would tell. Of calls that give one out the packer can tell.
+// would show the mistake. For calls that give an object out, the packer can tell.
 inline uint64_t stamp_of_return(const void* address) {
   if (!__libc_single_threaded) wait_for_earlier_loads();
   return stamp_of(address);
 }
 
-// Whether the thread has recorded something since this was made, and that was a call of this kind
-// of this address: an allocation when the function that returned the address is made of one of
-// ours, or a free when the one that was given it is. It was the last thing that happened then:
-// allocators allocate for themselves before.
+// Whether the thread's last record since this was made is a call of this kind for this address. An
+// allocation means that the function which returned the address is built on one of ours; a free,
+// likewise for the function that got it. It must be the last record: allocators make allocations of
+// their own before.
 class Since {
  public:
   Since() : at_(slot->at) {}

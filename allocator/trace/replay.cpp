@@ -16,7 +16,7 @@
 namespace rdmalloc::trace {
 namespace {
 
-// More recorded threads than this share those that stand for them.
+// If more threads than this were recorded, some share a thread.
 constexpr size_t kMostLanes = 1024;
 constexpr size_t kMostAhead = 4096;
 constexpr size_t kStackSize = size_t{256} << 10;
@@ -52,12 +52,11 @@ bool Replay::open() {
   return true;
 }
 
-// Memory that is written to is memory that must be there: else the kernel ends this process, or
-// somebody else's.
+// Memory that is written to must exist, or the kernel kills this process or another one.
 bool Replay::check_fits() {
   const auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
   const uint64_t peak = result_.counts.peak_bytes;
-  if ((!options_.touch && !options_.check) || peak / os::kPageSize <= pages) return true;
+  if ((!options_.touch && !options_.check) || peak / os::page_size() <= pages) return true;
   return fail(
       "%s: %llu bytes are alive at once, more than this machine has: --touch none replays it "
       "without writing to them",
@@ -83,7 +82,7 @@ bool Replay::scan() {
   return true;
 }
 
-// Of an event whose object had so many bytes before.
+// Counts an event whose object had `before` bytes.
 void Replay::note(const Event& event, uint64_t before) {
   Counts& counts = result_.counts;
   live_ += event.size - before;
@@ -122,7 +121,7 @@ bool Replay::once() {
   return error_[0] == 0;
 }
 
-// To the event that comes next.
+// Moves to the next event.
 void Replay::advance() {
   if (ahead_next_ == ahead_count_) read_ahead();
   has_event_ = ahead_next_ < ahead_count_;
@@ -141,8 +140,8 @@ Replay::Lane& Replay::lane_of(const Event& event) const {
   return lanes_[event.thread % lane_count_];
 }
 
-// Waits for the baton, and runs events for as long as they are this lane's. Main's lane returns
-// when there are no more, the others when all is over.
+// Waits for the baton, then runs events as long as they belong to this lane. Main's lane returns
+// when there are no more, the others when the replay is over.
 void Replay::run_lane(Lane& lane) {
   for (;;) {
     while (lane.has_baton.load(std::memory_order_acquire) == 0) os::wait_while(lane.has_baton, 0);

@@ -15,25 +15,26 @@ namespace rdmalloc::trace {
 struct ReplayOptions {
   const char* path = nullptr;
   bool touch = true;   // write to each page of each block
-  bool check = false;  // write a pattern into each block, and look for it before it is freed
-  bool times = false;  // not before the time at which it was recorded
+  bool check = false;  // write a pattern into each block, and check it before the free
+  bool times = false;  // no call before its recorded time
   unsigned repeat = 1;
 };
 
-// Makes the calls of a packed trace again, through whatever malloc the process has. Each event runs
-// in the place of its recorded thread and in the recorded order: who is to run the next one has the
-// baton, and the others sleep. The first recorded thread is the one that calls run().
+// Repeats the calls of a packed trace, through whatever malloc the process has. Each event runs in
+// the thread that stands for the recorded one, and in the recorded order: the thread that runs the
+// next event has the baton, and the others sleep. The first recorded thread is the one that calls
+// run().
 //
-// Everything but the calls of the trace is without malloc, so that what a preloaded allocator gives
-// out is the trace's alone; but pthread_create allocates some hundred bytes for each thread.
+// Everything else works without malloc, so that a preloaded allocator serves only the trace; but
+// pthread_create allocates some hundred bytes per thread.
 class Replay {
  public:
   struct Result {
-    Counts counts;  // of what was replayed, once
+    Counts counts;  // of one replay of the trace
     uint64_t handovers = 0;
-    uint64_t digest = 0;      // of all that was asked for, in order: no allocator changes it
+    uint64_t digest = 0;      // of all requests in order: independent of the allocator
     uint64_t ns = 0;          // of all repeats, without reading
-    uint64_t reading_ns = 0;  // for reading the trace, in advance too
+    uint64_t reading_ns = 0;  // for reading the trace, including ahead
   };
 
   explicit Replay(const ReplayOptions& options) : options_(options) {}
@@ -41,11 +42,11 @@ class Replay {
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
 
-  // Reads the whole trace once, so that one that cannot be replayed is refused before it begins.
-  // False: error() says why not.
+  // Reads the whole trace once, so that one that cannot be replayed is refused at the start. False:
+  // error() says why not.
   bool open();
 
-  // Replays it. False: error() says what the allocator did wrong. Once.
+  // Replays it; call once. False: error() says what the allocator did wrong.
   bool run();
 
   const Result& result() const { return result_; }
@@ -55,7 +56,7 @@ class Replay {
  private:
   using Object = ObjectTable::Object;
 
-  // A thread that stands for one that was recorded, or for several of very many.
+  // A thread that stands for a recorded one, or for several if very many were recorded.
   struct alignas(64) Lane {
     std::atomic<uint32_t> has_baton{0};
     bool is_started = false;
@@ -97,10 +98,10 @@ class Replay {
 
   Lane* lanes_ = nullptr;
   size_t lane_count_ = 0;
-  // Of who has the baton.
+  // Belongs to the thread that has the baton.
   Event event_;
   bool has_event_ = false;
-  // What was read ahead, so that reading can be told from replaying by a few looks at the clock.
+  // Events read ahead, so that a few clock readings suffice to separate reading from replaying.
   Event* ahead_ = nullptr;
   size_t ahead_next_ = 0;
   size_t ahead_count_ = 0;

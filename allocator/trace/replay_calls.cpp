@@ -1,4 +1,4 @@
-// The calls of malloc that a replay makes, and what it does with the blocks.
+// The malloc calls that a replay makes, and what it does with the blocks.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 namespace rdmalloc::trace {
 namespace {
 
-// What malloc promises for blocks that hold any type.
+// The alignment that malloc guarantees for any type.
 constexpr uint64_t kAlignment = alignof(max_align_t);
 
 uint64_t alignment_of(const Event& event) {
@@ -91,7 +91,7 @@ bool Replay::resize(const Event& event, Object& object) {
   if (options_.check && !has_pattern(object.block, before, object.seed)) {
     return fail_at_event("the block has changed since it was written");
   }
-  // Of 0 bytes realloc would free it, with some allocators.
+  // With some allocators realloc to 0 bytes would free the block.
   errno = 0;
   void* block = realloc(object.block, std::max<uint64_t>(event.size, 1));
   if (block == nullptr) return fail_at_event(errno != 0 ? strerror(errno) : "realloc gave nothing");

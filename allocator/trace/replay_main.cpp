@@ -1,5 +1,5 @@
-// rdmalloc-replay: makes the calls of a packed trace again. Preload an allocator to see what it
-// does with them.
+// rdmalloc-replay: repeats the calls of a packed trace. Preload an allocator to see how it handles
+// them.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +13,14 @@ namespace {
 
 // Exit statuses.
 constexpr int kReplayed = 0;
-constexpr int kFailed = 1;   // the allocator did
+constexpr int kFailed = 1;   // the allocator failed
 constexpr int kRefused = 2;  // nothing was replayed
 constexpr int kTruncated = 3;
 
 constexpr char kUsage[] =
     "usage: rdmalloc-replay [--touch all|none] [--check] [--times] [--repeat N] FILE\n";
 
-// Not stdio, which mallocs its buffers.
+// Not stdio, which allocates its buffers.
 void say(int fd, const char* text) { (void)os::write_all(fd, text, strlen(text)); }
 
 int refuse(const char* what, const char* which) {
@@ -38,7 +38,7 @@ bool parse_repeat(const char* word, unsigned* repeat) {
   return number >= 1 && number <= 1'000'000;
 }
 
-// 0, or the exit status.
+// Returns 0, or the exit status.
 int parse(int argc, char** argv, ReplayOptions* options) {
   for (int i = 1; i < argc; ++i) {
     const char* word = argv[i];

@@ -24,12 +24,12 @@ bool Slots::start() {
   return true;
 }
 
-// The first word of slots of which one is free, or kNone.
+// The first word that has a free slot, or kNone.
 uint64_t Slots::find_word() {
   uint64_t place = 0;
   for (size_t i = kLevels; i-- > 1;) {
     const auto free = static_cast<uint64_t>(std::countr_one(level_[i][place]));
-    // The top word has bits for words that there are not.
+    // The top word has bits for words that do not exist.
     if (free == 64 || (i == kLevels - 1 && free >= kWords[i - 1])) return kNone;
     place = place << 6 | free;
   }

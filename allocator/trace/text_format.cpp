@@ -13,7 +13,7 @@ namespace {
 
 constexpr char kKinds[] = {'a', 'z', 'r', 'f'};  // by EventKind
 constexpr std::string_view kBlanks = " \t\r";
-// Of a word that is shown in a message.
+// Longest part of a word that a message shows.
 constexpr size_t kMostShown = 60;
 
 std::string quoted(std::string_view word) {
@@ -29,7 +29,7 @@ std::string quoted(std::string_view word) {
                            (word.empty() ? ", and the line ends" : ", not " + quoted(word)));
 }
 
-// Takes the first word off the line; empty at its end.
+// Takes the first word off the line; empty at the end of the line.
 std::string_view take_word(std::string_view* line) {
   const size_t start = std::min(line->find_first_not_of(kBlanks), line->size());
   const size_t end = std::min(line->find_first_of(kBlanks, start), line->size());
@@ -93,7 +93,7 @@ std::string_view take_address(std::string_view* line) {
   return word;
 }
 
-// mtrace writes a size of 0 as 0, others as 0x18.
+// mtrace writes a size of 0 as 0 and others as 0x18.
 uint64_t take_hex_size(std::string_view* line) {
   std::string_view word = take_word(line);
   uint64_t number = 0;
@@ -164,7 +164,7 @@ void TextParser::parse_rest(std::string_view line, bool may_align, Event* out) {
   out->time_ns = time_ns_;
 }
 
-// What follows the @: where the call was made, and what it was.
+// Parses what follows the @: the caller's address, then the call.
 bool TextParser::parse_mtrace(std::string_view line, Event* out) {
   std::string_view word = take_word(&line);
   if (word != "+" && word != "-" && word != "<" && word != ">" && word != "!")
@@ -172,7 +172,7 @@ bool TextParser::parse_mtrace(std::string_view line, Event* out) {
   if (word.size() != 1) expected("+, -, <, > or !, as mtrace writes them", word);
   *out = Event{};
   has_events_ = true;
-  if (word == "!") {  // a realloc that failed: its < was in vain
+  if (word == "!") {  // a realloc that failed: its < has no effect
     resizes_ = false;
     return false;
   }

@@ -1,4 +1,4 @@
-// Traces as text: one line for each event, for people to read and for other tools to write.
+// Traces as text, one line for each event: for people to read and for other tools to write.
 //
 //   program WORDS...                             once, before the events; what was recorded
 //   a OBJECT SIZE [ALIGNMENT] [thread N] [at NS] allocates
@@ -7,9 +7,9 @@
 //   f OBJECT [thread N] [at NS]                  frees
 //   # anything                                   a comment; so are empty lines
 //
-// OBJECT is any word that is not in use for another object that is alive. SIZE is bytes, with K, M,
-// G or T (powers of 1024) if need be; ALIGNMENT a power of two. N and NS, nanoseconds since the
-// beginning, are those of the line before when they are not given, and 0 in the first.
+// OBJECT is any word that does not name another live object. SIZE is in bytes, optionally with K,
+// M, G or T (powers of 1024); ALIGNMENT is a power of two. N and NS (nanoseconds since the
+// beginning) default to those of the previous line, and to 0 in the first.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,18 @@
 
 namespace rdmalloc::trace {
 
-// Makes events of lines: of the format above, or of what glibc's mtrace() writes, told apart line
-// by line. Numbers its objects as it likes: Writer wants no more. One thread at a time.
+// Turns lines into events: lines of the format above, or of glibc's mtrace(), distinguished line by
+// line. Numbers its objects as it likes; Writer accepts that. One thread at a time.
 class TextParser {
  public:
-  // True: the line is an event. Throws std::runtime_error with what is wrong and what was expected.
+  // True: the line is an event. Throws std::runtime_error, saying what is wrong and what was
+  // expected.
   bool parse(std::string_view line, Event* out);
 
-  // What the program line said so far.
+  // What the program line has said so far.
   const std::string& program() const { return program_; }
 
-  // Of mtrace's: frees of what was allocated before it began, which are left out.
+  // mtrace's frees of what was allocated before it began; they are left out.
   uint64_t unknown_frees() const { return unknown_frees_; }
 
  private:
@@ -48,12 +49,12 @@ class TextParser {
   uint32_t thread_ = 0;
   uint64_t time_ns_ = 0;
   bool has_events_ = false;
-  bool resizes_ = false;  // mtrace's first line of two for a realloc was of this object:
+  bool resizes_ = false;  // mtrace's first line of a realloc was of this object:
   uint64_t resized_ = 0;
   uint64_t unknown_frees_ = 0;
 };
 
-// The line of an event, without a newline, after one of `before`.
+// The line of an event, without a newline, that follows `before`.
 std::string to_text(const Event& event, const Event& before);
 
 }  // namespace rdmalloc::trace

@@ -1,5 +1,5 @@
-// The clock that calls of malloc are stamped with: the processor's counter, because asking libc for
-// the time costs more than a malloc. What a tick is worth is measured by who packs the recording.
+// The clock that stamps malloc calls: the processor's counter, because asking libc for the time
+// costs more than a malloc. The process that packs the recording measures what a tick is worth.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace rdmalloc::trace {
 
-// False where the counter does not run evenly, or there is none that we know: then use the clock.
+// False: the counter does not run evenly, or we know none; then use the clock.
 inline bool has_steady_counter() {
 #if defined(__x86_64__)
   constexpr unsigned kPowerManagement = 0x80000007;
@@ -30,8 +30,8 @@ inline bool has_steady_counter() {
 #endif
 }
 
-// The processor may read the counter some hundred instructions early, before what is in front of it
-// has happened.
+// The processor may read the counter some hundred instructions early, before preceding instructions
+// have taken effect.
 inline uint64_t counter() {
 #if defined(__x86_64__)
   return __rdtsc();
@@ -44,20 +44,21 @@ inline uint64_t counter() {
 #endif
 }
 
-// What another thread did before it handed the caller something comes before what counter() reads
-// after this. It takes as long as reading the counter does.
+// Ensures that what another thread did before it handed the caller something precedes the next read
+// of the counter. It takes as long as reading the counter.
 inline void wait_for_earlier_loads() {
 #if defined(__x86_64__)
   _mm_lfence();
 #elif defined(__aarch64__)
-  asm volatile("isb" ::: "memory");
+  // The barrier waits for the loads; only then may the counter be read.
+  asm volatile("dsb ishld\n\tisb" ::: "memory");
 #endif
 }
 
-// False after choose_clock() where the counter is none.
+// After choose_clock(): false if the counter is unusable.
 inline constinit bool counter_is_clock = true;
 
-// Once, before anything is stamped.
+// Call once, before anything is stamped.
 inline void choose_clock() { counter_is_clock = has_steady_counter(); }
 
 inline uint64_t now_ticks() {

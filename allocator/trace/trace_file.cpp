@@ -21,7 +21,7 @@
 namespace rdmalloc::trace {
 namespace {
 
-// Where zstd's next levels cost much time for little.
+// Higher levels of zstd take much more time and gain little.
 constexpr int kLevel = 15;
 
 uint64_t to_zigzag(uint64_t distance) {
@@ -44,7 +44,7 @@ struct FreeZstd {
 class Writer::State {
  public:
   State(const std::string& path, const std::string& program) : path_(path), program_(program) {
-    // A name that is cut off is better than none.
+    // A truncated name is better than none.
     if (program_.size() > kMostProgramSize) program_.resize(kMostProgramSize);
     zstd_.reset(ZSTD_createCCtx());
     if (zstd_ == nullptr || !slots_.start()) fail("there is no memory to write it");

@@ -1,5 +1,5 @@
-// Packed traces written and read by programs that may malloc and throw: the command, and what packs
-// a recording. A replay reads with PackedReader.
+// Reads and writes packed traces in programs that may malloc and throw: the command, and the packer
+// of a recording. A replay uses PackedReader.
 #pragma once
 
 #include <memory>
@@ -10,24 +10,24 @@
 namespace rdmalloc::trace {
 
 struct Header : Counts {
-  std::string program;  // as in a shell: its name and arguments
+  std::string program;  // its name and arguments, quoted for a shell
 };
 
 class PackedReader;
 
-// Every function throws std::runtime_error with a sentence that names the file. One thread at a
+// Every function throws std::runtime_error with a message that names the file. One thread at a
 // time.
 class Writer {
  public:
   Writer(const std::string& path, const std::string& program);
-  // Without finish() the file stays, and reads as a truncated trace.
+  // Without finish() the file remains, and reads as a truncated trace.
   ~Writer();
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  // Objects and threads may have any numbers, as long as an object is alive when it is resized or
-  // freed and not when it is allocated: the file has numbers of its own, those that Event promises.
-  // Times are kept in microseconds.
+  // Objects and threads may have any numbers, as long as an object is live when it is resized or
+  // freed and not live when it is allocated: the file has its own numbers, those that Event
+  // promises. Times are kept in microseconds.
   void add(const Event& event);
 
   // Writes what is left, and the header.
@@ -45,16 +45,16 @@ class Reader {
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
-  // Of a trace whose writer did not come to its end the counts are 0.
+  // If the writer did not finish, the counts are 0.
   const Header& header() const { return header_; }
 
-  // False: the end. Throws where the file is damaged.
+  // False: the end. Throws if the file is damaged.
   bool next(Event* out);
 
-  // The file ended before its header says. Known when next() has said false.
+  // The file ended before its header says. Known once next() has returned false.
   bool truncated() const;
 
-  // Back to the first event.
+  // Returns to the first event.
   void rewind();
 
  private:

@@ -1,9 +1,9 @@
 /* rdm_lookup without the call, for the innermost loop of a communication library: a hit costs half
  * as much. C11 (GNU) and C++.
  *
- * The price: what a domain looks like is compiled into the caller. A program that includes this does
- * not load with a library that has another layout (rdm_lookup_layout_1 is missing there), and hits
- * found here are not in the statistics' `lookups`. */
+ * The price: the layout of a domain is compiled into the caller. A program that includes this does
+ * not load with a library that has another layout (there rdm_lookup_layout_1 is missing), and the
+ * statistics' `lookups` do not count hits found here. */
 #ifndef RDMALLOC_INLINE_H
 #define RDMALLOC_INLINE_H
 
@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* Of a region in one domain. To be read as below only. */
+/* A region in one domain. Only the function below reads it. */
 struct rdm_lookup_entry_ {
   size_t length; /* 0: not registered, or in pieces */
   void *base;
@@ -33,7 +33,8 @@ struct rdm_lookup_head_ {
 RDM_API extern const char rdm_lookup_layout_1;
 static const char *const rdm_lookup_layout_ __attribute__((used)) = &rdm_lookup_layout_1;
 
-/* As rdm_lookup, but `domain` and `out` must not be null, and the domain not be closed meanwhile. */
+/* As rdm_lookup, but `domain` and `out` must not be null, and the domain not be closed
+ * meanwhile. */
 static inline int rdm_lookup_inline(const rdm_domain *domain, const void *address, size_t length,
                                     rdm_mr *out) {
   enum { RDM_GRANULE_SHIFT_ = 21 };
@@ -54,7 +55,8 @@ static inline int rdm_lookup_inline(const rdm_domain *domain, const void *addres
       return RDM_OK;
     }
   }
-  /* Not into *out itself: what the caller does not read of it then need not be written on a hit. */
+  /* Not into *out itself, so that on a hit the compiler need not write what the caller does not
+   * read. */
   rdm_mr found;
   const int status = rdm_lookup(domain, address, length, &found);
   if (status == RDM_OK) *out = found;

@@ -1,6 +1,6 @@
 /* rdmalloc for C++17: a domain that closes itself, and memory for peers as an allocator and as a
- * polymorphic memory resource. Everything here is inline and says its errors as exceptions; the C
- * functions below it do not throw. Names are as in the standard library. */
+ * polymorphic memory resource. Everything here is inline and reports errors as exceptions; the C
+ * functions below it do not throw. Names follow the standard library. */
 #ifndef RDMALLOC_RDMALLOC_HPP
 #define RDMALLOC_RDMALLOC_HPP
 
@@ -30,8 +30,8 @@ class error : public std::runtime_error {
   int status_;
 };
 
-/* An open domain, closed at the end of its life. Movable, not copyable. Lookups from any thread;
- * closing, and moving, by one that knows that nobody looks up. */
+/* An open domain, closed by its destructor. Movable, not copyable. Any thread may look up; close or
+ * move it only while no thread does. */
 class domain {
  public:
   domain() = default;
@@ -48,7 +48,7 @@ class domain {
       return rdm_domain_open_verbs(pd, access, options, out);
     });
   }
-  /* access: RDM_LOCAL_WRITE and its kin. */
+  /* access: RDM_LOCAL_WRITE and the other RDM_* rights. */
   static domain custom(const rdm_backend& backend, void* context, unsigned access = 0,
                        unsigned flags = 0) {
     return open(flags, access, [&](const rdm_domain_options* options, rdm_domain** out) {
@@ -69,7 +69,7 @@ class domain {
     return handle == nullptr ? int(RDM_OK) : rdm_domain_close(handle);
   }
 
-  /* The memory region that covers all of the buffer; nothing when none does. */
+  /* The memory region that covers all of the buffer; nothing if none does. */
   std::optional<rdm_mr> lookup(const void* address, std::size_t length) const noexcept {
     rdm_mr mr;
     if (rdm_lookup(handle_, address, length, &mr) != RDM_OK) return std::nullopt;
@@ -98,8 +98,8 @@ class domain {
   rdm_domain* handle_ = nullptr;
 };
 
-/* Exposed memory for containers. Each allocation takes whole pages: for few and large ones. Throws
- * std::bad_alloc. Stateless; all are equal. */
+/* Exposed memory for containers. Each allocation takes whole pages: use it for few and large ones.
+ * Throws std::bad_alloc. Stateless; all are equal. */
 template <typename T>
 class exposed_allocator {
  public:

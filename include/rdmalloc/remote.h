@@ -1,6 +1,6 @@
-/* Handles of other processes' memory, such as CUDA's IPC handles: opening one costs a hundred
- * microseconds, so what was opened stays open for the next time. The policy is that of foreign memory
- * (rdmalloc.h), with a peer and its handle in place of an address. C11 and C++. */
+/* Handles of other processes' memory, such as CUDA's IPC handles. Opening one costs a hundred
+ * microseconds, so an opened handle stays open for the next time. The policy is that of foreign
+ * memory (rdmalloc.h), with a peer and its handle in place of an address. C11 and C++. */
 #ifndef RDMALLOC_REMOTE_H
 #define RDMALLOC_REMOTE_H
 
@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* A cache of opened handles. Every function below may be called from any thread. In a child of fork a
- * cache of its parent's may only be closed. Not inside malloc or a signal handler. */
+/* A cache of opened handles. Every function below may be called from any thread, but not inside
+ * malloc or in a signal handler. In a child of fork, a cache of the parent may only be closed. */
 typedef struct rdm_remote_cache rdm_remote_cache;
 
 enum { RDM_REMOTE_MAX_HANDLE = 128 }; /* bytes of the longest handle */
@@ -31,57 +31,61 @@ typedef struct {
   size_t length;   /* bytes */
 } rdm_remote_mapping;
 
-/* How handles are opened and closed. open may also return RDM_BACKEND_OVERLAPS of backend.h: memory
- * of the same base is open already; then what the cache has of that peer and overlaps it is closed,
- * if idle, and it is asked again. Both may be called from several threads at a time; they must not
- * open or close caches. */
+/* How handles are opened and closed. open may also return RDM_BACKEND_OVERLAPS (backend.h): memory
+ * with the same base is open already. Then idle mappings of that peer that overlap it are closed,
+ * and open is called again. Both may be called from several threads at a time, and must not open or
+ * close caches. */
 typedef struct {
   size_t size;      /* sizeof(rdm_remote_operations), so that it may grow */
   const char *name; /* a word, static */
   int (*open)(void *ctx, const rdm_remote_memory *memory, void **address, char *why,
               size_t why_size);
   int (*close)(void *ctx, void *address, size_t length);
-  void (*closed)(void *ctx, int forked); /* last of all; may be null */
+  void (*closed)(void *ctx, int forked); /* called last; may be null */
 } rdm_remote_operations;
 
-/* Zero everything but `size`, or pass null, for the defaults. */
+/* For the defaults, zero everything but `size`, or pass null. */
 typedef struct {
   size_t size;       /* sizeof(rdm_remote_options), so that it may grow */
-  unsigned flags;    /* 0, or RDM_DOMAIN_LEAVE_NOTHING_PINNED: close each when its last user is gone */
-  uint64_t bytes;    /* most to have open; 0: no limit */
-  unsigned count;    /* most handles to have open; 0: 1024; at most 65,535 */
-  unsigned wait_ms;  /* how long rdm_remote_get waits when all that is open is in use */
-  char *error;       /* where to say why opening the cache failed, a sentence; may be null */
+  unsigned flags;    /* 0, or RDM_DOMAIN_LEAVE_NOTHING_PINNED: close each after its last use */
+  uint64_t bytes;    /* limit on open memory; 0: none */
+  unsigned count;    /* limit on open handles; 0: 1024; at most 65,535 */
+  unsigned wait_ms;  /* how long rdm_remote_get waits if everything open is in use */
+  char *error;       /* receives a sentence that says why opening the cache failed; may be null */
   size_t error_size; /* bytes at `error` */
 } rdm_remote_options;
 
-/* A cache with the caller's operations. `operations` is copied; `ctx` must stay until it is closed.
- * RDM_INVALID, RDM_SYSTEM (no memory), RDM_UNSUPPORTED (too many caches). */
+/* Opens a cache with the caller's operations. `operations` is copied; `ctx` must live until the
+ * cache is closed. RDM_INVALID, RDM_SYSTEM (no memory), RDM_UNSUPPORTED (too many caches). */
 RDM_API int rdm_remote_cache_open(const rdm_remote_operations *operations, void *ctx,
                                   const rdm_remote_options *options, rdm_remote_cache **out);
 
-/* A cache of CUDA IPC handles, opened in `context` (a CUcontext, or null for the current one). Handles
- * are what rdm_cuda_export() made in another process. RDM_UNSUPPORTED where there is no driver. */
+/* Opens a cache of CUDA IPC handles, which are opened in `context` (a CUcontext, or null for the
+ * current one). Handles come from rdm_cuda_export() in another process. RDM_UNSUPPORTED if there is
+ * no driver. */
 RDM_API int rdm_remote_cache_open_cuda(void *context, const rdm_remote_options *options,
                                        rdm_remote_cache **out);
 
-/* Closes what is open. RDM_BUSY: something is still referenced, and the cache stays. */
+/* Closes the cache and all handles in it. RDM_BUSY: some memory is still in use; the cache stays
+ * open. */
 RDM_API int rdm_remote_cache_close(rdm_remote_cache *cache);
 
-/* The peer's memory, opened now unless it is open. A handle that differs from the one known for
- * overlapping memory of that peer replaces it: the peer has freed the old one. RDM_OK, and *out, to be
- * given back with rdm_remote_put; RDM_OUT_OF_BUDGET, RDM_INVALID, or the reason why open failed. */
+/* Maps the peer's memory, opening the handle unless it is open. A handle that differs from the one
+ * known for overlapping memory of that peer replaces it: the peer has freed the old memory. RDM_OK
+ * sets *out, to be returned with rdm_remote_put; RDM_OUT_OF_BUDGET, RDM_INVALID, or the reason why
+ * open failed. */
 RDM_API int rdm_remote_get(rdm_remote_cache *cache, const rdm_remote_memory *memory,
                            rdm_remote_mapping *out);
 
-/* RDM_INVALID: it is not out, as when given back twice. */
+/* Returns a mapping. RDM_INVALID: it is not in use, for example because it was put already. */
 RDM_API int rdm_remote_put(rdm_remote_cache *cache, const rdm_remote_mapping *mapping);
 
-/* The peer is gone, or has freed [base, base + length): what is idle of it is closed, what is in use
- * is closed with its last user. `length` SIZE_MAX with `base` 0: all of the peer's. */
+/* Says that the peer is gone, or has freed [base, base + length). Idle mappings of it are closed at
+ * once, those in use after their last use. `length` SIZE_MAX with `base` 0 means all of the peer's
+ * memory. */
 RDM_API void rdm_remote_forget(rdm_remote_cache *cache, uint64_t peer, uint64_t base, size_t length);
 
-/* What a cache has done. */
+/* What a cache has done so far. */
 typedef struct {
   uint64_t hits, misses, evictions; /* evictions: closed to make room */
   uint64_t open;                    /* handles open now */
@@ -89,10 +93,10 @@ typedef struct {
 } rdm_remote_counts;
 RDM_API int rdm_remote_counts_get(const rdm_remote_cache *cache, rdm_remote_counts *out);
 
-/* The handle of device memory of this process, for other processes; `handle` has room for
- * RDM_REMOTE_MAX_HANDLE bytes and lives in the caller. `address` may lie inside an allocation:
- * out->base and out->length are those of the allocation. out->peer is left alone. RDM_UNSUPPORTED where
- * there is no driver, RDM_INVALID for memory that is not CUDA's. */
+/* Makes a handle of this process's device memory for other processes. `handle`: the caller's buffer
+ * of RDM_REMOTE_MAX_HANDLE bytes. `address` may lie inside an allocation; out->base and out->length
+ * are those of the allocation. out->peer is left alone. RDM_UNSUPPORTED if there is no driver,
+ * RDM_INVALID for memory that is not CUDA's. */
 RDM_API int rdm_cuda_export(const void *address, rdm_remote_memory *out, void *handle);
 
 #ifdef __cplusplus

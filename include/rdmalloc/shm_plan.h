@@ -1,11 +1,11 @@
-/* The plan of a segment of shared memory through which processes of one machine pass messages
- * (shm.h): what lies in it, and how many bytes it takes, to the byte. Pure arithmetic: it may be
- * asked for thousands of processes, from any thread, and in a child of fork. C11 and C++.
+/* The plan of a shared-memory segment through which processes of one machine pass messages (shm.h):
+ * what lies in it, and its exact size in bytes. This is pure arithmetic: any number of processes,
+ * from any thread, and in a child of fork. C11 and C++.
  *
  * Every ordered pair of processes has a FIFO and a circular buffer: a wrapper (where its parts
- * are), a queue, a head (the sender's) and a tail (the receiver's). The rows are those of Eugene
- * Loh's RFC to Open MPI, "Fragmented sm Allocations" (January 2009), and so are the sizes.
- * In lib/librdmalloc-shm.so. */
+ * are), a queue, a head (the sender's) and a tail (the receiver's). The rows and sizes are those of
+ * Eugene Loh's RFC to Open MPI, "Fragmented sm Allocations" (January 2009). In
+ * lib/librdmalloc-shm.so. */
 #ifndef RDMALLOC_SHM_PLAN_H
 #define RDMALLOC_SHM_PLAN_H
 
@@ -24,15 +24,15 @@ enum {
   RDM_SHM_PAGE       /* the same, aligned to pages */
 };
 
-/* What 0 stands for in rdm_shm_plan_options. */
+/* The defaults, for which 0 stands in rdm_shm_plan_options. */
 enum {
   RDM_SHM_QUEUE_ENTRIES = 128,
   RDM_SHM_PAGE_SIZE = 4096,
   RDM_SHM_CACHELINE_SIZE = 128,
   RDM_SHM_EAGER_LIMIT = 4096,
   RDM_SHM_CHUNK_SIZE = 32768,
-  RDM_SHM_EAGER_FRAGMENTS = 2,      /* for each process that there is */
-  RDM_SHM_EAGER_FRAGMENTS_MPSC = 3, /* in all */
+  RDM_SHM_EAGER_FRAGMENTS = 2,      /* for each process */
+  RDM_SHM_EAGER_FRAGMENTS_MPSC = 3, /* in total */
   RDM_SHM_MAX_FRAGMENTS = 8,
   RDM_SHM_BOXES = 8,
   RDM_SHM_BOX_SIZE = 512
@@ -45,7 +45,7 @@ enum {
   RDM_SHM_EAGER_WITH_HEADER = 2 /* the eager limit counts the fragment's header */
 };
 
-/* Zero all but `size` and `procs` for the defaults: numbers that are 0 stand for those above. */
+/* For the defaults, zero all but `size` and `procs`. */
 typedef struct {
   size_t size;            /* sizeof(rdm_shm_plan_options), so that it may grow */
   unsigned procs;         /* 1 to 65,536 */
@@ -56,17 +56,17 @@ typedef struct {
   size_t cacheline;       /* a power of two, 64 to 4,096 */
   size_t eager_limit;     /* bytes of a message in an eager fragment, up to 1 GiB */
   size_t chunk_size;      /* bytes of a message in a max fragment, up to 1 GiB */
-  unsigned eager_fragments; /* least of each process, up to 1,048,576 */
-  unsigned max_fragments;   /* of each process, up to 65,536; mpsc has none */
-  unsigned boxes;           /* mpsc: most fast boxes of each receiver, up to 1,024 */
+  unsigned eager_fragments; /* at least so many for each process, up to 1,048,576 */
+  unsigned max_fragments;   /* for each process, up to 65,536; mpsc has none */
+  unsigned boxes;           /* mpsc: at most so many fast boxes for each receiver, up to 1,024 */
   size_t box_size;          /* mpsc: bytes of a fast box's slots, a power of two, to 1 MiB; at least
-                               two cache lines, which are the default where they are longer */
-  char *error;            /* where to say why there is no plan, a sentence; may be null */
+                               two cache lines, which are the default if that is more */
+  char *error;            /* receives a sentence that says why there is no plan; may be null */
   size_t error_size;      /* bytes at `error` */
 } rdm_shm_plan_options;
 
-/* Bytes by purpose; they add up to `bytes`. Each counts the allocation header and the alignment of
- * what is an allocation of its own. */
+/* Bytes by purpose; they add up to `bytes`. Each includes the header and the alignment of separate
+ * allocations. */
 typedef struct {
   size_t size;         /* sizeof(rdm_shm_plan), set by the caller, so that it may grow */
   uint64_t bytes;      /* all of the segment */
@@ -78,12 +78,12 @@ typedef struct {
   uint64_t max_lists;   /* free lists of max fragments */
   uint64_t inboxes;
   uint64_t boxes;
-  uint64_t control;    /* the segment's header, and what is known of each process */
-  uint64_t padding;    /* each process's part begins on a page: it can be placed on a node */
+  uint64_t control;    /* the segment's header, and a record for each process */
+  uint64_t padding;    /* each process's part begins on a page and can be placed on a node */
 } rdm_shm_plan;
 
-/* RDM_OK and *out; RDM_INVALID: an option is out of range, or the segment longer than a file can
- * be; options->error tells. */
+/* Computes a plan. RDM_OK sets *out; RDM_INVALID: an option is out of range, or the segment would
+ * be longer than a file can be; options->error says which. */
 RDM_API int rdm_shm_plan_get(const rdm_shm_plan_options *options, rdm_shm_plan *out);
 
 #ifdef __cplusplus

@@ -13,8 +13,8 @@
 namespace rdmalloc {
 namespace {
 
-// For each registration the driver's kernel module allocates a table of its pages in one piece, and
-// the kernel gives no piece that describes 512 GiB. What is longer is registered in pieces.
+// For each registration the driver's kernel module allocates one contiguous table of its pages, and
+// the kernel refuses a table that describes 512 GiB. Longer ranges are registered in pieces.
 constexpr size_t kLongestRegistration = size_t{64} << 30;
 
 rdm_backend_key key_of(const void* base, CudaAddress on_device) {
@@ -58,7 +58,7 @@ int CudaBackend::query(char* why, size_t size) {
     const CudaStatus status = library.get_device_attribute(&value, attribute, home_.device());
     return status == kCudaSuccess ? value != 0 : unknown;
   };
-  // A driver that does not know the attribute is of a time when all devices could.
+  // A driver that does not know the attribute dates from when all devices supported this.
   if (!has(kCudaHostRegisterSupported, true)) {
     return fail(RDM_UNSUPPORTED,
                 "this device registers no host memory (it is not I/O coherent, as some Tegra): "
@@ -81,8 +81,9 @@ unsigned CudaBackend::flags_of(const rdm_backend_request& request) const {
   return writes || !registers_read_only_ ? flags : flags | kCudaRegisterReadOnly;
 }
 
-// `shared`: another domain has registered it, and that the driver says so is as good. What went
-// with that domain's context is registered anew.
+// `shared`: another domain has registered the range, so the driver's "already registered" counts as
+// success. If that registration was lost with the other domain's context, the range is registered
+// again.
 CudaStatus CudaBackend::call(const rdm_backend_request& request, bool shared,
                              rdm_backend_key* out) const {
   const CudaLibrary& library = home_.library();
@@ -129,7 +130,7 @@ int CudaBackend::register_region(const rdm_backend_request& request, rdm_backend
     regions.forget(request.base);
   }
   if (status != kCudaSuccess) return explain(request, status, why, size);
-  // Children need their heap, whatever a driver makes of pinned pages.
+  // Children need their heap, whatever the driver does about pinned pages.
   (void)os::inherit_on_fork(request.base, request.length);
   return RDM_OK;
 }
@@ -150,8 +151,8 @@ int CudaBackend::register_memory(const rdm_backend_request& request, rdm_backend
   return result;
 }
 
-// What went with its context, or with the driver at the end of the process, is deregistered. In a
-// context that is there and broken the driver keeps what it has.
+// A registration whose context is gone, or whose driver has shut down at process exit, counts as
+// deregistered. In a context that exists but is broken, the driver keeps its registrations.
 bool CudaBackend::unregister(void* base) const {
   const CudaCurrent current(home_.library(), home_.context());
   CudaStatus status = current.status();

@@ -38,7 +38,7 @@ CudaStatus CudaIpc::call(const CudaIpcHandle& handle, CudaAddress* address, bool
   if (current.status() != kCudaSuccess) return current.status();
   const CudaStatus status = library.ipc_open(address, handle, kCudaLazyEnablePeerAccess);
   CudaDevice device = 0;
-  // In a context that is alive, this is what the driver says of handles of the same process.
+  // In a context that is alive, the driver returns this for handles of its own process.
   *is_own = status == kCudaInvalidContext && library.get_device(&device) == kCudaSuccess;
   return status;
 }
@@ -74,7 +74,7 @@ int CudaIpc::open(const rdm_remote_memory& memory, void** out, char* why, size_t
   return explain_cuda_failure(home_.library(), attempt, why, size);
 }
 
-// What went with its context is closed.
+// A mapping whose context is gone is closed.
 int CudaIpc::close(void* address) {
   if (home_.is_in_child()) return RDM_OK;
   const CudaCurrent current(home_.library(), home_.context());
@@ -97,7 +97,7 @@ const rdm_remote_operations CudaIpc::kOperations = {
 
 namespace {
 
-// Of the allocation that holds `address`: where it is, and its handle.
+// For the allocation that holds `address`: its base, its length and its handle.
 CudaStatus export_current(const CudaLibrary& library, CudaAddress address, CudaAddress* base,
                           size_t* length, CudaIpcHandle* handle) {
   CudaContext context = nullptr;
@@ -114,11 +114,12 @@ CudaStatus export_current(const CudaLibrary& library, CudaAddress address, CudaA
   if (status == kCudaSuccess) status = library.get_address_range(base, length, address);
   if (status != kCudaSuccess) return status;
   status = library.ipc_get(handle, *base);
-  // The memory is CUDA's and the device's, as was just seen: it is of a kind without handles.
+  // The check above showed that this is CUDA memory of the device, so it is of a kind without
+  // handles.
   return status == kCudaInvalidValue ? kCudaNotSupported : status;
 }
 
-// Where the sentence goes when opening fails; nowhere where the caller has no place for it.
+// Where to write the message if opening fails; nowhere if the caller gave no buffer.
 struct Place {
   char* error;
   size_t size;
@@ -131,7 +132,7 @@ Place place_of(const rdm_remote_options* options) {
   return {options->error, options->error_size};
 }
 
-// On failure the sentence is last_error().
+// On failure, last_error() has the message.
 int open_ipc(CudaContext context, CudaIpc** out) {
   CudaLibrary library;
   const int found = find_cuda_library(&library, new_last_error(), kLongestError);

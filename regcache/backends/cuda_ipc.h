@@ -1,5 +1,5 @@
-// CUDA IPC: handles of device memory made for other processes, and theirs opened and kept open:
-// rdm_cuda_export, rdm_remote_cache_open_cuda.
+// CUDA IPC: makes handles of device memory for other processes, and opens theirs and keeps them
+// open: rdm_cuda_export, rdm_remote_cache_open_cuda.
 #pragma once
 
 #include "include/rdmalloc/remote.h"

@@ -43,8 +43,8 @@ int explain_missing(Finder& finder, char* why, size_t size) {
 
 }  // namespace
 
-// The handle is never closed: registrations outlive every call, and at the end of the process the
-// driver's functions must still be there to say that it has shut down.
+// The handle is never closed: registrations outlive every call, and at process exit the driver's
+// functions must still be callable to report that it has shut down.
 int find_cuda_library(CudaLibrary* out, char* why, size_t size, const char* file) {
   void* library = dlopen(file, RTLD_NOLOAD | RTLD_NOW);
   if (library == nullptr) library = dlopen(file, RTLD_NOW);
@@ -66,7 +66,7 @@ int find_cuda_library(CudaLibrary* out, char* why, size_t size, const char* file
   finder.need("cuCtxGetDevice", &found.get_device);
   finder.need("cuDeviceGetAttribute", &found.get_device_attribute);
   finder.need("cuGetErrorName", &found.get_error_name);
-  // Its first version demands what the second does not: whole pages.
+  // The first version of this function requires whole pages; the second does not.
   finder.need("cuMemHostRegister_v2", &found.host_register);
   finder.need("cuMemHostUnregister", &found.host_unregister);
   finder.need("cuMemHostGetDevicePointer_v2", &found.get_device_pointer);
@@ -94,7 +94,7 @@ int CudaHome::settle(const CudaLibrary& library, CudaContext context, char* why,
   if (status == kCudaSuccess) {
     const CudaCurrent current(library, context);
     status = current.status();
-    // Cheap, and fails in a context that an earlier error has broken.
+    // A cheap call that fails if an earlier error has broken the context.
     if (status == kCudaSuccess) status = library.get_device(&device_);
   }
   if (status != kCudaSuccess) {

@@ -1,6 +1,6 @@
-// The CUDA driver, libcuda.so.1, found at run time: a program that has no GPU must not pay for it,
-// and no header of CUDA is needed to build. What is declared here is of the driver's documented
-// interface, under names of ours.
+// The CUDA driver, libcuda.so.1, found at run time: a program without a GPU must not pay for it,
+// and building needs no CUDA headers. The declarations here are those of the driver's documented
+// interface, under our names.
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,7 @@
 
 namespace rdmalloc {
 
-// Where the region is linked, or the end.
+// The link that points to the region, or the end of the list.
 CudaRegions::Region** CudaRegions::find(const void* base) {
   Region** at = &first_;
   while (*at != nullptr && (*at)->base != base) at = &(*at)->next;

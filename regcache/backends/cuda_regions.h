@@ -1,12 +1,12 @@
 // The heap's regions that are registered with CUDA, shared by the domains of the process: the
-// driver registers memory once, for all contexts, and a program opens a domain for each of its
+// driver registers memory only once, for all contexts, and a program opens a domain for each of its
 // devices.
 //
 // Regions only, which never change. Foreign memory is not shared: one domain may still have the
 // pages that were at an address when another asks for those that are there now.
 //
-// A region is known by its base: all domains register it in the same length. Any thread; it takes a
-// lock of its own, never while the driver is called. Not in a child of fork.
+// A region is identified by its base: all domains register it with the same length. Any thread; it
+// takes a lock of its own, but never holds it while the driver is called. Not in a child of fork.
 #pragma once
 
 #include <pthread.h>

@@ -17,9 +17,9 @@
 namespace rdmalloc {
 namespace {
 
-constexpr unsigned kTableSlots = 1024;              // of a table that we register
+constexpr unsigned kTableSlots = 1024;              // for a table that we register
 constexpr size_t kLongestBuffer = size_t{1} << 30;  // the kernel's limit
-constexpr uint64_t kLongestWaitNs = 60'000'000;     // for memory that others are giving back
+constexpr uint64_t kLongestWaitNs = 60'000'000;     // for memory that other threads are giving back
 constexpr long kWaitStepNs = 2'000'000;
 
 }  // namespace
@@ -59,7 +59,7 @@ int IoUringBackend::create(int ring_fd, unsigned first_slot, unsigned slots, IoU
 
 void IoUringBackend::destroy(IoUringBackend* backend, bool forked) {
   if (!forked) {
-    // Also gives back at once what some kernels free with a delay.
+    // Unregistering the table also frees at once what some kernels would free later.
     if (backend->owns_table_) (void)backend->ring_.call(IORING_UNREGISTER_BUFFERS, nullptr, 0);
     backend->ring_.release();
   }
@@ -76,13 +76,13 @@ int IoUringBackend::open(int ring_fd, unsigned first_slot, unsigned slots, char*
   if (ring_fd < -1) return fail(RDM_INVALID, "the ring's descriptor is negative", why, why_size);
   if (slots == 0 && first_slot != 0) {
     return fail(RDM_INVALID,
-                "first_slot is set and slots is 0: say how many slots are the domain's", why,
-                why_size);
+                "first_slot is set and slots is 0: set slots to the number that the domain may use",
+                why, why_size);
   }
   if (ring_fd == -1) {
     if (slots == 0) return open_own(why, why_size);
-    return fail(RDM_INVALID, "slots are those of the caller's ring, and none was given", why,
-                why_size);
+    return fail(RDM_INVALID, "slots applies only to a ring of the caller's, and none was given",
+                why, why_size);
   }
   ring_.borrow(ring_fd);
   if (slots == 0) return register_table(why, why_size);
@@ -113,14 +113,14 @@ int IoUringBackend::register_table(char* why, size_t why_size) {
   return RDM_OK;
 }
 
-// The last slot tells whether the table has them all; it is emptied thereby.
+// Probes the last slot to see whether the table has them all; this empties it.
 int IoUringBackend::check_slots(char* why, size_t why_size) {
   const int result = update(first_slot_ + slots_.count() - 1, nullptr, 0);
   if (result == 0) return RDM_OK;
   return explain_io_uring_failure(IoUringStep::kSlots, -result, 0, why, why_size);
 }
 
-// 0 or -errno. No length: the slot becomes empty.
+// Returns 0 or -errno. A length of 0 empties the slot.
 int IoUringBackend::update(unsigned slot, void* base, size_t length) {
   iovec buffer{base, length};
   io_uring_rsrc_update2 change{};
@@ -167,10 +167,10 @@ int IoUringBackend::register_memory(const rdm_backend_request& request, rdm_back
   return RDM_OK;
 }
 
-// A slot that could not be emptied is not used again.
+// A slot that could not be emptied is never reused.
 int IoUringBackend::deregister_memory(const rdm_backend_key& key) {
   const int error = -update(key.lkey, nullptr, 0);
-  // The ring is another thread's, a single issuer's.
+  // The ring is set up for a single issuer, which is another thread.
   if (error == EEXIST) return RDM_BACKEND_LATER;
   if (error != 0) return RDM_SYSTEM;
   slots_.put_back(key.lkey - first_slot_);

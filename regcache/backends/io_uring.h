@@ -1,5 +1,5 @@
-// Registering with io_uring, as fixed buffers: rdm_domain_open_io_uring. A key is the index of the
-// buffer in the ring's table. See rdmalloc.h for the two kinds of ring.
+// Registers memory with io_uring, as fixed buffers: rdm_domain_open_io_uring. A key is the index of
+// the buffer in the ring's table. See rdmalloc.h for the two kinds of ring.
 #pragma once
 
 #include <pthread.h>

@@ -8,7 +8,7 @@
 namespace rdmalloc {
 namespace {
 
-// May be reached inside malloc: no stdio, no strerror().
+// May be called inside malloc: no stdio, no strerror().
 int say(const char* sentence, int status, char* why, size_t size) {
   Message().add(sentence).copy_to(why, size);
   return status;
@@ -73,11 +73,11 @@ int explain_io_uring_failure(IoUringStep step, int error, size_t length, char* w
           RDM_SYSTEM, why, size);
     case EBUSY:
       return say(
-          "the ring has a table of buffers already: name the slots of it that are the domain's, in "
+          "the ring has a table of buffers already: name the slots that the domain may use in "
           "first_slot and slots, or open the domain before io_uring_register_buffers",
           RDM_INVALID, why, size);
     case EBADF:
-      // Other threads may have descriptors of their own.
+      // Threads may have their own descriptor tables, so another thread may still have it open.
       return say("the ring's descriptor is not open",
                  step == IoUringStep::kBuffer ? RDM_SYSTEM : RDM_INVALID, why, size);
     case EOPNOTSUPP:

@@ -12,8 +12,8 @@
 namespace rdmalloc {
 namespace {
 
-// Enough for a signal frame of libc's own (setuid() tells every thread); what mlockall() locks of
-// it should stay small.
+// Enough for a signal frame of libc's own (setuid() signals every thread), and small, because
+// mlockall() locks all of it.
 constexpr size_t kKeeperStack = size_t{128} << 10;
 
 int result_of(long returned) { return returned < 0 ? -errno : static_cast<int>(returned); }
@@ -76,9 +76,9 @@ int IoUringRing::wait_for_answer() {
   return result;
 }
 
-// The keeper. It must not malloc, and touches nothing of the program's.
+// The keeper thread. It must not call malloc, and touches nothing of the program's.
 void IoUringRing::keep() {
-  // First of all a table of its own, an empty one; what the program has open stays open there.
+  // Start with an empty descriptor table of our own; the program's descriptors stay open in its.
   if (syscall(SYS_close_range, 0U, ~0U, CLOSE_RANGE_UNSHARE) != 0) {
     result_ = -errno;
   } else {

@@ -1,9 +1,9 @@
 // The one door to io_uring's system calls: a ring of the caller's, or one of our own.
 //
 // Our own ring has no descriptor in the program's table, so that closefrom() does not close it and
-// no child inherits it: it lives in a keeper thread whose descriptor table is its own. The obvious
-// alternatives fail: a descriptor that is closed after its ring was mapped keeps the pins but takes
-// no new ones, and a registered ring descriptor serves the thread alone that registered it.
+// no child inherits it: it lives in a keeper thread with a descriptor table of its own. The obvious
+// alternatives fail: closing the descriptor after its ring was mapped keeps the pins but allows no
+// new ones, and a registered ring descriptor serves only the thread that registered it.
 //
 // call() may be used by several threads at a time and inside malloc: it makes plain system calls
 // and waits for the keeper, which does the same. Everything else is for one thread, outside malloc.

@@ -16,16 +16,16 @@
 namespace rdmalloc {
 namespace {
 
-constexpr uint64_t kReads = FI_SEND | FI_WRITE;  // the device reads the memory for these
-constexpr uint64_t kWrites = FI_RECV | FI_READ;  // ... and writes it for these
+constexpr uint64_t kReads = FI_SEND | FI_WRITE;  // for these the device reads the memory
+constexpr uint64_t kWrites = FI_RECV | FI_READ;  // for these it writes the memory
 constexpr uint64_t kRemote = FI_REMOTE_READ | FI_REMOTE_WRITE;
 constexpr uint64_t kKnown = kReads | kWrites | kRemote;
 
-// Registered once and given back, to see what comes of it. Not one page: others may pin a few at
-// the same time.
-constexpr size_t kTrialBytes = 64 * os::kPageSize;
+// Registered once and released, to see what the kernel charges. More than one page, because others
+// may pin a few at the same time.
+size_t trial_bytes() { return 64 * os::page_size(); }
 
-// Keys that the program has taken among ours; it was told to keep away.
+// How many of our keys the program may have taken, although it was told not to use them.
 constexpr int kMostKeysTaken = 1024;
 
 }  // namespace
@@ -71,31 +71,31 @@ unsigned OfiBackend::rights_of(uint64_t access) {
   return rights;
 }
 
-// What a domain asks of its callers (mr_mode) stands in the fi_info it was opened with, which it
-// does not show; nor does it tell whether its provider pins. So it is tried, with memory that is
-// nobody's, and the kernel is asked.
+// A domain does not reveal the fi_info it was opened with, which says what it requires of its
+// callers (mr_mode), nor whether its provider pins memory. So we try it with scratch memory, and
+// ask the kernel what was pinned.
 int OfiBackend::try_memory(char* why, size_t size) {
   void* trial =
-      mmap(nullptr, kTrialBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      mmap(nullptr, trial_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (trial == MAP_FAILED) return fail(RDM_SYSTEM, "no memory for bookkeeping", why, size);
   const uint64_t before = pinned_memory_();
   fid_mr* mr = nullptr;
   const uint64_t access = access_ | kReads;
-  const int error = call(trial, kTrialBytes, access, &mr);
+  const int error = call(trial, trial_bytes(), access, &mr);
   int status = RDM_OK;
   if (error != 0) {
-    status = explain_ofi_failure({trial, kTrialBytes, access, error, before}, why, size);
+    status = explain_ofi_failure({trial, trial_bytes(), access, error, before}, why, size);
   } else {
-    pins_ = pinned_memory_() >= before + kTrialBytes;
+    pins_ = pinned_memory_() >= before + trial_bytes();
     status = check_key(mr, why, size);
     (void)fi_close(&mr->fid);
   }
-  munmap(trial, kTrialBytes);
+  munmap(trial, trial_bytes());
   return status;
 }
 
-// No key: it is a raw one, which the program asks the handle for; or the memory region is of no use
-// before it is bound to an endpoint.
+// FI_KEY_NOTAVAIL means either a raw key, for which the program must ask the handle, or a memory
+// region that is of no use until it is bound to an endpoint.
 int OfiBackend::check_key(fid_mr* mr, char* why, size_t size) const {
   if (fi_mr_key(mr) != FI_KEY_NOTAVAIL) return RDM_OK;
   uint8_t raw_key[256];
@@ -114,7 +114,8 @@ void OfiBackend::limits(rdm_backend_limits* out) const {
   out->charges = pins_ ? RDM_CHARGES_PROCESS : RDM_CHARGES_NOTHING;
 }
 
-// Rights as the core asks, of those that the program named. Reading locally is always allowed.
+// The rights that the core asks for, limited to those that the program named. Local reads are
+// always allowed.
 uint64_t OfiBackend::access_of(const rdm_backend_request& request) const {
   uint64_t access = kReads;
   if ((request.access & RDM_LOCAL_WRITE) != 0) access |= access_ & kWrites;
@@ -123,7 +124,7 @@ uint64_t OfiBackend::access_of(const rdm_backend_request& request) const {
   return access;
 }
 
-// 0, or the error as a positive FI_ number.
+// Returns 0, or the error as a positive FI_ number.
 int OfiBackend::call(void* base, size_t length, uint64_t access, fid_mr** out) {
   int error = 0;
   for (int taken = 0; taken < kMostKeysTaken; ++taken) {
@@ -137,8 +138,9 @@ int OfiBackend::call(void* base, size_t length, uint64_t access, fid_mr** out) {
   return error;
 }
 
-// Libfabric's cache gives the same handle for the same memory registered twice: the serial number
-// tells the two apart. Foreign memory that the program itself hides from children stays hidden.
+// Libfabric's cache returns the same handle if the same memory is registered twice; the serial
+// number tells the registrations apart. Foreign memory that the program itself hides from children
+// stays hidden.
 int OfiBackend::register_memory(const rdm_backend_request& request, rdm_backend_key* out, char* why,
                                 size_t why_size) {
   if (!fork_gate.enter()) return RDM_BACKEND_LATER;

@@ -1,8 +1,8 @@
-// Registering with a domain of libfabric through fi_mr_reg: rdm_domain_open_ofi.
+// Registers memory with a libfabric domain through fi_mr_reg: rdm_domain_open_ofi.
 //
-// The fi_ calls for memory regions are inline functions over tables of operations that objects
-// bring with them, so libfabric is neither linked nor looked for. Its providers allocate and take
-// locks, so nothing here is ever called inside malloc.
+// The fi_ calls for memory regions are inline functions over tables of operations that the objects
+// carry, so libfabric is neither linked nor searched for. Its providers allocate and take locks, so
+// nothing here is ever called inside malloc.
 #pragma once
 
 #include <rdma/fi_domain.h>

@@ -1,4 +1,4 @@
-// In place of the libfabric backend where it was built without the headers of libfabric.
+// Replaces the libfabric backend in builds without libfabric's headers.
 #include "include/rdmalloc/ofi.h"
 #include "regcache/open_domain.h"
 

@@ -1,7 +1,7 @@
 // The memory monitor for libfabric's registration cache: rdm_ofi_import_monitor.
 //
-// Its operations are called with libfabric's lock held, and call nothing that could call libfabric.
-// A child of fork owns no pinned memory: there the cache is told to trust nothing.
+// Libfabric calls the operations while holding its lock, so they call nothing that could call
+// libfabric. A child of fork owns no pinned memory: there the cache is told to trust nothing.
 #include <dlfcn.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext.h>
@@ -21,9 +21,8 @@ namespace {
 constexpr char kLibrary[] = "libfabric.so.1";
 constexpr uint32_t kSince = FI_VERSION(1, 13);
 
-// Whose pages stay what they are as long as the process lives, but for such as the program itself
-// unmaps or replaces. Overflow and sparse regions drop
-// theirs while they are free.
+// True for memory whose pages never change while the process lives, unless the program itself
+// unmaps or replaces them. Overflow and sparse regions drop their pages while they are free.
 bool is_for_ever(const void* address, size_t length) {
   const Region* region = heap.regions().find(address);
   return region != nullptr && region->kind == RegionKind::kPinned && region->locked &&
@@ -37,8 +36,9 @@ void stop(fid_mem_monitor*) {}
 
 constinit OfiWatch watch;
 
-// Refused, the registration is made, and given up when its user gives it back. Accepted and found
-// not valid later, it would hold its pages until somebody asks for them again.
+// If this refuses, libfabric still registers the memory, and gives it up when its user releases it.
+// If it accepted and later reported the memory as invalid, the registration would hold its pages
+// until the next request for them.
 int subscribe(fid_mem_monitor*, const void* address, size_t length) {
   return is_for_ever(address, length) || watch.add(address, length) ? 0 : -FI_EOPNOTSUPP;
 }
@@ -54,7 +54,7 @@ bool valid(fid_mem_monitor*, const void* address, size_t length) {
 constinit fi_ops_mem_monitor operations = {
     sizeof(fi_ops_mem_monitor), start, stop, subscribe, unsubscribe, valid};
 
-// Libfabric's too, from the import on: it fills in what is missing.
+// From the import on also libfabric's: it fills in what is missing.
 constinit fid_mem_monitor monitor = {
     {FI_CLASS_MEM_MONITOR, nullptr, nullptr}, &operations, nullptr};
 
@@ -89,7 +89,7 @@ int try_import() {
              chosen);
     return RDM_BUSY;
   }
-  // Never closed: the monitor is its for good.
+  // Never closed: libfabric keeps the monitor for good.
   void* library = dlopen(kLibrary, RTLD_NOLOAD | RTLD_NOW);
   if (library == nullptr) {
     return fail(RDM_UNSUPPORTED, "this process has not loaded libfabric.so.1: load it first");
@@ -100,13 +100,13 @@ int try_import() {
                 "this libfabric is older than 1.13, and takes no memory monitor: use a newer one");
   }
   const int status = import_with(open);
-  // Where it cannot be opened, other memory is registered for each use.
+  // If it cannot be opened, other memory is registered for each use.
   if (status == RDM_OK) (void)watch.open();
   return status;
 }
 
-// Nobody waits for the thread that imports: it calls the dynamic linker, and libfabric, which loads
-// its providers.
+// No thread waits for the one that imports: that one calls the dynamic linker, and libfabric, which
+// loads its providers.
 int import_monitor() {
   Import state = Import::kNone;
   if (!import_state.compare_exchange_strong(state, Import::kUnderWay)) {

@@ -15,7 +15,7 @@ int tell_limits(void*, rdm_backend_limits* out) {
   return RDM_OK;
 }
 
-// A number, that is all. Regions are not its business: put off for good, nobody asks again.
+// Hands out a number and registers nothing. Regions are put off for good, and nobody asks again.
 int take_number(void*, const rdm_backend_request* request, rdm_backend_key* out, char*, size_t) {
   if (request->foreign == 0) return RDM_BACKEND_LATER;
   out->lkey = numbers.fetch_add(1, std::memory_order_relaxed);
@@ -40,8 +40,8 @@ bool OfiWatch::open() {
   return true;
 }
 
-// The number of what covers the range now. Given back at once: it is kept as long as nothing
-// changes.
+// Gets the number of the entry that covers the range now, and puts it back at once: the entry is
+// kept until the memory changes.
 bool OfiWatch::ask(const void* address, size_t length, uint32_t* number) const {
   rdm_mr mr;
   rdm_domain* const domain = domain_.load(std::memory_order_acquire);
@@ -81,7 +81,8 @@ bool OfiWatch::add(const void* address, size_t length) {
   return false;
 }
 
-// In a child of fork the lock may be held by nobody; there the others fail before they take it.
+// In a child of fork, the lock may be held by a thread that does not exist; the other functions
+// fail there before taking it.
 void OfiWatch::remove(const void* address, size_t length) {
   if (domain_.load(std::memory_order_acquire) == nullptr || process_ != getpid()) return;
   const PosixLock hold(&mutex_);

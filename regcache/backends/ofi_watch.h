@@ -1,12 +1,13 @@
-// What libfabric's cache has registered of memory that may change, and whether it has since.
+// What libfabric's cache has registered of memory that may change, and whether it has changed
+// since.
 //
-// A domain of ours whose backend registers nothing stands for libfabric's registrations: its cache
-// of foreign memory, and the monitor behind it, see changes, and give what is asked for after one
-// another number than before it. A change is not told to libfabric, which holds locks that who
-// changes memory inside malloc may wait for; libfabric asks before each use.
+// A domain of ours whose backend registers nothing stands for libfabric's registrations. Its cache
+// of foreign memory, and the monitor behind it, see changes; after a change the same range gets
+// another number than before. A change is not reported to libfabric, which holds locks that a
+// thread changing memory inside malloc may wait for; libfabric asks before each use.
 //
-// Any thread may call, libfabric's locks held, but none inside malloc. The lock here is held for
-// the table alone. In a child of fork nothing is valid.
+// Any thread may call, also with libfabric's locks held, but not inside malloc. The lock here is
+// held for the table only. In a child of fork nothing is valid.
 #pragma once
 
 #include <pthread.h>

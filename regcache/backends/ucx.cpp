@@ -15,9 +15,9 @@
 namespace rdmalloc {
 namespace {
 
-// Mapped once and unmapped, to see what the kernel charges for it. Not one page: others may pin a
-// few at the same time.
-constexpr size_t kTrialBytes = 64 * os::kPageSize;
+// Mapped once and unmapped, to see what the kernel charges for it. More than one page, because
+// others may pin a few at the same time.
+size_t trial_bytes() { return 64 * os::page_size(); }
 
 }  // namespace
 
@@ -45,8 +45,8 @@ void UcxBackend::destroy(UcxBackend* backend, bool) {
   free(backend);
 }
 
-// A context locks itself only if its maker said that several threads use it; our thread is one
-// more than the program has.
+// A context locks itself only if its creator declared several threads; our thread comes on top of
+// the program's.
 int UcxBackend::check_threads(char* why, size_t size) const {
   ucp_context_attr_t attributes{};
   attributes.field_mask = UCP_ATTR_FIELD_THREAD_MODE;
@@ -61,27 +61,28 @@ int UcxBackend::check_threads(char* why, size_t size) const {
               why, size);
 }
 
-// UCX does not tell whether its transports pin: those of shared memory and TCP do not, those of a
-// network card do unless they page on demand. So the kernel is asked, with memory that is nobody's.
+// UCX does not say whether its transports pin: shared memory and TCP do not; those of a network
+// card do unless they page on demand. So we map scratch memory and ask the kernel.
 int UcxBackend::try_mapping(char* why, size_t size) {
   void* trial =
-      mmap(nullptr, kTrialBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      mmap(nullptr, trial_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (trial == MAP_FAILED) return fail(RDM_SYSTEM, "no memory for bookkeeping", why, size);
   const uint64_t before = library_.pinned_memory();
   ucp_mem_h handle = nullptr;
-  const ucs_status_t status = map(trial, kTrialBytes, &handle);
-  pins_ = status != UCS_OK || library_.pinned_memory() >= before + kTrialBytes;
+  const ucs_status_t status = map(trial, trial_bytes(), &handle);
+  pins_ = status != UCS_OK || library_.pinned_memory() >= before + trial_bytes();
   if (status == UCS_OK) (void)library_.mem_unmap(context_, handle);
-  munmap(trial, kTrialBytes);
+  munmap(trial, trial_bytes());
   if (status == UCS_OK) return RDM_OK;
-  return explain_ucx_failure(library_, {kTrialBytes, status, pins_}, why, size);
+  return explain_ucx_failure(library_, {trial_bytes(), status, pins_}, why, size);
 }
 
 void UcxBackend::limits(rdm_backend_limits* out) const {
   out->charges = pins_ ? RDM_CHARGES_PROCESS : RDM_CHARGES_NOTHING;
 }
 
-// The kind of memory is named, or UCX asks every driver it knows whether the memory is its own.
+// Names the kind of memory; otherwise UCX asks every driver it knows whether the memory belongs to
+// it.
 ucs_status_t UcxBackend::map(void* base, size_t length, ucp_mem_h* out) const {
   ucp_mem_map_params_t parameters{};
   parameters.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
@@ -92,8 +93,8 @@ ucs_status_t UcxBackend::map(void* base, size_t length, ucp_mem_h* out) const {
   return library_.mem_map(context_, &parameters, out);
 }
 
-// UCX pins its own buffers after the heap is mapped, and the program ends where it cannot. So a
-// heap takes what UCX leaves, and no more. What others have pinned by now counts as UCX's.
+// UCX pins its own buffers after the heap is mapped, and terminates the program if it cannot. So
+// the heap takes only what UCX leaves over. Memory pinned by others so far counts as UCX's.
 bool UcxBackend::leaves_room(size_t bytes) const {
   const uint64_t limit = os::lock_limit().effective();
   if (!pins_ || limit == os::kNoLimit) return true;
@@ -104,7 +105,7 @@ bool UcxBackend::leaves_room(size_t bytes) const {
   return pinned + reserved + bytes <= limit;
 }
 
-// UCX gives the same handle for the same memory mapped twice: the serial number tells the two
+// UCX returns the same handle if the same memory is mapped twice; the serial number tells the two
 // registrations apart. Foreign memory that the program itself hides from children stays hidden.
 int UcxBackend::register_memory(const rdm_backend_request& request, rdm_backend_key* out, char* why,
                                 size_t why_size) {
@@ -147,7 +148,7 @@ extern "C" int rdm_domain_open_ucx(ucp_context* context, const rdm_domain_option
     UcxBackend* backend = nullptr;
     int status = UcxBackend::create(library, context, &backend, options.error, options.error_size);
     if (status != RDM_OK) return status;
-    // What UCX gives, which the program does not choose: see the header.
+    // UCX grants fixed rights, which the program cannot choose: see the header.
     options.access = RDM_LOCAL_WRITE;
     status = rdm_domain_open(&UcxBackend::kOperations, backend, &options, out);
     if (status != RDM_OK) UcxBackend::destroy(backend);

@@ -1,7 +1,7 @@
-// Registering with a UCP context of UCX through ucp_mem_map: rdm_domain_open_ucx.
+// Registers memory with a UCP context of UCX through ucp_mem_map: rdm_domain_open_ucx.
 //
-// libucp is the one that the process has loaded, and only that: a context of one copy means nothing
-// to another. UCX allocates, takes locks and calls drivers, so nothing here is ever called inside
+// Only the libucp that the process has loaded is used: a context of one copy means nothing to
+// another. UCX allocates, takes locks and calls drivers, so nothing here is ever called inside
 // malloc.
 #pragma once
 

@@ -1,4 +1,4 @@
-// In place of the UCX backend where it was built without the headers of UCX.
+// Replaces the UCX backend in builds without UCX's headers.
 #include "regcache/open_domain.h"
 
 extern "C" int rdm_domain_open_ucx(ucp_context*, const rdm_domain_options* given,

@@ -5,7 +5,7 @@
 
 namespace rdmalloc {
 
-// UCX's status does not tell a limit from a fault of the device: the kernel's books do.
+// UCX's status does not tell a limit from a device fault; the kernel's accounts do.
 int explain_ucx_failure(const UcxLibrary& library, const UcxAttempt& attempt, char* why,
                         size_t size) {
   const uint64_t limit = os::lock_limit().effective();

@@ -8,7 +8,7 @@ namespace {
 constexpr char kLibrary[] = "libucp.so.0";
 
 bool find_all(void* library, UcxLibrary* out) {
-  // libucs is found through libucp, which needs it.
+  // libucs is found through libucp, which depends on it.
   (void)find_function(library, "ucs_status_string", &out->status_string);
   return find_function(library, "ucp_mem_map", &out->mem_map) &&
          find_function(library, "ucp_mem_unmap", &out->mem_unmap) &&
@@ -17,9 +17,9 @@ bool find_all(void* library, UcxLibrary* out) {
 
 }  // namespace
 
-// By its handle first: under their names the shim (regcache/preload/ucx_shim.cpp) may stand before
-// functions of the program's, and ours are not for it to note. A libucp that is part of the program
-// has no handle. It is never loaded here: who has a context has it loaded.
+// Looks in the library's handle first: the shim (regcache/preload/ucx_shim.cpp) may interpose the
+// functions by name, and it must not record our own calls. A libucp linked into the program has no
+// handle. Never loads it: a process that has a context has already loaded it.
 const char* find_ucx_library(UcxLibrary* out) {
   UcxLibrary found;
   found.pinned_memory = pinned_by_registrations;

@@ -45,14 +45,15 @@ int check_access(unsigned access, char* why, size_t size) {
   return RDM_OK;
 }
 
-// A transport for which the device reports nothing, as mlx5 does for UC, pages nothing on demand,
-// and nothing is asked of it; one for which it reports something must send and receive.
+// If the device reports nothing for a transport, as mlx5 does for UC, that transport pages nothing
+// on demand and nothing is required of it; if it reports something, the transport must send and
+// receive.
 bool sends_and_receives(uint32_t abilities) {
   constexpr uint32_t kMessages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
   return abilities == 0 || (abilities & kMessages) == kMessages;
 }
 
-// Every way in which the program may use memory that it never asked to be paged on demand.
+// Covers every way in which the program may use memory for which it never asked on-demand paging.
 bool serves_everything(const ibv_odp_caps& caps, unsigned access) {
   uint32_t need =
       IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ;
@@ -96,7 +97,8 @@ void VerbsBackend::destroy(VerbsBackend* backend, bool) {
 
 int VerbsBackend::query(char* why, size_t size) {
   ibv_device_attr_ex device{};
-  // By its place in the context: the inline function of verbs.h would need libibverbs to link.
+  // Called through the context's table: the inline function of verbs.h would require linking
+  // libibverbs.
   verbs_context* extended = verbs_get_ctx_op(pd_->context, query_device_ex);
   const bool known = extended != nullptr &&
                      extended->query_device_ex(pd_->context, nullptr, &device, sizeof device) == 0;
@@ -117,11 +119,11 @@ int VerbsBackend::query(char* why, size_t size) {
         why, size);
   }
   max_length_ = os::page_floor(clamp(device.orig_attr.max_mr_size));
-  if (device.orig_attr.max_mr_size != 0 && device.orig_attr.max_mr_size < os::kPageSize) {
+  if (device.orig_attr.max_mr_size != 0 && device.orig_attr.max_mr_size < os::page_size()) {
     return fail(RDM_UNSUPPORTED, "the device's memory regions hold less than a page", why, size);
   }
   if (device.orig_attr.max_mr > 0) {
-    // The device's are shared by all its users: a quarter stays for the program's own.
+    // All users of the device share its MRs, so a quarter is left to the program.
     const auto all = static_cast<size_t>(device.orig_attr.max_mr);
     max_count_ = all - all / 4;
   }
@@ -136,20 +138,21 @@ void VerbsBackend::limits(rdm_backend_limits* out) const {
   out->abilities = pages_on_demand() || safe_on_demand_ ? unsigned{RDM_BACKEND_ON_DEMAND} : 0U;
 }
 
-// Rights as the core asks, of those that the program named; everything else as the program named.
+// The rights that the core asks for, limited to those that the program named; other flags as the
+// program named them.
 unsigned VerbsBackend::access_of(const rdm_backend_request& request) const {
   unsigned access = (request.access & access_ & kRights) | (access_ & ~kRights);
-  // Foreign memory is not pinned either, until it is registered.
+  // Foreign memory is not pinned before it is registered, either.
   if (request.pinned == 0 && request.foreign == 0) access |= IBV_ACCESS_ON_DEMAND;
   const bool huge = request.page_size == os::kHugePageSize;
   const bool on_demand = (access & IBV_ACCESS_ON_DEMAND) != 0;
   access &= ~unsigned{IBV_ACCESS_HUGETLB};
-  // It matters to paging alone, and is wrong for anything but huge pages.
+  // The flag matters only to paging, and is wrong for anything but huge pages.
   return on_demand && huge ? access | IBV_ACCESS_HUGETLB : access;
 }
 
-// With iova2 libibverbs drops what of the optional range (relaxed ordering) the kernel does not
-// know; one that is older than that range knows none of it.
+// The iova2 call drops the optional flags (relaxed ordering) that the kernel does not know; a
+// libibverbs without it knows no optional flags at all.
 ibv_mr* VerbsBackend::call(const rdm_backend_request& request, unsigned access) const {
   errno = 0;
   if (library_.reg_mr_iova2 != nullptr) {
@@ -160,14 +163,15 @@ ibv_mr* VerbsBackend::call(const rdm_backend_request& request, unsigned access) 
                          static_cast<int>(access & ~IBV_ACCESS_OPTIONAL_RANGE));
 }
 
-// To children, after libibverbs hid it. Foreign memory that the program itself hides stays hidden.
+// Whether children must see the memory again after libibverbs hid it. Foreign memory that the
+// program itself hides stays hidden.
 bool VerbsBackend::is_to_be_shown(const rdm_backend_request& request) const {
   return request.foreign == 0 || library_.is_fork_initialized == nullptr ||
          library_.is_fork_initialized() == IBV_FORK_ENABLED;
 }
 
-// A registration failed so. One command that failed is no proof: a device that is gone fails each,
-// also the one for its limits.
+// Called when a registration failed with this error. One failed command proves nothing; a device
+// that is gone fails every command, including the query for its limits.
 void VerbsBackend::look_whether_gone(int error) {
   if (error != EIO && error != ENODEV) return;
   ibv_device_attr attributes{};

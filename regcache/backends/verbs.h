@@ -1,6 +1,6 @@
-// Registering with an RDMA device through libibverbs: rdm_domain_open_verbs.
+// Registers memory with an RDMA device through libibverbs: rdm_domain_open_verbs.
 //
-// libibverbs is found at run time (verbs_library.cpp), because a program that has no protection
+// libibverbs is found at run time (verbs_library.cpp), because a program without a protection
 // domain must not pay for loading it. Drivers allocate and take locks, so nothing here is ever
 // called inside malloc.
 #pragma once

@@ -1,4 +1,4 @@
-// In place of the verbs backend where it was built without the headers of libibverbs.
+// Replaces the verbs backend in builds without libibverbs' headers.
 #include "regcache/open_domain.h"
 
 extern "C" int rdm_domain_open_verbs(ibv_pd*, int, const rdm_domain_options* given,

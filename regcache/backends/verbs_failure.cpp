@@ -13,7 +13,7 @@
 namespace rdmalloc {
 namespace {
 
-// In pages, as the kernel counts.
+// In whole pages, as the kernel counts.
 uint64_t pages_of(const VerbsAttempt& attempt) {
   const uintptr_t begin = os::page_floor(reinterpret_cast<uintptr_t>(attempt.base));
   const uintptr_t end = reinterpret_cast<uintptr_t>(attempt.base) + attempt.length;

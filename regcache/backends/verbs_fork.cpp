@@ -1,4 +1,4 @@
-// What a fork would do to a heap that libibverbs has registered, and so whether it may be.
+// What a fork would do to a heap that libibverbs has registered, and hence whether to register it.
 #include "allocator/failure.h"
 #include "allocator/os/file.h"
 #include "allocator/os/memory.h"
@@ -7,7 +7,7 @@
 namespace rdmalloc {
 namespace {
 
-// A mapping begins there.
+// Whether a mapping begins at the address.
 bool is_boundary(uintptr_t address) {
   bool found = false;
   (void)os::for_each_line("/proc/self/maps", [&](os::Text line) {
@@ -20,17 +20,17 @@ bool is_boundary(uintptr_t address) {
   return found;
 }
 
-// Before rdma-core 35 nothing tells whether ibv_fork_init() is in force, or RDMAV_FORK_SAFE, but
-// what it does: a page that is registered becomes a mapping of its own, which children lack.
+// Before rdma-core 35, only the effect shows whether ibv_fork_init() or RDMAV_FORK_SAFE is in
+// force: a registered page becomes a mapping of its own, which children lack.
 bool hides_what_it_registers(const VerbsLibrary& library, ibv_pd* pd) {
-  auto* const pages = static_cast<char*>(os::map_metadata(3 * os::kPageSize));
+  auto* const pages = static_cast<char*>(os::map_metadata(3 * os::page_size()));
   if (pages == nullptr) return false;
-  char* const middle = pages + os::kPageSize;
+  char* const middle = pages + os::page_size();
   *middle = 1;
-  ibv_mr* const mr = library.reg_mr(pd, middle, os::kPageSize, IBV_ACCESS_LOCAL_WRITE);
+  ibv_mr* const mr = library.reg_mr(pd, middle, os::page_size(), IBV_ACCESS_LOCAL_WRITE);
   const bool hides = mr != nullptr && is_boundary(reinterpret_cast<uintptr_t>(middle));
   if (mr != nullptr) (void)library.dereg_mr(mr);
-  os::unmap_metadata(pages, 3 * os::kPageSize);
+  os::unmap_metadata(pages, 3 * os::page_size());
   return hides;
 }
 
@@ -43,10 +43,10 @@ bool is_fork_safety_in_force(const VerbsLibrary& library, ibv_pd* pd) {
 
 }  // namespace
 
-// Where the kernel does not copy pinned pages at fork, and somebody asked for ibv_fork_init(),
-// libibverbs must hide what is registered from children, or the parent's pages move away from their
-// registration. A heap can be neither hidden nor moved; the program's own registrations, which
-// are its to keep from children, go on working.
+// If the kernel does not copy pinned pages at fork, and ibv_fork_init() was called, libibverbs must
+// hide registered memory from children, or the parent's pages move away from their registration. A
+// heap can be neither hidden nor moved. The program's own registrations, which it must keep from
+// children itself, go on working.
 int check_verbs_fork(const VerbsLibrary& library, ibv_pd* pd, char* why, size_t size) {
   if (!is_fork_safety_in_force(library, pd)) return RDM_OK;
   return fail(

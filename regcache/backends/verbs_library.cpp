@@ -8,12 +8,13 @@ namespace {
 
 constexpr char kLibrary[] = "libibverbs.so.1";
 
-// Found once: the shim opens domains in calls of ibv_reg_mr that a library's driver makes under its
-// lock, which a constructor, under the dynamic linker's, may wait for.
+// Looked up once, not on every open: the shim opens domains in calls of ibv_reg_mr that a driver
+// may make while holding its lock, and a constructor, which holds the dynamic linker's lock, may
+// wait for that lock.
 constinit Published<VerbsLibrary> published;
 
-// The handle is never closed: memory regions outlive every call, and the program's own protection
-// domain holds the library loaded anyway.
+// The handle is never closed: memory regions outlive every call, and the program's protection
+// domain keeps the library loaded anyway.
 const char* find(VerbsLibrary* out) {
   void* library = dlopen(kLibrary, RTLD_NOLOAD | RTLD_NOW);
   if (library == nullptr) library = dlopen(kLibrary, RTLD_NOW);

@@ -8,13 +8,13 @@
 namespace rdmalloc {
 namespace {
 
-// How long to sleep before looking again whether something was put: hits do not wake anybody.
+// How long to sleep between checks for a put: hits wake nobody.
 constexpr uint64_t kLookAgainNs = 200'000;
 
-// Somebody wakes who waits; if not, it looks again after that.
+// Waiters are woken; this bounds the wait in case a wake-up is missed.
 constexpr uint64_t kLongestWaitNs = 1'000'000'000;
 
-// A backend that asks to come later: a fork of a large heap takes that long.
+// How long to wait for a backend that asks to come later: forking a large heap can take this long.
 constexpr uint64_t kLongestPutOffNs = 5'000'000'000;
 
 constexpr uint64_t kNsPerMs = 1'000'000;
@@ -72,7 +72,7 @@ void CacheCore::wait_for_builder() { wait_for_news(kLongestWaitNs); }
 bool CacheCore::wait_for_others(const Attempt& attempt) {
   const uint64_t waited = os::now_ns() - attempt.started;
   if (ending_ != 0 && waited < kLongestPutOffNs) {
-    // By another thread, which leaves room.
+    // Another thread is ending an entry, which makes room.
     wait_for_news(kLongestWaitNs);
     return true;
   }
@@ -81,7 +81,7 @@ bool CacheCore::wait_for_others(const Attempt& attempt) {
   return true;
 }
 
-// What was in the way may be gone before it is looked for.
+// The obstacle may have gone before anyone looks for it.
 bool CacheCore::has_ended_since(uint32_t ended, const Attempt& attempt) const {
   return ended_ != ended && os::now_ns() - attempt.started < kLongestPutOffNs;
 }
@@ -105,7 +105,7 @@ int CacheCore::make_unlocked(Attempt* attempt, CacheEntry* entry) {
       case RDM_BACKEND_OVERLAPS:
         if (has_ended_since(ended, *attempt) || evict_overlapping(*entry)) continue;
         if (wait_for_others(*attempt)) continue;
-        // If it is none of ours, the backend knows better.
+        // If the overlap is not with one of our entries, the backend's message is the better one.
         if (attempt->why[0] == '\0' || overlaps_what_is_used(*entry)) {
           (void)fail(status, words_->overlaps, attempt->why, sizeof attempt->why);
         }
@@ -123,7 +123,7 @@ int CacheCore::make_unlocked(Attempt* attempt, CacheEntry* entry) {
   }
 }
 
-// Nothing is given up for what cannot have room by that; but others may put something.
+// Gives up nothing if that could not make enough room; but other threads may still put something.
 bool CacheCore::has_room_made(int status, const Attempt& attempt, const CacheEntry& entry) {
   if (status == RDM_OUT_OF_BUDGET && !attempt.is_optional) {
     if (!may_reclaim_unlocked(entry)) return wait_for_others(attempt);
@@ -156,7 +156,7 @@ CacheCore::Idle CacheCore::count_idle(uint64_t enough_bytes, size_t enough_count
   return sum;
 }
 
-// Before it waits for its own users, and after it gave up what is idle of its own.
+// Comes after giving up this cache's own idle entries, and before waiting for its users.
 bool CacheCore::reclaim_unlocked(const CacheEntry& entry) {
   if (idle_ != nullptr) return false;
   if (evict_one()) return true;
@@ -166,7 +166,8 @@ bool CacheCore::reclaim_unlocked(const CacheEntry& entry) {
   return reclaimed;
 }
 
-// The entry is kRemoving and this thread's. False: it is another thread's to end, and idle.
+// The entry is kRemoving and owned by this thread. False: it is left idle for another thread to
+// end.
 bool CacheCore::end_unlocked(CacheEntry* entry, bool may_wait) {
   ++ending_;
   mutex().unlock();
@@ -240,7 +241,7 @@ int CacheCore::settle_locked(CacheEntry* entry) {
   return RDM_OK;
 }
 
-// RDM_BUSY: what was idle has been ended, and the cache stays open.
+// RDM_BUSY: idle entries have been ended, and the cache stays open.
 int CacheCore::close_core(uint32_t* users) {
   *users = static_cast<uint32_t>(doomed_.size() + building_.size());
   for (auto next = index_.begin(); next != index_.end();) {
@@ -253,7 +254,7 @@ int CacheCore::close_core(uint32_t* users) {
   if (busy) return RDM_BUSY;
   while (ending_ != 0) {
     wait_for_news(kLongestWaitNs);
-    // What could not be ended inside malloc.
+    // Entries that could not be ended inside malloc.
     (void)end_all_idle(true);
   }
   while (CacheEntry* const entry = idle_) {

@@ -1,18 +1,19 @@
-// What the caches share, around the policy: how an entry comes into being and how it ends. A cache
-// says what an entry stands for and how it is found.
+// What the caches have in common, around the policy: how an entry is built and how it ends. A cache
+// defines what an entry stands for and how it is found.
 //
-// A get that finds nothing inserts what it is building under the lock, has it made outside of it,
-// and publishes it under the lock again; others who want the same wait for that. Entries are ended
-// outside the lock, too: taken out of the index under it, so that nobody finds them, and freed
-// under it again.
+// A get that finds nothing inserts an entry under the lock, builds it outside the lock, and
+// publishes it under the lock again; others that want the same wait for that. Entries are also
+// ended outside the lock: they are removed from the index under it, so that nobody finds them, and
+// freed under it afterwards.
 //
-// What is said to unlock below gives the lock back meanwhile, so that its caller has to look again.
+// A function marked "unlocks" releases the lock meanwhile, so its caller must look again.
 #pragma once
 
 #include <atomic>
 #include <boost/intrusive/set.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 #include "allocator/last_error.h"
 #include "allocator/mutex.h"

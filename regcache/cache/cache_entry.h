@@ -1,4 +1,4 @@
-// What a cache keeps of one registration, or of one opened handle.
+// A cache's record of one registration, or of one opened handle.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// What ends registrations of foreign memory: their last users, changes, closing.
+// How registrations of foreign memory end: after their last use, on changes, and at close.
 #include "regcache/cache/foreign_cache.h"
 
 #include "allocator/breakage.h"
@@ -9,13 +9,13 @@ namespace rdmalloc {
 
 constinit const CacheWords ForeignCache::kWords = {
     "the domain is closed",
-    "all foreign memory that may be registered is in use: put some, raise foreign_bytes, "
+    "all foreign memory that may be registered is in use: rdm_put some, raise foreign_bytes, "
     "foreign_count or RLIMIT_MEMLOCK, or set foreign_wait_ms",
-    "some of it is registered with this device already, which registers memory once only, and is "
+    "some of it is registered with this device already, which registers memory only once, and is "
     "in use: put that first",
-    "no such memory region is out: it was put already, or comes from another domain; pass what "
+    "this memory region is not in use: it was put already, or comes from another domain; pass what "
     "rdm_get returned, once",
-    "this memory region was put more often than it was got"};
+    "rdm_put was called more often than rdm_get for this memory region"};
 
 void ForeignCache::open(const ForeignSettings& settings, ForeignDevice* device,
                         ForeignCounters* counters) {
@@ -38,7 +38,7 @@ void ForeignCache::note_unindexed(CacheEntry& entry) {
   changes.count_out(entry.begin(), entry.end());
 }
 
-// Inside malloc monitors may not run either.
+// Inside malloc, monitors may not run either.
 int ForeignCache::end(CacheEntry& entry, bool may_wait) {
   const size_t length = entry.end() - entry.begin();
   const int status = device_->deregister_foreign(length, entry.key());

@@ -1,19 +1,19 @@
-// The registrations of foreign memory in one domain: found by address, shared by who asks for the
-// same at the same time, kept for the next one as long as the policy and the memory itself allow.
+// The registrations of foreign memory in one domain: found by address, shared by concurrent users
+// of the same memory, and kept for the next user as long as the policy and the memory allow.
 //
 // A hit takes no lock: the page memo guesses an entry, a reference is taken, and then the entry is
-// looked at; whoever ends entries dooms them first and looks at the references then. A miss inserts
-// what it is building under the lock, registers outside of it, and publishes under it again; others
-// who want the same memory wait for that. Deregistering happens outside the lock, too.
+// checked. A thread that ends entries dooms them first and checks the references afterwards. A miss
+// inserts an entry under the lock, registers outside the lock, and publishes under it again; others
+// that want the same memory wait for that. Deregistering happens outside the lock, too.
 //
-// Stale hits: on_change() takes everything of the range out of the index before it returns, and
-// marks what is being built, which then is its user's alone. See monitor/changes.h for what happens
-// while a change is under way.
+// Stale hits: on_change() removes everything in the range from the index before it returns, and
+// marks what is being built, which is then only for its own user. monitor/changes.h explains what
+// happens while a change is in progress.
 //
-// on_change() and is_cached() run anywhere, inside malloc too: nothing is allocated under the lock,
-// and no system call made but waking who waits. Everything else never inside malloc.
-// Constant-initialised; never destroyed, only opened again, so that a hit that comes while it is
-// closed reads memory that is there.
+// on_change() and is_cached() run anywhere, also inside malloc: under the lock nothing is
+// allocated, and no system call is made except to wake waiting threads. Nothing else may be called
+// inside malloc. Constant-initialised; never destroyed, only reopened, so that a hit during close
+// reads valid memory.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// What brings registrations of foreign memory into being: a get that found none at first sight.
+// How registrations of foreign memory are made: a get that missed on the fast path.
 #include "allocator/last_error.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/thread.h"
@@ -7,7 +7,7 @@
 
 namespace rdmalloc {
 
-// What a get is about.
+// What one get asks for.
 struct ForeignCache::Asked : Attempt {
   uintptr_t at = 0;
   size_t length = 0;
@@ -43,7 +43,7 @@ int ForeignCache::check(Asked* asked) const {
   return RDM_OK;
 }
 
-// A reference to what turned out to be something else, or live no more.
+// Drops the reference to an entry that turned out to be a different one, or is no longer live.
 void ForeignCache::release_touched(uint32_t touched) {
   if (touched != PageMemo::kNone && !policy_.release(ForeignHitCounter::index(), touched)) {
     (void)settle(&policy_.entry(touched));
@@ -59,7 +59,7 @@ int ForeignCache::get_slowly(const void* address, size_t length, rdm_mr* out, ui
   Asked asked;
   asked.at = reinterpret_cast<uintptr_t>(address);
   asked.length = length;
-  // Now, while no other get waits for this one.
+  // Done now, while no other get waits for this one.
   assert_no_rank();
   assert_linker_may_be_called();
   asked.may_watch = monitor_in_force(wish_.load(std::memory_order_relaxed), nullptr).look();
@@ -69,7 +69,7 @@ int ForeignCache::get_slowly(const void* address, size_t length, rdm_mr* out, ui
   return find_or_build(&asked, out);
 }
 
-// Unlocks, as everything here that waits or calls the device: the caller has to look again.
+// Unlocks, like everything here that waits or calls the device: the caller must look again.
 int ForeignCache::find_or_build(Asked* asked, rdm_mr* out) {
   for (;;) {
     if (!open_) return fail(RDM_INVALID, kWords.closed);
@@ -82,7 +82,7 @@ int ForeignCache::find_or_build(Asked* asked, rdm_mr* out) {
       return RDM_OK;
     }
     const Range range = widened(*asked);
-    // Else it is a union, and what is asked for can be had alone.
+    // If the lengths differ, the range is a union, and the requested part can be registered alone.
     asked->is_optional = range.length() != asked->wanted.length();
     if (is_being_built(range)) {
       wait_for_builder();
@@ -122,7 +122,7 @@ bool ForeignCache::is_being_built(const Range& range) const {
   return false;
 }
 
-// The range and all of the index that overlaps it.
+// The range, extended by all indexed entries that overlap it.
 ForeignCache::Range ForeignCache::united(Range range) {
   if (const CacheEntry* const first = first_overlapping(range)) {
     if (first->begin() < range.base) range.base = first->begin();
@@ -135,12 +135,13 @@ ForeignCache::Range ForeignCache::united(Range range) {
   return range;
 }
 
-// Its registration, when nobody uses it.
+// The range may stay registered while nobody uses it.
 bool ForeignCache::may_stay(const Range& range) const {
   return settings_.limits.leave_pinned && !device_->is_for_users_only(range.base);
 }
 
-// The wanted range and all that is kept and overlaps it, when that can be one registration.
+// The wanted range merged with all kept entries that overlap it, if that fits into one
+// registration.
 ForeignCache::Range ForeignCache::widened(const Asked& asked) {
   if (!asked.may_widen || !may_stay(asked.wanted)) return asked.wanted;
   const Range range = united(asked.wanted);
@@ -169,7 +170,7 @@ int ForeignCache::build(Asked* asked, const Range& range, CacheEntry* entry, rdm
     memo_.note(asked->at, policy_.index_of(*entry));
     memo_.note(entry->begin(), policy_.index_of(*entry));
     tell_waiters();
-    // What it replaces, if anything.
+    // The entries that it replaces, if any.
     (void)end_all_idle(true);
     return status;
   }
@@ -198,8 +199,8 @@ int ForeignCache::make(CacheEntry& entry, char* why, size_t why_size) {
   return status;
 }
 
-// Registered: to be found by others if changes of it will be told, none was made meanwhile, and it
-// can take the place of all that overlaps it.
+// The range is registered. Others may find it only if changes of it will be reported, none has
+// happened meanwhile, and it can replace everything that overlaps it.
 void ForeignCache::publish(const Range& range, CacheEntry* entry, bool is_findable) {
   const bool keeps = may_stay(range);
   const bool replaces =

@@ -65,21 +65,20 @@ class PageMemo {
   static constexpr size_t kSets = 1 << 15;
   static constexpr int kSetShift = 64 - 15;
   static constexpr uint32_t kMostEntries = 65535;
-  static constexpr int kPageShift = 12;
   struct alignas(16) Set {
     std::atomic<uint32_t> ways[kWays];
   };
 
   // Pages that follow each other share a cache line, a set for each.
-  static constexpr size_t kPagesOfLine = 4;
-  static constexpr int kLineShift = 14;
+  static constexpr int kLineBits = 2;
+  static constexpr size_t kPagesOfLine = 1 << kLineBits;
 
   static uint64_t hash_of(uintptr_t address) {
-    return (uint64_t{address} >> kLineShift) * 0x9e3779b97f4a7c15u;
+    return (uint64_t{address} >> (os::page_shift() + kLineBits)) * 0x9e3779b97f4a7c15u;
   }
   Set& set_of(uintptr_t address, uint64_t hash) const {
     return sets()[(hash >> kSetShift & ~(kPagesOfLine - 1)) |
-                  (address >> kPageShift & (kPagesOfLine - 1))];
+                  (address >> os::page_shift() & (kPagesOfLine - 1))];
   }
   // In the upper half of a way.
   static uint32_t tag_of(uint64_t hash) { return static_cast<uint32_t>(hash >> 16) & 0xffff0000u; }

@@ -21,7 +21,7 @@ bool CachePolicy::open(const CacheLimits& limits) {
   return true;
 }
 
-// The zeroed memory is a free entry, so only those that were used have to be constructed.
+// Zeroed memory is a valid free entry, so untouched entries need no construction.
 CacheEntry* CachePolicy::take_free() {
   if (CacheEntry* const entry = free_) {
     free_ = entry->next;
@@ -67,7 +67,7 @@ CacheEntry* CachePolicy::choose_victim() {
     unlist(oldest);
     if (used != oldest.listed_use) {
       list(oldest, used);
-      // It may stand behind those found in use, which come up again then.
+      // It may now be listed behind entries found in use, which then come up again.
       in_use = 0;
       continue;
     }
@@ -79,7 +79,8 @@ CacheEntry* CachePolicy::choose_victim() {
   return nullptr;
 }
 
-// Doomed first, and looked at then: who takes a reference meanwhile is seen, or sees it doomed.
+// Marks the entry doomed before checking for users: a thread that takes a reference meanwhile is
+// either seen here or sees the mark.
 bool CachePolicy::doom_if_idle(CacheEntry& entry) {
   const EntryState before = entry.state.load(std::memory_order_relaxed);
   entry.state.store(EntryState::kDoomed, std::memory_order_seq_cst);

@@ -1,14 +1,14 @@
-// What is kept, for how long, and what goes first: the policy that caches of registrations and of
-// opened handles share. It knows entries, their users and limits; what an entry stands for, and how
-// it is found, is the cache's.
+// What is kept, for how long, and what goes first: the policy that the caches of registrations and
+// of opened handles share. It knows entries, their users and limits; the cache knows what an entry
+// stands for and how it is found.
 //
-// Two switches make four ways. `leave_pinned`: an entry without users stays for the next one, or
-// ends with its last user. Limits: when one is reached, the entry that was used least recently and
-// has no user makes room; where none is left, there is no room.
+// Two switches make four policies. `leave_pinned`: an entry without users stays for the next one,
+// or ends with its last user. Limits: when one is reached, the least recently used entry without
+// users makes room; if there is none, there is no room.
 //
-// "Recently" is told by a clock that advances whenever something is admitted, so that hits between
-// two misses write nothing that other threads read: entries last used between the same two misses
-// count as used at the same time, and go in the order in which they were looked at last.
+// "Recently" is measured by a clock that advances whenever something is admitted, so that hits
+// between two misses write nothing that other threads read. Entries last used between the same two
+// misses count as used at the same time, and go in the order in which they were last examined.
 //
 // reference(), release() and touch() are lock-free. Nothing here allocates or waits.
 #pragma once

@@ -1,9 +1,9 @@
-// How many users each entry of a cache has: counted by each thread in a place of its own, so that
+// The number of users of each entry of a cache. Each thread counts in a place of its own, so that
 // threads that use the same entries write no common cache line. Lock-free, any thread.
 //
-// Taken and given back are counted apart, and only ever grow (and wrap around together). Whoever
-// adds them up reads all that was given back first: what was given back was taken before, so the
-// sum is never too small, and it is exact once nobody can take any more.
+// References taken and references released are counted separately; both only grow (and wrap around
+// together). The sum reads all releases first: what was released was taken before, so the sum is
+// never too small, and it is exact once nobody can take any more.
 #pragma once
 
 #include <atomic>

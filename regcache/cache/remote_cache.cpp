@@ -14,12 +14,13 @@ namespace rdmalloc {
 
 constinit const CacheWords RemoteCache::kWords = {
     "the cache is closed",
-    "all handles that may be open are in use: put some, raise bytes or count, or set wait_ms",
+    "all handles that may be open are in use: rdm_remote_put some, raise bytes or count, or set "
+    "wait_ms",
     "memory of that peer that overlaps this is open and in use, and cannot be open twice: put that "
     "first",
     "no such mapping is out: it was put already, or comes from another cache; pass what "
     "rdm_remote_get returned, once",
-    "this mapping was put more often than it was got"};
+    "rdm_remote_put was called more often than rdm_remote_get for this mapping"};
 
 bool RemoteCache::Origin::is_of(const rdm_remote_memory& memory) const {
   return base == memory.base && length >= memory.length && handle_size == memory.handle_size &&
@@ -164,7 +165,7 @@ bool RemoteCache::is_being_built(const Origin& range) const {
   return false;
 }
 
-// The peer has freed it.
+// The peer has freed the memory.
 bool RemoteCache::doom_overlapping(const Origin& range) {
   bool any = false;
   while (Origin* const old = first_overlapping(range)) {
@@ -201,7 +202,7 @@ int RemoteCache::build(const Origin& range, Attempt* attempt, CacheEntry* entry)
   return status;
 }
 
-// The one door to the caller's open(); what it says is checked.
+// The only call of the caller's open(); its result is checked.
 int RemoteCache::make(CacheEntry& entry, char* why, size_t why_size) {
   const Origin& from = origin(entry);
   const rdm_remote_memory memory = {from.peer, from.base, static_cast<size_t>(from.length),
@@ -216,7 +217,7 @@ int RemoteCache::make(CacheEntry& entry, char* why, size_t why_size) {
     return fail(RDM_SYSTEM, "opening the handle gave no address", why, why_size);
   const bool is_known = (status > RDM_OK && status <= RDM_BUSY) || status == RDM_BACKEND_LATER ||
                         status == RDM_BACKEND_OVERLAPS;
-  // This status is the core's own.
+  // This status is reserved for the core.
   if (!is_known || status == RDM_NOT_REGISTERED) status = RDM_SYSTEM;
   if (why[0] == '\0' && status != RDM_OUT_OF_BUDGET) {
     (void)fail(status, "the handle could not be opened, and no reason was given", why, why_size);
@@ -233,7 +234,7 @@ void RemoteCache::note_unindexed(CacheEntry& entry) {
   by_peer_.erase(by_peer_.iterator_to(origin(entry)));
 }
 
-// What could be found was replaced before; what remains is idle, or in use.
+// Entries that could be found were replaced before; the rest are idle or in use.
 bool RemoteCache::evict_overlapping(const CacheEntry&) { return end_all_idle(true); }
 
 bool RemoteCache::overlaps_what_is_used(const CacheEntry& built) {

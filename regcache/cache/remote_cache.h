@@ -1,10 +1,10 @@
-// Opened handles of other processes' memory: shared by who asks for the same at the same time, kept
-// for the next one as long as the policy allows. Found by peer and address there; what is known of
-// a peer does not overlap, because a peer that exports memory again has freed what lay there.
+// Opened handles of other processes' memory: shared by concurrent users, and kept for the next user
+// as long as the policy allows. They are found by peer and by the address there. Entries of one
+// peer do not overlap, because a peer that exports memory again has freed what lay there.
 //
-// Hits take the lock: beside what opening costs that is nothing. Handles are opened and closed
-// without it (cache_core.h). By any thread, never inside malloc. In the child of a fork a cache may
-// only be closed. Never destroyed, only opened again.
+// Hits take the lock, which costs nothing compared with opening. Handles are opened and closed
+// without it (cache_core.h). Any thread, never inside malloc. In a child of fork a cache may only
+// be closed. Never destroyed, only reopened.
 #pragma once
 
 #include <atomic>

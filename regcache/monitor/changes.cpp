@@ -50,7 +50,7 @@ Changes::Announcement* Changes::announce(uintptr_t base, uintptr_t end) {
   const uint64_t first = base >> kPageShift;
   const uint64_t count = ((end - 1) >> kPageShift) + 1 - first;
   if (count > kMostPages || first >> (64 - kLengthBits) != 0) return nullptr;
-  // Threads start looking at different places: by their stacks.
+  // Threads start at different slots, chosen by their stack address.
   const size_t start = (reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) >> 21);
   for (size_t i = 0; i < kAnnouncements; ++i) {
     Announcement& place = announcements_[(start + i) % kAnnouncements];
@@ -105,7 +105,7 @@ void Changes::wait_until_told() const {
   }
 }
 
-// Threads that were at it are gone, and nothing is registered here.
+// The threads that held it exist only in the parent, and nothing is registered here.
 void Changes::note_fork_child() {
   held_up_ = 0;
   counted_in_ = 0;

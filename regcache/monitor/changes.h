@@ -97,7 +97,8 @@ class Changes {
   static constexpr size_t kAnnouncements = 64;
 
   // A range in one word, so that one step takes the place and announces it: the number of its first
-  // page, and in the low bits how many pages it has. 0: free.
+  // page, and in the low bits how many pages it has. Pages of 4 KiB, whatever the kernel's are: its
+  // ranges are whole ones of these, too. 0: free.
   struct alignas(64) Announcement {
     std::atomic<uint64_t> pages{0};
   };

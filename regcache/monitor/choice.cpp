@@ -26,13 +26,14 @@ class Choice {
   const char* sentence(const Monitor& monitor);
 
   std::atomic<Monitor*> chosen_{nullptr};
-  // Some thread, which may wait for the dynamic linker: so nobody waits for it.
+  // The choosing thread may wait for the dynamic linker, so no other thread waits for it.
   std::atomic<bool> is_choosing_{false};
-  // Why not the better ones. By who chooses, then only read.
+  // Why the better monitors were refused. Written by the choosing thread, then only read.
   char refusals_[kLongest] = {};
   size_t refusals_size_ = 0;
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards what follows
-  // The sentence, for what the monitor said of itself then; it says something else but once.
+  // The current sentence and the monitor's text that it was made from. That text changes at most
+  // once.
   const char* said_ = nullptr;
   char sentences_[2][2 * kLongest] = {};
   size_t sentence_ = 1;

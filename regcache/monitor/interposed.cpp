@@ -21,23 +21,24 @@ constinit Probe probe;
 
 namespace {
 
-// Enough for a jump to anywhere.
+// Long enough for a jump to any address.
 constexpr size_t kSeenCode = 16;
 
 constexpr uint64_t kLookAgainNs = 1'000'000'000;
 
-// Where calls come through our functions, what changes is told before it does, by whoever makes the
-// change. So this monitor has nothing to do but to look whether they still come: somebody may stand
-// before us in the order of symbols, and libraries exist that overwrite the first instructions of
-// functions with a jump (Open MPI's memory patcher, on ours: it asks the dynamic linker where
-// munmap is; UCX overwrites libc's, behind us, and hears of every call as ever). That is no loss
-// where their functions end in ours again, which is tried.
+// As long as calls come through our functions, the calling thread reports each change before it
+// happens. So this monitor only checks that calls still arrive: another library may precede us in
+// symbol order, and some libraries overwrite the first instructions of functions with a jump. (Open
+// MPI's memory patcher overwrites ours, because it asks the dynamic linker where munmap is; UCX
+// overwrites libc's, behind us, and still sees every call.) If their functions end in ours again,
+// nothing is lost; probe calls test that.
 //
-// Whoever overwrites code must make it writable, by mprotect(), which is interposed: from then on
-// nothing is kept until it was tried. look() compares the code itself as well.
+// To overwrite code, a library must first make it writable with mprotect(), which is interposed:
+// from then on nothing is kept until the probe calls have been repeated. look() also compares the
+// code itself.
 //
-// The tables of bound symbols can be rewritten as well. Those of all objects are looked at now and
-// then, and when somebody makes the program's writable, as UCX does.
+// The tables of bound symbols can be rewritten as well. Those of all objects are checked now and
+// then, and when somebody makes the program's table writable, as UCX does.
 class InterposedMonitor final : public Monitor {
  public:
   const char* name() const noexcept override { return "interposed"; }
@@ -54,13 +55,13 @@ class InterposedMonitor final : public Monitor {
   void unwatch(uintptr_t, size_t) noexcept override {}
   void note_fork_child() noexcept override {}
 
-  // When the library is loaded, on the only thread, or nearly.
+  // Called when the library is loaded, while there is hardly any other thread.
   void remember();
   void note_protection(uintptr_t base, uintptr_t end, bool writable);
-  // Whether calls come through our functions. False, too, while another thread looks: it may wait
-  // for the dynamic linker, and so nobody waits for it.
+  // Whether calls come through our functions. Also false while another thread is checking: that one
+  // may wait for the dynamic linker, so nobody waits for it.
   bool look_again();
-  // By the only thread that knows of this monitor, before it looks.
+  // Called before the first check, by the only thread that knows this monitor.
   void start() { is_looking_.store(false, std::memory_order_relaxed); }
 
  private:
@@ -74,20 +75,20 @@ class InterposedMonitor final : public Monitor {
   bool collect(const char* name, const void* bound_to);
   void lose(const Entry& entry, const void* found);
 
-  // Null past the last one. All of this as when the library was loaded.
+  // Null-terminated. All of these are recorded when the library is loaded.
   const Entry* entries_[kMostEntries + 1] = {};
   uintptr_t code_base_ = 0;
   uintptr_t code_end_ = 0;
   uintptr_t program_base_ = 0;
-  uintptr_t program_end_ = 0;  // the heap is above
+  uintptr_t program_end_ = 0;  // the heap lies above
   std::atomic<bool> lost_break_{false};
   std::atomic<State> state_{kUnknown};
   std::atomic<uint64_t> looked_at_{0};  // os::now_ns()
   std::atomic<const char*> why_{"calls come through our functions"};
-  std::atomic<bool> is_looking_{false};  // some thread, whose is what follows
+  std::atomic<bool> is_looking_{false};  // set by one thread, which owns what follows
   unsigned char code_[kMostEntries][kSeenCode] = {};
   char text_[320] = {};
-  // Where calls are bound to that is not ours, each once.
+  // Targets outside our code that calls are bound to, each once.
   static constexpr size_t kMostBound = 32;
   struct Bound {
     size_t index;
@@ -116,7 +117,7 @@ void InterposedMonitor::remember() {
       self->code_base_ = base;
       self->code_end_ = end;
     }
-    if (self->program_end_ == 0) {  // the program comes first
+    if (self->program_end_ == 0) {  // the program is the first object
       self->program_base_ = object->dlpi_addr;
       self->program_end_ = last;
     }
@@ -154,14 +155,14 @@ bool InterposedMonitor::is_reached(const Entry& entry, size_t index, const void*
   if (found == entry.ours && memcmp(code_[index], entry.ours, kSeenCode) == 0) return true;
   if (found != nullptr && entry.call != nullptr) {
     void* const page =
-        os::mmap(nullptr, os::kPageSize, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        os::mmap(nullptr, os::page_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) return false;
     const os::KeepErrno keep;
     probe.expect(page);
     entry.call(found, page);
     const bool seen = probe.was_seen();
     probe.expect(nullptr);
-    os::munmap(page, os::kPageSize);
+    os::munmap(page, os::page_size());
     if (seen) return true;
   }
   if (!lost_break_.load(std::memory_order_relaxed)) lose(entry, found);
@@ -184,7 +185,7 @@ bool InterposedMonitor::collect(const char* name, const void* bound_to) {
   return true;
 }
 
-// What is found is tried after the walk, without the dynamic linker's lock.
+// The targets found are tried after the walk, without the dynamic linker's lock.
 bool InterposedMonitor::are_bound_calls_reached() {
   bound_count_ = 0;
   struct Walk {
@@ -266,7 +267,7 @@ void note_protection(const void* base, size_t length, bool writable) {
 }  // namespace interposed
 
 Monitor* start_interposed_monitor(const char** why) {
-  // A thread of the parent's may have been looking when this process was forked.
+  // A thread of the parent may have been checking at the fork.
   interposed::monitor.start();
   const bool complete = interposed::monitor.look_again();
   *why = interposed::monitor.why();

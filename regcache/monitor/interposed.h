@@ -1,5 +1,5 @@
-// What the files of the interposed monitor share: the functions that stand behind ours, and the
-// looks at whether calls still come through ours.
+// What the files of the interposed monitor share: the functions behind ours, and the checks whether
+// calls still come through ours.
 //
 // interposed_calls.cpp and interposed_threads.cpp define functions of libc's names. They are called
 // from anywhere: inside malloc, before libc is initialised, in signal handlers, in forked children;
@@ -43,7 +43,8 @@ class Next {
 void find_next_calls();
 void find_next_thread_functions();
 
-// Which call was seen last of such as are made to see whether calls are seen.
+// Checks that interposition still works: a probe call is announced by its argument, and our
+// function notes whether it saw the call.
 class Probe {
  public:
   constexpr Probe() = default;

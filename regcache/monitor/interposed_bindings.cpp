@@ -26,7 +26,7 @@ struct Relocations {
 };
 
 struct Object {
-  uintptr_t base = 0;  // what its addresses are relative to
+  uintptr_t base = 0;  // addresses in the object are relative to this
   uintptr_t begin = UINTPTR_MAX;
   uintptr_t end = 0;
   const ElfW(Dyn) * dynamic = nullptr;
@@ -49,7 +49,7 @@ struct Object {
     }
   }
 
-  // The dynamic linker has made addresses of most of them.
+  // The dynamic linker has already converted most of them to addresses.
   template <typename To>
   const To* at(uintptr_t value) const {
     return reinterpret_cast<const To*>(value < base ? base + value : value);

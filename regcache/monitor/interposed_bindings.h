@@ -1,6 +1,6 @@
-// What the tables of bound symbols of all loaded objects say: where a call that passes the dynamic
-// linker ends. Libraries exist that rewrite them (UCX_MEM_MMAP_HOOK_MODE=reloc), and objects that
-// were bound past us (RTLD_DEEPBIND).
+// The tables of bound symbols of all loaded objects: where a call through the dynamic linker ends.
+// Some libraries rewrite these tables (UCX_MEM_MMAP_HOOK_MODE=reloc), and some objects are bound
+// past us (RTLD_DEEPBIND).
 #pragma once
 
 namespace rdmalloc::interposed {

@@ -1,8 +1,8 @@
-// The calls that unmap, move or drop memory, under libc's names. Plain symbols: whoever calls them
-// through the dynamic linker comes here first. Not seen: system calls that a program makes with an
-// instruction of its own, calls inside libc (but for those of interposed_threads.cpp), libraries
-// loaded into another namespace, and files that are truncated or punched. Callers that are bound
-// past us (RTLD_DEEPBIND, UCX_MEM_MMAP_HOOK_MODE=reloc) are found out: interposed_bindings.h.
+// The calls that unmap, move or drop memory, under libc's names. They are plain symbols: whoever
+// calls them through the dynamic linker reaches ours first. Not seen: system calls made by inline
+// assembly, calls inside libc (except those in interposed_threads.cpp), libraries loaded into
+// another namespace, and files that are truncated or punched. Callers bound past us (RTLD_DEEPBIND,
+// UCX_MEM_MMAP_HOOK_MODE=reloc) are detected: see interposed_bindings.h.
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
@@ -41,7 +41,7 @@ struct {
   Next<long(long, long, long, long, long, long, long)> syscall{"syscall"};
 } constinit next;
 
-// What a call changes is announced from before it to after it, and told.
+// Announces what a call changes, from before the call to after it, and reports it.
 class Announced {
  public:
   explicit Announced(const Affected& affected)
@@ -58,14 +58,15 @@ Result settled(Result mapped, size_t length) {
   if (reinterpret_cast<void*>(mapped) != MAP_FAILED) {
     const auto base = (uintptr_t)mapped;
     changes.settle(base, base + in_pages(length));
-    // What is being registered there just now began in what was a hole.
+    // A registration that is in progress there began when the range was still a hole.
     changes.tell(base, base + in_pages(length));
   }
   return mapped;
 }
 
-// mremap() takes one mapping, and there may be several because of us. Not to be tried first: where
-// it fails it may have unmapped the target already, which others then have.
+// mremap() accepts only one mapping, and watching may have split it into several. Trying mremap()
+// first is wrong: when it fails, it may already have unmapped the target, which another thread may
+// then map.
 void make_one_mapping(const void* address, size_t length) {
   if (LateMonitor* const late = changes.late()) {
     const os::KeepErrno keep;
@@ -94,14 +95,14 @@ void* map(void* address, size_t length, int protection, int flags, int fd, off_t
       SYS_mmap, word(address), static_cast<long>(length), protection, flags, fd, offset)));
 }
 
-// munmap() of the heap's: nobody else is to be given these addresses.
+// munmap() of heap memory: keeps the addresses reserved so that nobody else is given them.
 int reserve(void* address, size_t length) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
   return map(address, length, PROT_NONE, kFlags, -1, 0) == MAP_FAILED ? -1 : 0;
 }
 
-// What becomes of heap pages by mremap(): those it was asked of, and those it puts them over. What
-// it makes shorter, or must not move, it leaves where it is.
+// What mremap() does to heap pages, at its source and at its target. Pages that it trims, or must
+// not move, stay where they are.
 class HeapMove {
  public:
   HeapMove(const void* base, size_t length, size_t new_length, int flags, const void* target)
@@ -124,7 +125,7 @@ class HeapMove {
     } else {
       from_.settle_unmapped();
     }
-    // The lock was ours, and went with the pages.
+    // We had locked the pages, and the lock moved with them.
     if (is_done && result != base_ && from_.is_of_heap())
       os::unlock(const_cast<void*>(result), length_);
   }
@@ -144,7 +145,8 @@ class HeapMove {
   HeapHole to_;
 };
 
-// Before a call is made by its number: what touches the heap goes the way of the functions below.
+// Checked before a call is made by number: calls that touch the heap go through the functions
+// below.
 bool is_of_heap(long number, long a, long b, long c, long d, long e) {
   const auto at = [](long address) { return pointer_to(static_cast<uintptr_t>(address)); };
   switch (number) {
@@ -214,7 +216,7 @@ Affected of_number(long number, long a, long b, long c, long d, long e) {
       return of_shmdt(base);
     case SYS_mprotect:
       return {};
-    default:  // process_madvise(): the ranges are somewhere else
+    default:  // process_madvise(): the ranges are in an array elsewhere
       return {nullptr, is_dropping(static_cast<int>(d)) ? SIZE_MAX : 0};
   }
 }
@@ -272,8 +274,8 @@ RDM_INTERPOSED int munmap(void* address, size_t length) noexcept {
   return result;
 }
 
-// Fixed parameters where libc has `...`: the caller cannot tell, and the last one is looked at only
-// when it is there.
+// Fixed parameters where libc has `...`: callers cannot tell, and the last one is used only if the
+// flags say that it was passed.
 RDM_INTERPOSED void* rdm_interposed_mremap(void* address, size_t length, size_t new_length,
                                            int flags, void* target) asm("mremap");
 void* rdm_interposed_mremap(void* address, size_t length, size_t new_length, int flags,
@@ -304,7 +306,7 @@ RDM_INTERPOSED int madvise(void* address, size_t length, int advice) noexcept {
   return told(result, is_drop);
 }
 
-// The ranges lie where the caller's pointer says, if it is right: the kernel alone can look safely.
+// The ranges are where the caller's pointer says, if it is valid: only the kernel can check safely.
 RDM_INTERPOSED ssize_t rdm_interposed_process_madvise(int process, const iovec* ranges,
                                                       size_t count, int advice,
                                                       unsigned flags) asm("process_madvise");
@@ -363,7 +365,7 @@ RDM_INTERPOSED int remap_file_pages(void* address, size_t length, int protection
   return result;
 }
 
-// libc keeps the break in a variable of its own, so there is no going past it.
+// libc keeps the break in its own variable, so this must go through libc.
 RDM_INTERPOSED int brk(void* end) noexcept {
   probe.note(end);
   const Announced announced(of_brk(address_of(end)));
@@ -393,7 +395,7 @@ RDM_INTERPOSED void* shmat(int id, const void* address, int flags) noexcept {
   const void* const base = pointer_to(os::page_floor(address_of(address)));
   const bool may_replace = (flags & SHM_REMAP) != 0 && touches_heap(base, 1);
   const size_t size = may_replace ? segment_size(id) : 0;
-  // Of a segment that there is not the call fails.
+  // For a segment that does not exist, the call fails.
   HeapHole hole("shmat", base, size == SIZE_MAX ? 0 : size);
   auto* const call = next.shmat.get();
   void* const result =
@@ -407,7 +409,7 @@ RDM_INTERPOSED void* shmat(int id, const void* address, int flags) noexcept {
 RDM_INTERPOSED int shmdt(const void* address) noexcept {
   probe.note(address);
   const Announced announced(of_shmdt(address));
-  // A segment is where the heap's pages are gone already.
+  // A segment can be attached only where the heap's pages are already gone.
   const bool is_in_hole = touches_heap(address, 1) && rdmalloc::heap.is_retired(address, 1);
   HeapHole hole("shmdt", address, is_in_hole ? attached_length(address) : 0);
   auto* const call = next.shmdt.get();
@@ -450,7 +452,7 @@ long change_heap(long number, long a, long b, long c, long d, long e, long f) {
 }  // namespace
 }  // namespace rdmalloc::interposed
 
-// Open MPI, when it has overwritten the first instructions of the functions above, makes the calls
+// Once Open MPI has overwritten the first instructions of the functions above, its calls arrive
 // here.
 RDM_INTERPOSED long rdm_interposed_syscall(long number, long a, long b, long c, long d, long e,
                                            long f) asm("syscall");
@@ -476,10 +478,10 @@ Function* as(const void* found) {
 using Mmap = void*(void*, size_t, int, int, int, off_t);
 
 void call_mmap(const void* found, void* page) {
-  as<Mmap>(found)(page, os::kPageSize, PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  as<Mmap>(found)(page, os::page_size(), PROT_NONE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
-// A break that stays where it is.
+// Sets the break to where it already is.
 void call_brk(const void* found, void*) {
   void* const now = reinterpret_cast<void*>(system_call(SYS_brk));
   probe.expect(now);
@@ -488,20 +490,20 @@ void call_brk(const void* found, void*) {
 
 const Entry kEntries[] = {
     {"munmap", reinterpret_cast<const void*>(&::munmap), false,
-     [](const void* found, void* page) { as<int(void*, size_t)>(found)(page, os::kPageSize); }},
+     [](const void* found, void* page) { as<int(void*, size_t)>(found)(page, os::page_size()); }},
     {"mremap", reinterpret_cast<const void*>(&::rdm_interposed_mremap), false,
      [](const void* found, void* page) {
-       as<void*(void*, size_t, size_t, int, ...)>(found)(page, os::kPageSize, os::kPageSize, 0);
+       as<void*(void*, size_t, size_t, int, ...)>(found)(page, os::page_size(), os::page_size(), 0);
      }},
     {"madvise", reinterpret_cast<const void*>(&::madvise), false,
      [](const void* found, void* page) {
-       as<int(void*, size_t, int)>(found)(page, os::kPageSize, MADV_DONTNEED);
+       as<int(void*, size_t, int)>(found)(page, os::page_size(), MADV_DONTNEED);
      }},
     {"mmap", reinterpret_cast<const void*>(static_cast<Mmap*>(&::mmap)), false, call_mmap},
     {"mmap64", reinterpret_cast<const void*>(static_cast<Mmap*>(&::mmap64)), false, call_mmap},
     {"mprotect", reinterpret_cast<const void*>(&::mprotect), false,
      [](const void* found, void* page) {
-       as<int(void*, size_t, int)>(found)(page, os::kPageSize, PROT_READ);
+       as<int(void*, size_t, int)>(found)(page, os::page_size(), PROT_READ);
      }},
     {"brk", reinterpret_cast<const void*>(&::brk), true, call_brk},
     {"sbrk", reinterpret_cast<const void*>(&::sbrk), true, nullptr},
@@ -514,7 +516,7 @@ const Entry kEntries[] = {
      nullptr},
     {"syscall", reinterpret_cast<const void*>(&::rdm_interposed_syscall), false,
      [](const void* found, void* page) {
-       as<long(long, ...)>(found)(SYS_munmap, page, os::kPageSize);
+       as<long(long, ...)>(found)(SYS_munmap, page, os::page_size());
      }},
 };
 

@@ -20,9 +20,10 @@
 namespace rdmalloc::interposed {
 namespace {
 
-char zeroes[size_t{64} << 10];  // never written to: all of it is the kernel's page of zeroes
+char zeroes[size_t{64} << 10];  // never written, so it stays the kernel's zero page
 
-// By a call, not by memset: a program may have taken its right to write, and then the call fails.
+// Uses a system call instead of memset: if the program has made the pages read-only, the call fails
+// instead of crashing.
 bool zero(char* address, size_t length) {
   if (os::is_confined()) return false;
   iovec from[16];
@@ -54,7 +55,7 @@ bool follow_advice(void* address, size_t length, int advice) {
   const os::KeepErrno keep;
   if (errno != EINVAL || (advice != MADV_DONTNEED && advice != MADV_FREE)) return false;
   const size_t bytes = os::page_ceil(length);
-  if (reinterpret_cast<uintptr_t>(address) % os::kPageSize != 0 || bytes < length) return false;
+  if (reinterpret_cast<uintptr_t>(address) % os::page_size() != 0 || bytes < length) return false;
   if (!is_of_heap(address, bytes)) return false;
   return advice == MADV_FREE || zero(static_cast<char*>(address), bytes);
 }
@@ -65,7 +66,7 @@ void HeapHole::begin(const void* base, size_t length) {
   is_open_ = true;
 }
 
-// What was refused may have been unmapped all the same, before the kernel found out.
+// A call that failed may still have unmapped the range before the kernel detected the error.
 void HeapHole::end(bool is_done) {
   const os::KeepErrno keep;
   const size_t length = hole_.to - hole_.from;
@@ -95,7 +96,7 @@ bool lies_in_heap(const void* base, size_t length) {
 void note_rights(const void* base, size_t length, Rights rights) {
   const size_t bytes = os::page_ceil(length);
   const auto from = reinterpret_cast<uintptr_t>(base);
-  if (!touches_heap(base, bytes) || from % os::kPageSize != 0) [[likely]]
+  if (!touches_heap(base, bytes) || from % os::page_size() != 0) [[likely]]
     return;
   const os::KeepErrno keep;
   if (rights == Rights::kAboutToGo) {
@@ -107,7 +108,7 @@ void note_rights(const void* base, size_t length, Rights rights) {
 
 size_t replaced_of_heap(size_t length, int flags, int fd) {
   if ((flags & MAP_FIXED) == 0) return 0;
-  size_t unit = os::kPageSize;
+  size_t unit = os::page_size();
   if ((flags & MAP_HUGETLB) != 0) {
     const unsigned shift = static_cast<unsigned>(flags) >> MAP_HUGE_SHIFT & MAP_HUGE_MASK;
     unit = shift != 0 ? size_t{1} << shift : os::kHugePageSize;

@@ -1,14 +1,12 @@
-// What a program does to the heap's own pages. From any thread, outside malloc.
+// What a program does to the heap's own pages. Any thread, outside malloc.
 //
-// Advice to drop them: the kernel drops none that are pinned: it refuses
-// MADV_DONTNEED and MADV_FREE with EINVAL, where a program that knows other mallocs expects zeroes
-// and success. So that these come, and the device's pages stay where they are, the bytes are set to
-// zero in place.
+// Advice to drop them: the kernel does not drop pinned pages but refuses MADV_DONTNEED and
+// MADV_FREE with EINVAL, where a program that knows other mallocs expects success and zeroes. To
+// give it these, and to leave the device's pages in place, the bytes are zeroed in place.
 //
-// Calls that unmap them, replace them or move them away take their registrations' pages from under
-// the program: HeapHole stands around these, and what it tells the heap
-// (allocator/pages/program_holes.h) is known before the kernel acts. Calls that take the right to
-// them away are told by note_rights().
+// Calls that unmap, replace or move away pages take them from their registrations: HeapHole
+// surrounds these calls, and tells the heap (allocator/pages/program_holes.h) before the kernel
+// acts. note_rights() reports calls that take away the right to access pages.
 #pragma once
 
 #include <cstddef>

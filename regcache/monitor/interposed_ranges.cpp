@@ -13,13 +13,13 @@
 namespace rdmalloc::interposed {
 namespace {
 
-// What a call takes of a hugetlb mapping is whole huge pages, to which the address must be aligned;
-// so it may be so much.
+// In a hugetlb mapping a call affects whole huge pages, and the address must be aligned to them. So
+// this is the most that it can affect.
 size_t in_largest_pages(const void* address, size_t length) {
   constexpr size_t kLargestPage = size_t{1} << 30;
   const uintptr_t aligned = address_of(address) & (~address_of(address) + 1);
   const size_t unit = aligned == 0 || aligned > kLargestPage ? kLargestPage : aligned;
-  const size_t whole = os::align_up(length, unit < os::kPageSize ? os::kPageSize : unit);
+  const size_t whole = os::align_up(length, unit < os::page_size() ? os::page_size() : unit);
   return whole < length ? SIZE_MAX : whole;
 }
 
@@ -34,7 +34,8 @@ size_t attached_length(const void* address) {
     uint64_t low = 0;
     uint64_t high = 0;
     if (!os::parse_range(line, &low, &high) || low < address_of(address)) return true;
-    // "low-high rights offset device inode name": what follows the offset tells segments apart.
+    // The line is "low-high rights offset device inode name"; the fields from the offset on tell
+    // segments apart.
     for (int skipped = 0; skipped < 3 && line.size > 0; line = line.drop(1)) {
       if (*line.data == ' ') ++skipped;
     }

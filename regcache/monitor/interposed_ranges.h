@@ -1,5 +1,5 @@
-// What of memory a call changes, by its arguments: two ranges, most of them empty. For the
-// interposed calls; may run inside malloc.
+// Which memory a call changes, judged by its arguments: two ranges, often empty. For the interposed
+// calls; may run inside malloc.
 #pragma once
 
 #include <cstddef>

@@ -1,11 +1,11 @@
-// What libc unmaps or drops by calls of its own, which pass nobody's functions: the stack of a
-// thread that ends, and the objects that dlclose() unloads.
+// Memory that libc unmaps or drops through internal calls, which cannot be interposed: the stack of
+// a thread that ends, and the objects that dlclose() unloads.
 //
-// Each thread that comes through our pthread_create() or thrd_create() tells at its end of its
-// stack, however it ends: from the last round of destructors of thread-specific data, after which
-// libc drops the stack. A destructor of another key that registers memory of the stack in that
-// round and after ours is not heard; nor are threads that libc starts for itself (SIGEV_THREAD),
-// nor such as clone() makes, whose stacks their maker unmaps.
+// Each thread created through our pthread_create() or thrd_create() reports its stack when it ends,
+// in whatever way: in the last round of destructors of thread-specific data, after which libc drops
+// the stack. If a destructor of another key registers stack memory in that round after ours, that
+// is missed. So are threads that libc itself starts (SIGEV_THREAD), and threads made with clone(),
+// whose creator unmaps their stacks.
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -43,7 +43,7 @@ bool is_anything_cached() {
   return changes.sink() != nullptr && changes.may_be_cached(0, UINTPTR_MAX);
 }
 
-// libc allocates for the answer; so it is asked in the first round, where malloc still may be used.
+// libc allocates to answer this, so it is asked in the first round, where malloc still works.
 void find_stack() {
   pthread_attr_t attributes;
   void* base = nullptr;
@@ -64,7 +64,7 @@ void at_thread_end(void* rounds) {
   const Change change(reinterpret_cast<void*>(stack.base), stack.length);
 }
 
-// Memory of ended threads' stacks may have been given to this one a moment ago.
+// This thread may have been given the stack of a thread that just ended.
 void begin_thread() {
   if (!has_key.load(std::memory_order_acquire)) return;
   pthread_setspecific(end_of_thread, reinterpret_cast<void*>(1));
@@ -109,7 +109,7 @@ template <typename Visit>
 void for_each_unloadable(Visit visit) {
   struct Walk {
     Visit visit;
-    bool is_program = true;  // the first one
+    bool is_program = true;  // the first object is the program
   } walk{visit};
   const auto look = [](dl_phdr_info* object, size_t, void* raw) {
     auto* const self = static_cast<Walk*>(raw);
@@ -166,7 +166,7 @@ RDM_INTERPOSED int thrd_create(thrd_t* thread, thrd_start_t run, void* argument)
   return result;
 }
 
-// Which objects go is libc's to decide: what is registered of any that might is given up.
+// libc decides which objects are unloaded, so registrations in any that might be are given up.
 RDM_INTERPOSED int dlclose(void* object) noexcept {
   probe.note(object);
   auto* const call = next.dlclose.find();

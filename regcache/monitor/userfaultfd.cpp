@@ -20,11 +20,12 @@ namespace {
 
 constinit UserfaultfdMonitor monitor;
 
-// Each watched range may split a mapping in three, and the kernel limits mappings (65530).
+// Each watched range may split a mapping in three, and the kernel limits the number of mappings
+// (65530).
 constexpr int kMostWatched = 16384;
 constexpr unsigned kGranuleShift = 16;
 constexpr uint64_t kLookNs = 1'000'000'000;
-// Longer than a thread that was told to go on is likely to wait for its turn.
+// Longer than a thread that was woken is likely to wait to be scheduled.
 constexpr uint64_t kDropNs = 100'000'000;
 
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, Linux 5.14
@@ -33,7 +34,7 @@ constexpr const char* kNoThread = "no thread can be started that reads what the 
 
 thread_local constinit bool is_thread_of_ours = false;
 
-// While it is on, nothing is looked at by time. Kept for children of fork, whose monitor is new.
+// While this is on, no thread wakes up periodically. Kept across fork; the child's monitor is new.
 constinit os::MainThreadWatch main_thread;
 
 }  // namespace
@@ -60,7 +61,8 @@ const char* UserfaultfdMonitor::start() {
     pthread_join(keeper_, nullptr);
     return refusal_;
   }
-  // Nothing is watched yet, so nothing is missed without it; the other two wait for work for ever.
+  // Nothing is watched yet, so nothing can be missed before this starts; the other two threads wait
+  // for work without a time limit.
   main_thread.start([](void* self) { static_cast<UserfaultfdMonitor*>(self)->wake_teller(); },
                     this);
   if (start_thread<&UserfaultfdMonitor::tell_events>(&teller_, "rdmalloc-tell") != 0) {
@@ -77,14 +79,14 @@ void UserfaultfdMonitor::wake_teller() {
 
 bool UserfaultfdMonitor::watch(uintptr_t base, size_t length) noexcept {
   note_watched(base, length);
-  // Watching splits a mapping. Parts that are first touched when they are apart cannot become one
-  // again, and the kernel refuses to move several at a time (mremap): so one page is touched first.
-  (void)os::system_call(SYS_madvise, os::page_floor(base), os::kPageSize, kPopulateWrite);
+  // Watching splits a mapping. Parts that are first touched after the split can never merge again,
+  // and the kernel refuses to mremap() several at once. So one page is touched before.
+  (void)os::system_call(SYS_madvise, os::page_floor(base), os::page_size(), kPopulateWrite);
   const bool has_room = watched_.load(std::memory_order_relaxed) < kMostWatched;
   return has_room && ask(Request::kWatch, base, length) == 0;
 }
 
-// What finds no room stays watched, and costs whoever unmaps it an event.
+// If the queue has no room, the range stays watched; unmapping it then costs an event.
 void UserfaultfdMonitor::unwatch(uintptr_t base, size_t length) noexcept {
   (void)put({Request::kUnwatch, base, length, nullptr});
 }
@@ -113,7 +115,7 @@ void UserfaultfdMonitor::let_go(uintptr_t base, size_t length) noexcept {
   if (!is_thread_of_ours && was_watched(base, length)) (void)ask(Request::kLetGo, base, length);
 }
 
-// The threads are gone, and their descriptor with them.
+// The threads exist only in the parent, and their descriptor with them.
 void UserfaultfdMonitor::note_fork_child() noexcept {
   main_thread.note_fork_child();
   new (this) UserfaultfdMonitor;
@@ -128,7 +130,7 @@ bool UserfaultfdMonitor::put(const Request& request) {
   return has_room;
 }
 
-// What the keeper answers: 0, or an errno.
+// Returns the keeper's answer: 0 or an errno.
 int UserfaultfdMonitor::ask(Request::Kind kind, uintptr_t base, size_t length) {
   Answer answer;
   if (!put({kind, base, length, &answer})) return EAGAIN;
@@ -160,14 +162,14 @@ void UserfaultfdMonitor::settle() noexcept {
 }
 
 bool UserfaultfdMonitor::begin() {
-  // First of all a table of its own, an empty one; what the program has open stays open there.
+  // Start with an empty descriptor table of our own; the program's descriptors stay open in its.
   if (syscall(SYS_close_range, 0U, ~0U, CLOSE_RANGE_UNSHARE) != 0) {
     refusal_ = "the kernel gives threads no descriptors of their own (Linux 5.9 does)";
     return false;
   }
   refusal_ = kernel_.open();
   if (refusal_ != nullptr) return false;
-  // It shares the keeper's descriptors.
+  // This thread shares the keeper's descriptors.
   if (start_thread<&UserfaultfdMonitor::read_events>(&reader_, "rdmalloc-event") == 0) return true;
   refusal_ = kNoThread;
   kernel_.close();
@@ -215,19 +217,20 @@ int UserfaultfdMonitor::watch_now(uintptr_t base, size_t length) {
   const uintptr_t from = os::page_floor(base);
   const int error = kernel_.watch(from, os::page_ceil(base + length) - from);
   if (error != EINVAL) return error;
-  // hugetlb pages are watched whole.
+  // hugetlb pages can only be watched whole.
   const uintptr_t whole = os::align_down(base, os::kHugePageSize);
   return kernel_.watch(whole, os::align_up(base + length, os::kHugePageSize) - whole);
 }
 
-// One after the other: what is watched anew after an unwatch was asked for is cached again by then,
-// and the unwatch is dropped, or comes before.
+// Requests are served in order. If a range is watched again after an unwatch was requested, it is
+// cached again by then, and the unwatch is dropped; or the unwatch comes first.
 void UserfaultfdMonitor::serve(const Request& request) {
   const uintptr_t from = os::page_floor(request.base);
   const uintptr_t to = os::page_ceil(request.base + request.length);
   int error = 0;
   if (request.kind == Request::kWatch) {
-    // Not what is about to be changed, and was let go of for that: it is not kept anyway.
+    // Do not watch a range that is about to change and was let go for that: it would not be kept
+    // anyway.
     error = changes.is_announced(from, to) ? EBUSY : watch_now(request.base, request.length);
     if (error == 0) watched_.fetch_add(1, std::memory_order_relaxed);
   } else if (request.kind == Request::kLetGo || changes.sink() == nullptr ||
@@ -277,8 +280,8 @@ void UserfaultfdMonitor::tell_events() {
   }
 }
 
-// By time only while drops are under way, and when the main thread has ended, or nobody tells: libc
-// does not end a process that has threads of ours.
+// Wakes up by time only while drops are in progress, or if the main thread has ended or its end is
+// not reported: libc does not end a process that still has our threads.
 void UserfaultfdMonitor::wait_for_news(uint32_t seen) {
   if (drops_ != 0) return os::wait_while_for(news_, seen, kDropNs);
   if (main_thread.is_on()) return os::wait_while(news_, seen);
@@ -294,7 +297,7 @@ void UserfaultfdMonitor::tell(const KernelEvent& event) {
       expect_drop(event);
       break;
     case KernelEvent::kMoved:
-      // The kernel watches it where it is now.
+      // After the move, the kernel watches the range at its new address.
       unwatch(event.target, event.end - event.base);
       break;
     case KernelEvent::kUnmapped:
@@ -306,8 +309,9 @@ void UserfaultfdMonitor::tell(const KernelEvent& event) {
   changes.tell(event.base, event.end);
 }
 
-// Whoever came through the interposed functions has announced it, and knows better when it is over;
-// what this monitor announced itself, for an earlier drop, it goes on announcing.
+// A thread that came through the interposed functions has announced the drop itself, and knows
+// better when it is over. Where this monitor announced an earlier drop itself, it goes on
+// announcing.
 void UserfaultfdMonitor::expect_drop(const KernelEvent& event) {
   bool is_ours = false;
   for (Dropping& one : droppings_) {
@@ -325,7 +329,7 @@ void UserfaultfdMonitor::expect_drop(const KernelEvent& event) {
   uintptr_t base = event.base;
   uintptr_t end = event.end;
   if (place->until != 0) {
-    // None is free: one stands for two.
+    // No slot is free: one announcement covers both ranges.
     base = place->base < base ? place->base : base;
     end = place->end > end ? place->end : end;
     place->change()->~Change();

@@ -1,28 +1,29 @@
-// The userfaultfd monitor: the kernel tells of changes, whoever makes them and however, and holds
-// whoever unmaps up until the event is read.
+// The userfaultfd monitor: the kernel reports changes, whoever makes them and however, and blocks a
+// thread that unmaps until the event is read.
 //
-// The descriptor lives in a table of descriptors of its own, which the program cannot close and no
-// child inherits. Two threads of ours have that table: the keeper makes the calls about ranges, one
-// after the other, and the reader reads events. A third one, the teller, tells `changes` of them:
-// with the program's descriptors, because devices are among these. `changes` is held up from before
-// the reading, which lets the makers of the changes go on, until all is told; so a hit finds the
-// registration given up, or looks again.
+// The descriptor lives in a descriptor table of its own, so that the program cannot close it and no
+// child inherits it. Two threads of ours have that table: the keeper makes the calls about ranges,
+// one after the other, and the reader reads events. A third one, the teller, reports them to
+// `changes`: it has the program's descriptors, because devices are among these. `changes` is held
+// up from before the read, which lets the threads that made the changes continue, until everything
+// is reported. So a hit finds the registration gone, or looks again.
 //
-// The kernel frees the addresses before it tells. Another thread may map there at once, and must
-// not find the old registration: the interposed calls that map wait (Changes::settle) until the
-// kernel says that no change is under way, if what they mapped lies where something is registered.
-// So the one hole is a thread that maps by a system call past every interposed function (as dlopen
-// does, inside libc), at an address that another thread is being told is free by a call past them,
-// too, and that gets it before that call returns.
+// The kernel frees the addresses before it reports. Another thread may map there at once, and must
+// not find the old registration. So the interposed calls that map memory wait (Changes::settle)
+// until the kernel says that no change is in progress, if they mapped where something is
+// registered. One hole remains: a thread that maps by a system call past every interposed function
+// (as dlopen does, inside libc), at an address that another thread is freeing, also by a call past
+// them, and that gets the address before that call returns.
 //
-// Dropping pages is told before it is made. Until it is made by a call past the interposed
-// functions, registering the range again would keep what is going to be dropped: for a while
-// nothing of it is kept. Not told at all: shmdt(), remap_file_pages() and guard pages, which the
-// interposed functions see; files truncated or punched, which nothing sees.
+// Dropping pages is reported before it happens. If the call does not come through the interposed
+// functions, registering the range again before the drop would keep what is going to be dropped: so
+// for a while nothing there is kept. Not reported at all: shmdt(), remap_file_pages() and guard
+// pages, which the interposed functions see; and truncated or punched files, which nothing sees.
 //
-// What is watched of a mapping is a mapping of its own to the kernel, which refuses to move several
-// at a time: mremap fails with EFAULT where it cannot make them one again. The interposed mremap
-// lets go of the range first, after which that is rare (once in some ten thousand random calls).
+// The watched part of a mapping is a mapping of its own to the kernel, which refuses to move
+// several at a time: mremap fails with EFAULT if it cannot merge them again. The interposed mremap
+// releases the range first; after that the failure is rare (once in some ten thousand random
+// calls).
 //
 // These threads must never unmap what is watched: they would wait for themselves.
 #pragma once

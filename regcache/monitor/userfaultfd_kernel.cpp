@@ -13,7 +13,7 @@
 namespace rdmalloc {
 namespace {
 
-// What headers may lack.
+// Constants that headers may lack.
 constexpr int kUserModeOnly = 1;
 constexpr unsigned long kNewDescriptor = _IO(0xAA, 0x00);  // of /dev/userfaultfd
 constexpr uint64_t kSharedWriteProtection = 1U << 12;      // Linux 5.19: shared memory, hugetlb
@@ -35,7 +35,7 @@ const char* refusal(int error) {
     case ENFILE:
       return "there are too many open descriptors";
     default:
-      return "the kernel gives no userfaultfd";
+      return "the kernel refuses a userfaultfd";
   }
 }
 
@@ -64,8 +64,8 @@ KernelEvent event_of(const uffd_msg& message) {
 
 }  // namespace
 
-// Without the right to faults of the kernel's, which are nothing to us: so that no privilege is
-// needed. Linux before 5.11 does not know the flag and asks for the privilege.
+// Asks only for faults of user mode, because faults inside the kernel do not matter here; so no
+// privilege is needed. Linux before 5.11 does not know the flag and asks for the privilege.
 int KernelUserfaultfd::open_descriptor() {
   constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;
   right_ = kAnyProcess;
@@ -89,28 +89,28 @@ int KernelUserfaultfd::open_descriptor() {
 
 const char* KernelUserfaultfd::what() const {
   static constexpr const char* kSentences[][2] = {
-      {"the kernel tells of every change, but not of files before Linux 6.7 (userfaultfd, which "
+      {"the kernel reports every change, but not of files before Linux 6.7 (userfaultfd, which "
        "needs no privilege)",
-       "the kernel tells of every change (userfaultfd, which needs no privilege)"},
-      {"the kernel tells of every change, but not of files before Linux 6.7 (userfaultfd, by "
+       "the kernel reports every change (userfaultfd, which needs no privilege)"},
+      {"the kernel reports every change, but not of files before Linux 6.7 (userfaultfd, by "
        "privilege or vm.unprivileged_userfaultfd)",
-       "the kernel tells of every change (userfaultfd, by privilege or "
+       "the kernel reports every change (userfaultfd, by privilege or "
        "vm.unprivileged_userfaultfd)"},
-      {"the kernel tells of every change, but not of files before Linux 6.7 (userfaultfd, by "
+      {"the kernel reports every change, but not of files before Linux 6.7 (userfaultfd, by "
        "/dev/userfaultfd)",
-       "the kernel tells of every change (userfaultfd, by /dev/userfaultfd)"}};
+       "the kernel reports every change (userfaultfd, by /dev/userfaultfd)"}};
   return kSentences[right_][has_files_ ? 1 : 0];
 }
 
 const char* KernelUserfaultfd::open() {
-  // A descriptor agrees once: what there is has to be asked of another.
+  // The API handshake works once per descriptor, so the features are queried on a separate one.
   const int asked = open_descriptor();
   if (asked < 0) return refusal(errno);
   uint64_t available = 0;
   const bool answered = agree(asked, 0, &available);
   os::close_file(asked);
   if (!answered || (available & kNeeded) != kNeeded) {
-    return "the kernel's userfaultfd does not tell of unmapping without serving faults: that needs "
+    return "the kernel's userfaultfd does not report unmapping without serving faults: that needs "
            "Linux 5.7 on a processor with write-protection";
   }
   fd_ = open_descriptor();
@@ -121,7 +121,7 @@ const char* KernelUserfaultfd::open() {
   has_files_ = false;
   if (agree(fd_, kNeeded, nullptr)) return nullptr;
   close();
-  return "the kernel's userfaultfd grants less than it says it has";
+  return "the kernel's userfaultfd grants fewer features than it reports";
 }
 
 void KernelUserfaultfd::close() {
@@ -141,7 +141,8 @@ int KernelUserfaultfd::unwatch(uintptr_t base, size_t length) {
   return ioctl(fd_, UFFDIO_UNREGISTER, &range) == 0 ? 0 : errno;
 }
 
-// The kernel looks at that before it looks at the request, which is one that it refuses otherwise.
+// The kernel checks for a change in progress before it validates the request, which is invalid on
+// purpose.
 bool KernelUserfaultfd::is_changing() const {
   uffdio_zeropage nothing{};
   nothing.range = {1, 1};

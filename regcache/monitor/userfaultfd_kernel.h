@@ -1,4 +1,4 @@
-// A userfaultfd descriptor that tells of what is unmapped, moved and dropped, and never of a fault:
+// A userfaultfd descriptor that reports what is unmapped, moved and dropped, but never a fault:
 // memory is registered for write-protection and then never protected.
 #pragma once
 

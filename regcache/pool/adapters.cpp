@@ -1,4 +1,4 @@
-// The functions of include/rdmalloc/adapters.h: rdm_alloc in the clothes of others.
+// The functions of include/rdmalloc/adapters.h: rdm_alloc behind the interfaces of other libraries.
 #include "include/rdmalloc/adapters.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// Chunks: what a pool takes memory in. One chunk lies in one region, in whole units of the window,
-// so that a table over the window's units tells of any address which chunk it lies in.
+// Chunks: a pool takes memory in chunks. A chunk lies in one region and consists of whole units of
+// the window, so that a table over these units gives the chunk of any address.
 #pragma once
 
 #include <atomic>

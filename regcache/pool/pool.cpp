@@ -21,7 +21,7 @@ bool Pool::find(Stock* stock, PoolItem* out) {
   const int node = pools_->node_here();
   for (;;) {
     if (refill(stock, node, out)) return true;
-    // Where no memory of this node comes, what lies elsewhere is as good.
+    // If the pool cannot grow on this node, a buffer on another node is just as good.
     if (!may_grow_apart(node) && take_anywhere(out)) return true;
     if (grow(node) != RDM_OK) break;
     if (refill(stock, node, out) || take_anywhere(out)) return true;
@@ -80,13 +80,14 @@ int Pool::refuse_put(Pool* pool, const void* address) {
   if (chunk == nullptr) return fail(RDM_INVALID, "the address is not of this pool");
   uint32_t index = 0;
   if (!chunk->index_of(address, &index)) {
-    return fail(RDM_INVALID,
-                "no buffer starts at this address: put what was got, not a part of it");
+    return fail(
+        RDM_INVALID,
+        "no buffer starts at this address: put the address that rdm_pool_get gave, not one inside");
   }
-  return fail(RDM_INVALID, "the buffer is not out: it was put back already");
+  return fail(RDM_INVALID, "the buffer is not in use: it was put back already");
 }
 
-// A buffer that is free now, and that the thread's stock had no room for.
+// For a buffer that is now free and did not fit in the thread's stock.
 int Pool::give_back(const PoolItem& item) {
   if (phase_.load(std::memory_order_acquire) != Phase::kOpen) return RDM_OK;
   const os::NoCancel no_cancel;
@@ -170,14 +171,14 @@ int Pool::close() {
     pools_->give_stock(stock);
   }
   release_memory();
-  // What a parent's pool held it held in the parent.
+  // What a pool inherited from the parent holds belongs to the parent.
   if (is_own && settings_.domain != nullptr) memory_->let_go(settings_.domain);
   phase_.store(Phase::kFree, std::memory_order_release);
   return RDM_OK;
 }
 
-// Locks may have been held by threads that are not here any more; what they guard is not used
-// again, but for the list of chunks, which is whole at any moment.
+// Threads that no longer exist may have held locks. What these locks guard is not used again,
+// except the list of chunks, which is consistent at every moment.
 void Pool::note_fork_child() {
   growth_ = PTHREAD_MUTEX_INITIALIZER;
   members_ = PTHREAD_MUTEX_INITIALIZER;

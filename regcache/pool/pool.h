@@ -4,10 +4,10 @@
 //   get: own stock -> own node's shelf -> a new chunk -> other nodes' shelves -> others' stocks
 //   put: own stock -> (full) its oldest half to the shelves of their nodes
 //
-// get() and put() may be called from any thread; create() and close() by one, without others
-// inside. Locks, outermost first: growth_, members_, shelf_lock_; memory is asked for and looked up
-// under growth_ alone, which only gets that found nothing wait for. Never inside malloc. Pools are
-// never destroyed, only used again, so that a call that comes too late reads memory that is there.
+// get() and put() may be called from any thread; create() and close() by one, while no other is
+// inside. Locks, outermost first: growth_, members_, shelf_lock_. Memory is allocated and looked up
+// under growth_ only, for which only gets that found nothing wait. Never inside malloc. Pools are
+// never destroyed, only reused, so that a call that comes too late reads valid memory.
 #pragma once
 
 #include <pthread.h>
@@ -167,8 +167,8 @@ inline const Chunk* Pool::chunk_of(const void* address) const {
   return chunk.pool.load(std::memory_order_relaxed) == this ? &chunk : nullptr;
 }
 
-// Makes the buffer free; false: none of this pool starts there, or it is not out. The exchange is
-// what tells apart two threads that put the same buffer at once.
+// Makes the buffer free. False: no buffer of this pool starts there, or it is not in use. The
+// atomic exchange lets only one of two threads succeed that put the same buffer at once.
 inline bool Pool::claim(const void* address, PoolItem* out) const {
   const Chunk* chunk = chunk_of(address);
   uint32_t index = 0;
@@ -203,7 +203,7 @@ inline void Pool::hand_out(const PoolItem& item, rdm_buffer* out) const {
   out->handle = key.handle;
 }
 
-// A hit. Everything else is the slow path's to find out.
+// A hit. The slow path handles everything else.
 [[gnu::always_inline]] inline int Pool::get(Pool* pool, rdm_buffer* out) {
   if (pool != nullptr && out != nullptr) [[likely]] {
     Stock* const stock = ThreadStocks::find(pool->number_);

@@ -1,4 +1,4 @@
-// The C functions of include/rdmalloc/pool.h, over the library's own memory.
+// The functions of include/rdmalloc/pool.h, over the library's own memory.
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
@@ -68,9 +68,9 @@ bool hears_of_forks() {
 
 Pool* pool_of(rdm_pool* handle) { return reinterpret_cast<Pool*>(handle); }
 
-// Null, or what is wrong with them.
+// Null, or what is wrong with the options.
 const char* check(const rdm_pool_options& options) {
-  if (options.buffer_bytes == 0) return "buffer_bytes is 0: say how long a buffer is to be";
+  if (options.buffer_bytes == 0) return "buffer_bytes is 0: set it to the length of a buffer";
   if (options.buffer_bytes > kLongestBuffer) return "buffer_bytes is above 1 GiB";
   if ((options.alignment & (options.alignment - 1)) != 0) return "alignment is no power of two";
   if (options.alignment > kCoarsestAlignment) return "alignment is above 2 MiB";
@@ -101,7 +101,7 @@ int create(rdm_domain* domain, const rdm_pool_options& options, rdm_pool** out, 
     return RDM_INVALID;
   }
   if (!hears_of_forks()) {
-    why->add("no memory to hear of forks");
+    why->add("no memory for fork handlers");
     return RDM_SYSTEM;
   }
   Pool* pool = nullptr;

@@ -1,4 +1,4 @@
-// How a pool gets its memory: chunks from the allocator, their keys from the domain.
+// How a pool gets its memory: chunks from the allocator, and their keys from the domain.
 #include <string.h>
 
 #include "allocator/os/clock.h"
@@ -13,11 +13,11 @@ namespace {
 
 constexpr size_t kFirstStep = size_t{256} << 10;
 constexpr size_t kLongestStep = size_t{64} << 20;
-// What threads may keep of a pool that has a limit, each: this part of it.
+// If a pool has a limit, each thread may keep 1/kShare of it.
 constexpr size_t kShare = 16;
 constexpr size_t kCacheLine = 64;
 constexpr size_t kBytesInBatch = size_t{512} << 10;
-// Growing that failed fails again, without another try, for so long.
+// After growing has failed, further attempts fail without a try for this long.
 constexpr uint64_t kRetryNs = 100'000'000;
 
 size_t least(size_t a, size_t b) { return a < b ? a : b; }
@@ -44,7 +44,7 @@ int Pool::create(const PoolSettings& settings, Message* why) {
   window_size_ = pools_->window_size();
   units_ = pools_->units();
   chunks_ = pools_->chunks();
-  // A child of fork may find what a thread left that was creating this pool in the parent.
+  // In a child of fork, this pool may contain leftovers of a parent's thread that was creating it.
   first_chunk_ = nullptr;
   first_stock_ = nullptr;
   held_ = 0;
@@ -71,7 +71,7 @@ bool Pool::may_grow_apart(int node) {
   return !shelves_[node].is_misplaced;
 }
 
-// RDM_OK, too, when another thread was quicker.
+// Also RDM_OK if another thread was faster.
 int Pool::grow(int node) {
   PosixLock hold(&growth_, LockRank::kOuter);
   {
@@ -93,7 +93,7 @@ int Pool::grow(int node) {
   return status;
 }
 
-// Where a budget has no room for so much it may have for less.
+// If a budget has no room for this many, it may have room for fewer.
 int Pool::add_chunk_or_less(size_t wanted, Message* why) {
   for (size_t count = wanted;; count /= 2) {
     Message reason;
@@ -105,7 +105,7 @@ int Pool::add_chunk_or_less(size_t wanted, Message* why) {
   }
 }
 
-// Under growth_, or while the pool starts. Fewer buffers than were asked for, where some lie across
+// Under growth_, or while the pool starts. Adds fewer buffers than requested if some would straddle
 // two of the device's memory regions.
 int Pool::add_chunk(size_t wanted, Message* why) {
   Chunk* const chunk = pools_->take_chunk();
@@ -127,7 +127,8 @@ int Pool::add_chunk(size_t wanted, Message* why) {
   return status;
 }
 
-// What rounding adds are buffers, too, if there may be so many. On failure the caller discards it.
+// The bytes added by rounding become buffers, too, unless that exceeds the limit. On failure the
+// caller discards the chunk.
 int Pool::take_memory(size_t wanted, Chunk* chunk, Message* why) {
   const size_t bytes = os::align_up(wanted * stride_, Chunk::kUnit);
   const size_t count = least(bytes / stride_, settings_.most - held_);
@@ -145,19 +146,19 @@ int Pool::take_memory(size_t wanted, Chunk* chunk, Message* why) {
   const Region* const region = memory == nullptr ? nullptr : memory_->region_of(memory);
   if (region == nullptr || states == nullptr) {
     why->add((settings_.flags & RDM_EXPOSED) != 0
-                 ? "the budget for pinned memory has no more that could be exposed"
-                 : "no memory: malloc's cap, or the machine's memory, is reached");
+                 ? "the budget for pinned memory has no room for more exposed memory"
+                 : "no memory: the memory cap, or the machine's memory, is reached");
     return RDM_OUT_OF_BUDGET;
   }
   memset(states, static_cast<int>(BufferState::kFree), state_bytes);
   const bool has_nodes = pools_->has_several_nodes();
-  // On the node of the calling thread, as far as its pages have not come.
+  // Pages not populated yet go to the calling thread's node.
   if (has_nodes) (void)os::populate(memory, bytes);
   chunk->node = has_nodes ? region->node : 0;
   return RDM_OK;
 }
 
-// Room on the shelf for all buffers of the node.
+// Makes room on the shelf for all buffers of the node.
 bool Pool::make_room(int node, size_t more) {
   Shelf& shelf = shelves_[node];
   if (shelf.held + more <= shelf.room) return true;
@@ -189,7 +190,7 @@ void Pool::publish(Chunk* chunk) {
   grown_.fetch_add(1, std::memory_order_relaxed);
   PosixLock hold(&shelf_lock_);
   held_.fetch_add(chunk->usable, std::memory_order_relaxed);
-  // So that they are handed out in the order of their addresses.
+  // Backwards, so that they are handed out in address order.
   for (uint32_t i = chunk->count; i-- > 0;) {
     if (chunk->state_of(i) != static_cast<uint8_t>(BufferState::kFree)) continue;
     shelf.items[shelf.count++] = PoolItem(chunk->number, i);
@@ -212,8 +213,8 @@ void Pool::discard(Chunk* chunk) {
   pools_->give_chunk(chunk);
 }
 
-// Of a pool that nobody uses any more. What is released is out of the books first: a child forked
-// meanwhile finds them whole.
+// Releases the memory of a pool that nobody uses any more. Unlinks it first, so that a child forked
+// meanwhile finds the lists consistent.
 void Pool::release_memory() {
   while (first_chunk_ != nullptr) {
     Chunk* const chunk = first_chunk_;

@@ -1,4 +1,4 @@
-// The keys of a chunk's buffers, found when the chunk is taken.
+// The keys of a chunk's buffers, looked up when the chunk is taken.
 #include "regcache/pool/pool.h"
 #include "regcache/pool/pool_memory.h"
 
@@ -22,8 +22,9 @@ int Pool::find_keys(Chunk* chunk, Message* why) {
   return RDM_OK;
 }
 
-// A region that the device's limits cut into memory regions, or of which only some could be
-// registered. Where neither end of the chunk is, nothing is asked for once more for each buffer.
+// For a region that the device's limits split into several memory regions, or of which only some
+// could be registered. If neither end of the chunk is registered, does not ask again for each
+// buffer.
 int Pool::find_keys_apart(Chunk* chunk, Message* why) {
   rdm_mr found{};
   const char* const last = chunk->address_of(chunk->count - 1) + length_ - 1;
@@ -52,8 +53,9 @@ int Pool::find_keys_apart(Chunk* chunk, Message* why) {
   }
   if (chunk->usable != 0) return RDM_OK;
   why->add(
-      "every buffer reaches from one of the device's memory regions into the next: buffers are "
-      "too long for it");
+      "every buffer would straddle two of the device's memory regions: the buffers are too long "
+      "for "
+      "it");
   return RDM_UNSUPPORTED;
 }
 

@@ -1,4 +1,4 @@
-// Where pools get their memory and its keys from: the library itself, or a test.
+// Where pools get their memory and its keys: from the library itself, or from a test.
 #pragma once
 
 #include <cstddef>

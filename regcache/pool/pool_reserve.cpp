@@ -1,4 +1,4 @@
-// The buffers that a pool starts with, or does not start without.
+// The buffers that a pool reserves at creation, or else fails to be created.
 #include "allocator/holders.h"
 #include "regcache/pool/pool.h"
 #include "regcache/pool/pool_memory.h"
@@ -6,14 +6,15 @@
 namespace rdmalloc {
 namespace {
 
-// A reserve is taken in such parts, or in buffers where these are longer: so that one that the
-// limits do not allow is refused before all of it was taken, and says how far it came.
+// The reserve is taken in steps of this length, or of one buffer if that is longer. So a reserve
+// that exceeds the limits is refused before all of it was taken, and the message says how far it
+// got.
 constexpr size_t kReserveStep = size_t{4} << 20;
 constexpr size_t kLongestCause = 400;
 
 }  // namespace
 
-// What can never be had is not tried: trying would populate and pin all there is.
+// A reserve that can never fit is not tried: that would populate and pin all available memory.
 int Pool::take_reserve(Message* reason) {
   if (settings_.reserve == 0) return RDM_OK;
   const rdm_stats books = memory_->stats();

@@ -27,7 +27,7 @@ Stock* Pool::leave(std::atomic<Stock*>* place) {
   return stock;
 }
 
-// Under the shelf lock. There is room: see make_room().
+// Under the shelf lock. The room exists: see make_room().
 void Pool::shelve(const PoolItem* items, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     Shelf& shelf = shelves_[chunks_[items[i].chunk()].node];
@@ -50,7 +50,7 @@ bool Pool::take_anywhere(PoolItem* out) {
   return take_from_shelves(out);
 }
 
-// One for the caller, and as many as make a batch for its stock.
+// Takes one buffer for the caller and up to a batch for its stock.
 bool Pool::refill(Stock* stock, int node, PoolItem* out) {
   StockUse use(*this, stock);
   if (stock != nullptr && stock->pop(out)) return true;
@@ -65,8 +65,8 @@ bool Pool::refill(Stock* stock, int node, PoolItem* out) {
   return true;
 }
 
-// From the stock that has most: one for the caller, half of the rest for its stock. No buffer that
-// is free is missed, but one that a thread is just putting back.
+// Takes from the fullest stock: one buffer for the caller, half of the rest for its stock. Misses
+// no free buffer, except one that a thread is just returning.
 bool Pool::steal(Stock* mine, PoolItem* out) {
   PosixLock hold(&members_, LockRank::kMembers);
   const Revoked revoked(*this, mine);
@@ -101,7 +101,7 @@ size_t Pool::free_now() const {
   return sum;
 }
 
-// Under members_: takes the stocks from their threads, and returns them linked.
+// Under members_. Takes the stocks away from their threads and returns them linked.
 Stock* Pool::disband() {
   Stock* const all = first_stock_;
   for (Stock* stock = all; stock != nullptr; stock = stock->next) {

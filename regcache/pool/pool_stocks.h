@@ -1,4 +1,5 @@
-// Who is in a stock: its owner, or a thread that holds its pool's members_ and revoked it.
+// Access to stocks: by the owner, or by a thread that holds the pool's members_ and revoked the
+// stock.
 #pragma once
 
 #include <time.h>
@@ -8,9 +9,9 @@
 
 namespace rdmalloc {
 
-// The owner's use of its stock together with the shelves: what moves between them moves under the
-// shelf lock, so that who looks through both misses nothing. The lock comes first: who reaches into
-// stocks waits for their owners without it.
+// The owner's use of its stock together with the shelves. Buffers move between them under the shelf
+// lock, so that a thread that looks through both misses nothing. The lock is taken first: a thread
+// that reaches into stocks waits for their owners without it.
 class Pool::StockUse {
  public:
   // `stock` may be null.
@@ -36,8 +37,8 @@ class Pool::StockUse {
   bool is_locked_ = false;
 };
 
-// While one lives no thread but this one is, or comes, into a stock of the pool, if it is complete.
-// Under members_, and not under the shelf lock.
+// While an object exists, and if it is complete, no thread but this one has access to a stock of
+// the pool. Under members_, and not under the shelf lock.
 class Pool::Revoked {
  public:
   // All but `mine`.

@@ -11,7 +11,7 @@
 namespace rdmalloc {
 
 bool Pools::set_up() {
-  // The window is there once something was allocated.
+  // The window exists once something has been allocated.
   memory_->release(memory_->allocate(1, 0, 0));
   window_base_ = memory_->window().base();
   window_size_ = memory_->window().size();
@@ -64,7 +64,7 @@ int Pools::create(const PoolSettings& settings, Pool** out, Message* why) {
   return status;
 }
 
-// In a domain that is held: the pool lets it go when it is closed.
+// In a domain that the caller holds; the pool lets go of it when it is closed.
 int Pools::create_held(const PoolSettings& settings, Pool** out, Message* why) {
   Pool* pool = nullptr;
   {
@@ -92,7 +92,7 @@ Pool* Pools::find(const rdm_pool* handle) const {
   return nullptr;
 }
 
-// Under the lock. Chunk numbers that were never used are not touched before they are.
+// Under the lock. Chunk records that were never used stay untouched until needed.
 Chunk* Pools::take_chunk() {
   PosixLock hold(&mutex_);
   Chunk* chunk = free_chunks_;
@@ -159,7 +159,7 @@ void Pools::end_thread() {
   thread_ends(mine);
 }
 
-// A later destructor of the thread's that gets or puts makes it new stocks, and this comes again.
+// If a later destructor of this thread uses a pool, the thread gets new stocks and this runs again.
 void Pools::thread_ends(void* ended) {
   auto* const stocks = static_cast<ThreadStocks*>(ended);
   Pools& self = *stocks->pools;

@@ -1,9 +1,9 @@
-// All pools of the process, what they share, and the stocks of its threads: the table of the
-// window's units, the chunks' records, records of stocks. Constant-initialised; set up with the
-// first pool.
+// All pools of the process and what they share: the table of the window's units, the chunks'
+// records, and the records of the threads' stocks. Constant-initialised; set up with the first
+// pool.
 //
-// The lock is for short work on the lists here: no pool's lock and no foreign code is under it. It
-// is held over fork, so that a child finds them whole.
+// The lock is for short work on the lists here: no pool's lock is taken and no foreign code called
+// under it. It is held over fork, so that a child finds the lists intact.
 #pragma once
 
 #include <pthread.h>

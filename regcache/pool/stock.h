@@ -26,7 +26,8 @@ struct alignas(64) Stock {
       busy.store(1, std::memory_order_relaxed);
       asm volatile("" ::: "memory");
     }
-    if (revoked.load(std::memory_order_acquire) == 0) [[likely]]
+    // Not acquire: past the exchange's own store a processor may read such a load early.
+    if (revoked.load(std::memory_order_seq_cst) == 0) [[likely]]
       return true;
     leave();
     return false;

@@ -13,7 +13,7 @@ constexpr int kValueSize = 256;
 struct Value {
   char text[kValueSize + 1] = {};
   bool is_there = false;
-  bool failed = false;  // and the library has told the program so
+  bool failed = false;  // and the library has reported it to the program
 };
 
 Value value_of(const RealMpi& real, Handle info, const char* key) {
@@ -24,8 +24,8 @@ Value value_of(const RealMpi& real, Handle info, const char* key) {
   return value;
 }
 
-// Open MPI's: a list of name=value. Its own pools are asked for by name, and so is ours, with what
-// the component of regcache/openmpi understands.
+// Open MPI's hint, a list of name=value. It selects pools by name: Open MPI's own, or ours, with
+// the options that the component in regcache/openmpi understands.
 void read_pool_hints(const Value& value, Hints* hints) {
   if (!value.is_there) return;
   const bool ours = strcasestr(value.text, "mpool=rdmalloc") != nullptr;
@@ -49,11 +49,12 @@ Hints read_hints(const RealMpi& real, Handle info) {
   if (alignment.is_there) {
     char* end = nullptr;
     const long long asked = strtoll(alignment.text, &end, 10);
-    // Nonsense is ignored, as a hint may be: MPICH (4.0) divides by what it reads.
+    // A nonsensical value is ignored, as MPI allows for hints: MPICH (4.0) divides by what it
+    // reads.
     const bool sound = asked > 0 && (asked & (asked - 1)) == 0 && *end == '\0';
     if (sound) hints.align = static_cast<size_t>(asked);
   }
-  // MPICH's key names memory of devices.
+  // This key of MPICH's selects device memory.
   hints.theirs = value_of(real, info, "mpich_buf_type").is_there;
   read_pool_hints(value_of(real, info, "mpool_hints"), &hints);
   return hints;

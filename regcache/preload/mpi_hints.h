@@ -1,4 +1,4 @@
-// What an MPI_Info asks of the memory.
+// What an MPI_Info requests of the memory.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ struct Hints {
   bool theirs = false;   // asks for memory of a kind that only the MPI library has
 };
 
-// `info`: not null, and valid. MPI must be running. Keys that nobody knows are no reason to do
-// without us: MPI lets them be ignored.
+// `info`: not null, and valid. MPI must be running. Unknown keys are no reason to pass the call on:
+// MPI allows them to be ignored.
 Hints read_hints(const RealMpi& real, Handle info);
 
 }  // namespace rdmalloc::mpi

@@ -15,7 +15,7 @@ constinit Table theirs{&fast.reasons};
 namespace {
 
 constexpr int kSuccess = 0;
-constexpr int kNoMpi = 1;  // any error: the values differ among MPIs, and here is none
+constexpr int kNoMpi = 1;  // any error code will do: each MPI has its own, and none is loaded
 
 enum class State { kUnknown, kStarting, kRunning, kEnding };
 constinit std::atomic<State> state{State::kUnknown};
@@ -25,10 +25,10 @@ int never_copy(Handle, int, void*, void*, void*, int* flag) {
   return kSuccess;
 }
 
-// Whether the fast path is taken; it is given up once.
+// Whether the fast path is in use. Once switched off, it stays off.
 constinit std::atomic<bool> is_fast{false};
 
-// Called by MPI_Finalize, before it ends anything.
+// Called at the start of MPI_Finalize.
 int on_finalize(Handle, int, void*, void*) {
   state.store(State::kEnding);
   fast.mask.store(0);
@@ -43,15 +43,15 @@ bool is_malloc_ours() {
   return ours;
 }
 
-// Hears of MPI_Finalize as the standard offers it, by an attribute of MPI_COMM_SELF, and not by
-// interposing it: profiling tools live there.
+// Learns of MPI_Finalize through an attribute of MPI_COMM_SELF, as the standard provides, instead
+// of interposing it: that is where profiling tools live.
 void start_fast_path(const RealMpi& real) {
   int key = 0;
   if (real.comm_create_keyval(&never_copy, &on_finalize, &key, nullptr) != kSuccess) return;
   const bool set = real.comm_set_attr(real.comm_self(), key, nullptr) == kSuccess;
-  // It lives as long as its attribute: MPI libraries that look for leaks find none of ours.
+  // The key lives as long as its attribute, so MPI libraries that look for leaks find none of ours.
   (void)real.comm_free_keyval(&key);
-  if (!set) return;  // MPI is asked each time
+  if (!set) return;  // MPI is asked on each call
   State expected = State::kStarting;
   if (!state.compare_exchange_strong(expected, State::kRunning)) return;
   const bool tool = real.tool_alloc_mem != nullptr || real.tool_free_mem != nullptr;
@@ -90,8 +90,8 @@ bool is_running(const RealMpi& real) {
   return true;
 }
 
-// Open MPI says it well itself when it is asked for the impossible. MPICH (4.0) reports success
-// with an address near zero when it finds no memory: its error handler is called in its place.
+// Open MPI reports the error well when asked for an impossible size. MPICH (4.0) reports success
+// with an address near zero when it finds no memory, so its error handler is called instead.
 int raise_no_memory(const RealMpi& real) {
   if (real.kind == Kind::kMpich) return raise_no_memory_on(real, real.comm_world());
   void* memory = nullptr;
@@ -123,7 +123,7 @@ int allocate(Count size, Handle info, void* out) {
     say_no_mpi();
     return kNoMpi;
   }
-  // What is wrong, or odd as no bytes are, is answered as it would be without us.
+  // Calls that are invalid or unusual (zero bytes) get the MPI library's own answer.
   if (!is_running(*real) || size <= 0 || out == nullptr) return pass_on(*real, size, info, out);
   Hints hints;
   hints.exposed = settings().exposed;
@@ -148,7 +148,7 @@ int release(void* base) {
   const bool is_theirs =
       !theirs.is_empty() && theirs.take(reinterpret_cast<uintptr_t>(base), &unused);
   if (base == nullptr || is_theirs || rdm_owns(base) == 0) return real->free_mem(base);
-  // Before and after MPI runs, the library says what it thinks of the call.
+  // Before and after MPI runs, the library's own status for the call is returned.
   const int error = is_running(*real) ? kSuccess : real->free_mem(nullptr);
   rdm_free(base);
   return error;

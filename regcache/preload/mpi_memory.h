@@ -1,9 +1,10 @@
-// MPI_Alloc_mem and MPI_Free_mem: what the window can serve comes from the window, all else is the
-// MPI library's, errors included. Any thread; no function holds a lock while it calls MPI.
+// MPI_Alloc_mem and MPI_Free_mem: what the window can serve comes from the window; everything else,
+// including errors, is left to the MPI library. Any thread; no function holds a lock while it calls
+// MPI.
 //
-// The library's own MPI_Alloc_mem takes memory from malloc, and so from the window, too, but keeps
-// a header in front of it (MPICH) or an entry in a tree (Open MPI). So who allocated an address
-// cannot be told by looking at it: what the library gave is remembered.
+// The library's own MPI_Alloc_mem takes memory from malloc, and so also from the window, but keeps
+// a header in front of it (MPICH) or an entry in a tree (Open MPI). So an address does not show who
+// allocated it: what the library allocated is remembered.
 #pragma once
 
 #include <stdlib.h>

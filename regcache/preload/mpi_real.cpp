@@ -11,13 +11,13 @@
 namespace rdmalloc::mpi {
 namespace {
 
-// The longest MPI_MAX_LIBRARY_VERSION_STRING of the MPIs that are known.
+// The largest MPI_MAX_LIBRARY_VERSION_STRING of the known MPIs.
 constexpr size_t kVersionSize = 8192;
-// Libraries to look into; and the longest name of one.
+// How many libraries are searched, and the longest name of one.
 constexpr size_t kMostLibraries = 8;
 constexpr size_t kNameSize = 512;
 
-// As MPICH's interface has them; Intel MPI, MVAPICH and Cray MPICH share it.
+// The values of MPICH's interface, which Intel MPI, MVAPICH and Cray MPICH share.
 constexpr Handle kMpichNullInfo = 0x1c000000;
 constexpr Handle kMpichCommWorld = 0x44000000;
 constexpr Handle kMpichCommSelf = 0x44000001;
@@ -25,7 +25,7 @@ constexpr Handle kMpichInt = 0x4c000405;
 constexpr Handle kMpichMin = 0x58000002;
 constexpr int kMpichNoMemory = 34;
 constexpr const char* kMpichNames[] = {"MPICH", "MVAPICH", "Intel(R) MPI"};
-// As Open MPI's mpif.h has them.
+// The values of Open MPI's mpif.h.
 constexpr int kOpenMpiNullInfo = 0;
 constexpr int kOpenMpiCommWorld = 0;
 constexpr int kOpenMpiCommSelf = 1;
@@ -63,8 +63,8 @@ int collect(dl_phdr_info* object, size_t, void* out) {
   return 0;
 }
 
-// A library that the program loaded for itself is not in the global scope: looked for by name. Not
-// while dl_iterate_phdr() holds its lock.
+// A library that the program loaded itself is not in the global scope, so it is looked up by name.
+// Not while dl_iterate_phdr() holds its lock.
 void* find_private_library() {
   auto* names = static_cast<Names*>(calloc(1, sizeof(Names)));
   if (names == nullptr) return nullptr;
@@ -81,7 +81,7 @@ void* find_private_library() {
   return found;
 }
 
-// A function of that name which is neither ours nor the MPI's own is a tool's.
+// A function of that name that is neither ours nor the MPI's own belongs to a tool.
 template <typename Function>
 void find_tool(void* library, const char* name, const void* mpi, Function* out) {
   if (!find_function(library, name, out)) return;
@@ -137,7 +137,7 @@ bool says_mpich(void* library) {
   return says;
 }
 
-// What has the interface of MPI's own standard (libmpi_abi) has other handles.
+// Libraries with the MPI standard's own ABI (libmpi_abi) have different handles.
 void find_kind(void* library, RealMpi* out) {
   const void* function = reinterpret_cast<const void*>(out->alloc_mem);
   if (dlsym(library, "ompi_mpi_info_null") != nullptr) {
@@ -160,8 +160,8 @@ constinit Published<RealMpi> published;
 
 }  // namespace
 
-// By Fortran's numbers, which do not depend on where the linker put Open MPI's objects: a program
-// may have copies of its own that the library uses, too.
+// Converts from Fortran's numbers, which do not depend on where the linker put Open MPI's objects:
+// the program may have its own copies of these, which the library then uses, too.
 Handle RealMpi::null_info() const {
   return kind == Kind::kMpich ? kMpichNullInfo : info_f2c(kOpenMpiNullInfo);
 }

@@ -1,8 +1,9 @@
-// The MPI library of the process, behind the functions that the shim stands in front of.
+// The process's MPI library, behind the functions that the shim interposes.
 //
-// Declared without mpi.h, so that one binary serves every MPI: an MPI_Aint is a pointer's size, and
-// handles are pointers in Open MPI and ints in MPICH, both of which travel in a register as a
-// uintptr_t does. Of an int the upper half of the register is undefined: see handle_of().
+// Declared without mpi.h, so that one binary serves every MPI: an MPI_Aint has the size of a
+// pointer, and handles are pointers in Open MPI and ints in MPICH, both of which are passed in a
+// register like a uintptr_t. For an int the upper half of the register is undefined: see
+// handle_of().
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What the user set for the MPI shim, and what it says.
+// The MPI shim's settings and messages.
 #pragma once
 
 namespace rdmalloc::mpi {

@@ -1,9 +1,9 @@
 // librdmalloc-mpi.so: MPI_Alloc_mem and MPI_Free_mem from the window, under any MPI.
 //
-// Both the names that programs call and the profiling names are interposed: Fortran's bindings call
-// the latter, so they need no names of their own, and so does a profiling tool, which stays between
-// the program and us. A program that finds the functions with dlsym in the MPI library itself gets
-// the library's, both of them.
+// Interposes both the names that programs call and the profiling names. Fortran's bindings call the
+// latter, so they need no names of their own; so do profiling tools, which stay between the program
+// and us. A program that finds the functions with dlsym in the MPI library itself gets the
+// library's versions of both.
 #include "include/rdmalloc/rdmalloc.h"
 #include "regcache/preload/mpi_memory.h"
 #include "regcache/preload/mpi_real.h"
@@ -14,8 +14,8 @@ namespace {
 
 using namespace rdmalloc::mpi;  // NOLINT(google-build-using-namespace): C functions follow
 
-// Only the address to fill in outlives the call of malloc: all else is jumped to, so that the plain
-// case saves no registers for the others.
+// Only the output address is live across the call of malloc; everything else is a tail call, so the
+// plain case saves no registers for the others.
 template <int (*kOdd)(Count, Handle, void*)>
 inline int allocate_or(Count size, Handle info, void* base) {
   if (!is_plain(size, info, base)) [[unlikely]]
@@ -27,7 +27,7 @@ inline int allocate_or(Count size, Handle info, void* base) {
   return 0;
 }
 
-// By the name that a profiling tool may have, too.
+// Through a profiling tool's function of the same name, if there is one.
 [[gnu::noinline]] int allocate_odd(Count size, Handle info, void* base) {
   const RealMpi* real = real_mpi();
   const auto tool = real != nullptr ? real->tool_alloc_mem : nullptr;

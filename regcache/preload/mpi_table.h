@@ -1,8 +1,8 @@
-// From a key to a value, for the few things the shim has to remember: which addresses the MPI
-// library allocated itself, and which memory of ours a window has.
+// A map for the few things that the shim must remember: which addresses the MPI library allocated
+// itself, and which memory of ours a window has.
 //
-// Any thread; the lock is held for a few instructions, none of which calls out. Nothing for a child
-// of fork, in which MPI must not be called.
+// Any thread; the lock is held for a few instructions, none of which calls out. Not for a child of
+// fork, in which MPI must not be called.
 #pragma once
 
 #include <pthread.h>

@@ -12,7 +12,7 @@ namespace {
 constexpr int kSuccess = 0;
 constexpr int kNoMpi = 1;
 
-constinit Table windows;  // from the handle to our memory
+constinit Table windows;  // maps the handle to our memory
 
 int pass_on(const RealMpi& real, const WindowCall& call) {
   if (call.large && real.win_allocate_c != nullptr) {
@@ -32,7 +32,7 @@ int create(const RealMpi& real, const WindowCall& call, void* memory) {
                          call.communicator, call.window);
 }
 
-// Creating a window takes all ranks: if one has no memory, none may begin.
+// Creating a window is collective: if one rank has no memory, none may begin.
 int agree(const RealMpi& real, const WindowCall& call, bool have_memory, bool* all_have) {
   const int mine = have_memory ? 1 : 0;
   int least = 0;
@@ -48,7 +48,7 @@ void* memory_for(const RealMpi& real, const WindowCall& call) {
   if (real.handle_of(call.info) != real.null_info() && real.is_info(call.info)) {
     hints = read_hints(real, call.info);
   }
-  // A window of no bytes has an address, too.
+  // A window of zero bytes has an address, too.
   const size_t size = call.size > 0 ? static_cast<size_t>(call.size) : 1;
   return take(size, hints.align, hints.exposed);
 }
@@ -63,7 +63,7 @@ int allocate_ours(const RealMpi& real, const WindowCall& call) {
     rdm_free(memory);
     return error;
   }
-  // Without a record the memory stays for good, which is better than a window without memory.
+  // Without a record the memory is never freed, which is better than a window without memory.
   (void)!windows.put(real.handle_at(call.window), memory);
   *static_cast<void**>(call.base) = memory;
   return kSuccess;
@@ -78,7 +78,7 @@ int allocate_window(const WindowCall& call) {
   if (!settings().win_allocate || odd || !is_running(*real)) return pass_on(*real, call);
   int ranks = 0;
   if (const int error = real->comm_size(call.communicator, &ranks); error != kSuccess) return error;
-  // Open MPI (4.1) has no window for one rank over memory that it is given, and mallocs its own.
+  // Open MPI (4.1) has no one-rank window over given memory; it calls malloc itself.
   if (ranks == 1 && real->kind == Kind::kOpenMpi) return pass_on(*real, call);
   return allocate_ours(*real, call);
 }
@@ -87,7 +87,7 @@ int free_window(void* window) {
   const RealMpi* real = real_mpi();
   if (real == nullptr) return kNoMpi;
   void* memory = nullptr;
-  // Taken out first: once it is freed, another thread may be given the same handle.
+  // Removed first: once the window is freed, another thread may get the same handle.
   const Handle handle = window != nullptr && !windows.is_empty() ? real->handle_at(window) : 0;
   const bool ours = handle != 0 && windows.take(handle, &memory);
   const int error = real->win_free(window);

@@ -1,6 +1,6 @@
-// MPI_Win_allocate on memory of the window, if the user asks for it (RDMALLOC_MPI_WIN_ALLOCATE): as
-// MPI_Win_create of it, so MPI_WIN_CREATE_FLAVOR says MPI_WIN_FLAVOR_CREATE, and the MPI library no
-// longer places the ranks of a node in shared memory by itself. Else it is passed on.
+// MPI_Win_allocate on memory of the window, if the user asks for it (RDMALLOC_MPI_WIN_ALLOCATE). It
+// becomes MPI_Win_create, so MPI_WIN_CREATE_FLAVOR is MPI_WIN_FLAVOR_CREATE, and the MPI library no
+// longer places the ranks of a machine in shared memory by itself. Otherwise the call is passed on.
 #pragma once
 
 #include "regcache/preload/mpi_real.h"

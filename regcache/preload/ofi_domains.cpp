@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <initializer_list>
 
 #include <atomic>
 
@@ -12,7 +13,7 @@
 namespace rdmalloc::shim {
 namespace {
 
-// Tables may be longer than the headers here know, and shorter; they say how long.
+// Tables may be longer or shorter than in the headers used here; they state their size.
 template <typename Table>
 size_t bytes_of(const Table* table) {
   return table->size > sizeof(Table) ? table->size : sizeof(Table);
@@ -23,24 +24,24 @@ void copy(const Table* from, Table* to) {
   memcpy(static_cast<void*>(to), from, from->size);
 }
 
-// One for each provider's own table, kept for good: fabrics share them.
+// One per provider's table, never freed: fabrics share them.
 struct FabricTable {
   fi_ops_fabric* real;
   FabricTable* next;
-  fi_ops_fabric ours;  // last: may be longer
+  fi_ops_fabric ours;  // last: it may be longer
 };
 
 constinit std::atomic<FabricTable*> tables{nullptr};
 
 struct Covered {
-  rdm_domain* domain;  // null: covered no more
+  rdm_domain* domain;  // null: no longer covered
   fi_ops* real_fid;
   fi_ops_mr* real_mr;
   fi_ops* fid;
-  fi_ops_mr mr;  // last: may be longer
+  fi_ops_mr mr;  // last: it may be longer
 };
 
-// Domains that this thread opened, so that one can tell whether others were opened within it.
+// Counts the domains that this thread has opened, to detect domains opened within another open.
 constinit thread_local uint32_t opened = 0;
 
 Covered* covered_of(fid* domain) {
@@ -48,8 +49,7 @@ Covered* covered_of(fid* domain) {
   return reinterpret_cast<Covered*>(mr - offsetof(Covered, mr));
 }
 
-// A region that was acquired a moment ago is registered now, before libfabric would register the
-// buffer in it.
+// Registers a newly acquired region before libfabric would register the buffer in it.
 fi_ops_mr* cover(fid* domain, const void* address, size_t length) {
   const Covered* covered = covered_of(domain);
   rdm_mr mr;
@@ -76,7 +76,7 @@ int register_pieces(fid* domain, const iovec* pieces, size_t count, uint64_t acc
       ->regv(domain, pieces, count, access, offset, key, flags, out, context);
 }
 
-// With a flag such as FI_MR_DMABUF the attributes name no addresses.
+// With some flags, like FI_MR_DMABUF, the attributes contain no addresses.
 int register_by_attributes(fid* domain, const fi_mr_attr* attributes, uint64_t flags,
                            fid_mr** out) {
   fi_ops_mr* real = covered_of(domain)->real_mr;
@@ -84,9 +84,10 @@ int register_by_attributes(fid* domain, const fi_mr_attr* attributes, uint64_t f
   return real->regattr(domain, attributes, flags, out);
 }
 
-// Our memory regions go before their domain, which else would be busy. One that is busy with the
-// program's stays open, uncovered; it keeps our tables, which others may have got to know: a domain
-// that the program opened on it by hand registers through them.
+// Our memory regions are closed before their domain, which would be busy otherwise. If the
+// program's own regions keep the domain busy, it stays open and uncovered. It keeps our tables,
+// because others may have copied them: a domain that the program opened on top of it registers
+// through them.
 int close_domain(fid* domain) {
   Covered* covered = covered_of(domain);
   auto* real = reinterpret_cast<fid_domain*>(domain);
@@ -105,7 +106,7 @@ int close_domain(fid* domain) {
   return 0;
 }
 
-// Providers that move bytes with the processor: nothing is gained by registering with them.
+// Providers that copy with the processor gain nothing from registration.
 bool copies_bytes(const fi_info* info) {
   const char* name = info->fabric_attr != nullptr ? info->fabric_attr->prov_name : nullptr;
   while (name != nullptr) {
@@ -118,7 +119,8 @@ bool copies_bytes(const fi_info* info) {
   return false;
 }
 
-// Under any other model the program keeps its own threads apart, and knows nothing of ours.
+// Under any other threading model the program serializes its own threads, and does not know of
+// ours.
 bool is_thread_safe(const fi_info* info) {
   const fi_domain_attr* attributes = info->domain_attr;
   return attributes == nullptr || attributes->threading == FI_THREAD_UNSPEC ||
@@ -163,7 +165,7 @@ void cover(fid_domain* domain, const fi_info* info) {
   domain->fid.ops = fid;
 }
 
-// Calls `open`, and covers what it opened unless another was opened within.
+// Calls `open`, and covers the domain unless another was opened within the call.
 template <typename Open>
 int open_and_cover(const fi_info* info, fid_domain** out, Open open) {
   const uint32_t before = opened;
@@ -198,7 +200,7 @@ FabricTable* make_table(fi_ops_fabric* real) {
   copy(real, &table->ours);
   table->ours.domain = domain;
   if (FI_CHECK_OP(real, fi_ops_fabric, domain2)) table->ours.domain2 = domain2;
-  // Two threads may make one of the same, and both be used.
+  // Two threads may each make a table for the same one; both may then be in use.
   table->next = tables.load(std::memory_order_acquire);
   while (!tables.compare_exchange_weak(table->next, table, std::memory_order_acq_rel)) continue;
   return table;

@@ -10,9 +10,9 @@ constexpr char kLibrary[] = "libfabric.so.1";
 
 constinit Published<RealOfi> published;
 
-// From the library by its handle: what is next after the shim may be nothing, when libfabric came
-// with a plug-in, and what the global scope has is the shim. The handle is kept, so that the
-// functions stay when the plug-in goes.
+// Looks in the library by its handle. If a plug-in loaded libfabric, RTLD_NEXT finds nothing, and
+// the global scope finds only the shim. The handle is kept so that the functions survive the
+// plug-in.
 bool find_all(RealOfi* out) {
   void* library = dlopen(kLibrary, RTLD_NOLOAD | RTLD_LAZY);
   if (library == nullptr) return false;

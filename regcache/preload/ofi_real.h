@@ -1,4 +1,4 @@
-// libfabric itself, behind the functions that the shim stands in front of.
+// libfabric itself, behind the functions that the shim interposes.
 #pragma once
 
 #include <rdma/fabric.h>

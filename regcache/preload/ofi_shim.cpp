@@ -1,10 +1,10 @@
-// librdmalloc-ofi.so: libfabric's registration cache is told to trust window memory, and each
-// domain that pins memory has the window's regions registered, so that its cache finds every
-// malloc'd buffer inside of a region.
+// librdmalloc-ofi.so: tells libfabric's registration cache to trust window memory, and registers
+// the window's regions in each domain that pins memory, so that its cache finds every malloc'd
+// buffer inside a region.
 //
-// Everything of libfabric begins with fi_fabric, or, where a memory monitor is imported (Open MPI),
-// with fi_open. Interposed by name and version: callers of the oldest interface go to libfabric,
-// and are left alone. Where our monitor cannot be had, everything is left to libfabric.
+// Everything in libfabric starts with fi_fabric or, if a memory monitor is imported (Open MPI),
+// with fi_open. Both are interposed by name and version: callers of the oldest interface reach
+// libfabric directly. If our monitor cannot be installed, everything is left to libfabric.
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
 
@@ -21,7 +21,7 @@ namespace {
 enum class Import : uint8_t { kUntried, kOurs, kRefused };
 constinit std::atomic<Import> import_state{Import::kUntried};
 
-// Where another thread is importing it: not yet.
+// False while another thread is importing it.
 bool has_monitor() {
   Import state = import_state.load(std::memory_order_acquire);
   if (state == Import::kUntried) {
@@ -46,7 +46,7 @@ RDM_API int fi_fabric(fi_fabric_attr* attributes, fid_fabric** out, void* contex
   if (real == nullptr) return -FI_ENOSYS;
   (void)has_monitor();
   const int status = real->fabric(attributes, out, context);
-  // Asked again: what another thread was importing is imported by now.
+  // Ask again: an import by another thread has finished by now.
   if (status == 0 && has_monitor()) watch(*out);
   return status;
 }
@@ -60,7 +60,7 @@ RDM_API int fi_fabric2(fi_info* info, fid_fabric** out, uint64_t flags, void* co
   return status;
 }
 
-// Who imports a monitor of his own comes second, and is told that there is one.
+// A program that imports its own monitor comes second, and is told that there is one already.
 RDM_API int fi_open(uint32_t version, const char* name, void* attributes, size_t length,
                     uint64_t flags, fid** out, void* context) {
   const RealOfi* real = real_ofi();

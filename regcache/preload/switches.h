@@ -1,5 +1,5 @@
-// What the shims read of the environment, and how they speak. librdmalloc has the table of all
-// options, and names what is malformed; a shim sees only its public interface.
+// What the shims read from the environment, and how they print messages. librdmalloc has the table
+// of all options and warns of malformed ones; a shim sees only its public interface.
 #pragma once
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ inline void read_switch(const char* variable, bool* value) {
   }
 }
 
-// To standard error by write(): the program may have closed, or be in, its stdio.
+// Prints to standard error by write(): the program may have closed stdio, or be inside it.
 inline void say(const char* line, size_t length) {
   if (write(STDERR_FILENO, line, length) < 0) return;
 }

@@ -17,7 +17,7 @@ void ContextTable::open(ucp_context_h context) {
     warn_once("UCX", why[0] != '\0' ? why : rdm_strerror(status));
   } else if (!add({context, domain})) {
     (void)rdm_domain_close(domain);
-    warn_once("UCX", "the process has more UCP contexts than are looked after");
+    warn_once("UCX", "the process has more UCP contexts than the shim can serve");
   }
 }
 

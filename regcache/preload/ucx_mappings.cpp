@@ -4,8 +4,8 @@
 
 namespace rdmalloc::shim {
 
-// Memory that UCX allocates has a handle of its own, which UCX knows best; who had the handle
-// before is gone.
+// Memory that UCX allocates has its own handle, and UCX answers for it best; whatever had that
+// handle before is gone.
 void MappingTable::note(ucp_mem_h handle, const ucp_mem_map_params_t& params) {
   constexpr uint64_t kNamed = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
   const bool allocates = (params.field_mask & UCP_MEM_MAP_PARAM_FIELD_FLAGS) != 0 &&
@@ -30,7 +30,7 @@ void MappingTable::narrow(ucp_mem_h handle, ucp_mem_attr_t* range) {
   range->length = mapping->length;
 }
 
-// A handle may have gone and come again for other memory: then what was noted lies outside.
+// A handle may have been freed and reused for other memory; then the noted range lies outside.
 const MappingTable::Mapping* MappingTable::find(ucp_mem_h handle,
                                                 const ucp_mem_attr_t& range) const {
   const auto base = reinterpret_cast<uintptr_t>(range.address);

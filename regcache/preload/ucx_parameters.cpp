@@ -8,7 +8,7 @@ namespace {
 
 struct Field {
   uint64_t bit;
-  size_t end;  // bytes, from the start of the struct
+  size_t end;  // offset in bytes from the start of the struct
 };
 
 #define RDM_FIELD(bit, name) \
@@ -28,7 +28,8 @@ constexpr Field kFields[] = {
 
 }  // namespace
 
-// Only what the caller says is set: its struct may be of an older UCX, and shorter than ours.
+// Copies only the fields that the caller declares: its struct may come from an older UCX and be
+// shorter than ours.
 SharedParameters::SharedParameters(const ucp_params_t* given) : chosen_(given) {
   if (given == nullptr) return;
   uint64_t unknown = given->field_mask;

@@ -17,9 +17,9 @@ bool find_all(void* library, RealUcx* out) {
          find_function(library, "ucp_mem_query", &out->mem_query);
 }
 
-// Next after the shim there may be nothing: an MPI library brings libucp along with a plug-in, out
-// of the global scope, and then its handle leads to it. The handle is kept in any case, so that the
-// functions stay when the plug-in goes.
+// RTLD_NEXT may find nothing: an MPI library loads libucp with a plug-in, outside the global scope,
+// and then only its handle leads to it. The handle is always kept, so that the functions survive
+// the plug-in.
 bool find_anywhere(RealUcx* out) {
   void* library = dlopen(kLibrary, RTLD_NOLOAD | RTLD_LAZY);
   return find_all(RTLD_NEXT, out) || (library != nullptr && find_all(library, out));

@@ -1,11 +1,11 @@
-// librdmalloc-ucx.so: each UCP context that the program, or its MPI library, makes has the heap
-// mapped into it, so that UCX finds malloc'd buffers registered.
+// librdmalloc-ucx.so: maps the heap into each UCP context that the program or its MPI library
+// creates, so that UCX finds malloc'd buffers registered.
 //
-// ucp_init is an inline function that calls ucp_init_version, and so that and ucp_cleanup reach
-// every context. ucp_mem_map and ucp_mem_query are for programs that map malloc'd memory
-// themselves: up to UCX 1.14 two mappings in one region have one handle, and a query of it tells
-// the newest (ucx_mappings.h). Interposed by name alone; who asks a handle of dlopen for them does
-// not come here.
+// ucp_init is an inline function that calls ucp_init_version, so interposing that and ucp_cleanup
+// covers every context. ucp_mem_map and ucp_mem_query serve programs that map malloc'd memory
+// themselves: up to UCX 1.14, two mappings in one region have one handle, and querying it returns
+// the newest (ucx_mappings.h). Interposed by name only: lookups in a handle of dlopen do not come
+// here.
 #include <pthread.h>
 #include <ucp/api/ucp.h>
 
@@ -50,7 +50,7 @@ RDM_API ucs_status_t ucp_init_version(unsigned major, unsigned minor, const ucp_
   return status;
 }
 
-// The heap goes first: UCX takes the program down over what is still mapped.
+// Close the heap first: UCX aborts the program if anything is still mapped.
 RDM_API void ucp_cleanup(ucp_context_h context) {
   contexts.close(context);
   const RealUcx* real = real_ucx();

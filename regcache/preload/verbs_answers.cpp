@@ -5,9 +5,12 @@
 #include <sys/mman.h>
 
 #include "allocator/os/copy_on_fork.h"
+#include "allocator/os/page_size.h"
 #include "include/rdmalloc/rdmalloc.h"
+#include "regcache/held_keys.h"
 #include "regcache/preload/verbs_domains.h"
 #include "regcache/preload/verbs_real.h"
+#include "regcache/preload/verbs_room.h"
 #include "regcache/preload/verbs_settings.h"
 
 namespace rdmalloc::shim {
@@ -22,11 +25,11 @@ constexpr unsigned kAnswerable = IBV_ACCESS_LOCAL_WRITE | kRemote | IBV_ACCESS_M
 constinit DomainTable domains;
 constinit MrSlab slab;
 
-// Held, shared, while libibverbs registers window memory, which it may hide from children until it
-// is shown again: no fork in between. The fork's handlers run before malloc's own, so a driver that
-// allocates is not stopped.
+// Held shared while libibverbs registers window memory, which it may hide from children until we
+// show it again: no fork may happen in between. Our fork handlers run before malloc's own, so a
+// driver that allocates is not blocked.
 constinit pthread_rwlock_t fork_lock = PTHREAD_RWLOCK_INITIALIZER;
-// How often this thread holds it: a driver may fork, and must not wait for itself.
+// How often this thread holds the lock: a driver may fork, and must not wait for itself.
 constinit thread_local unsigned fork_holds = 0;
 
 void hold_off_forks() {
@@ -39,7 +42,7 @@ void let_fork() {
   pthread_rwlock_unlock(&fork_lock);
 }
 
-// The region of the window that has all of the buffer.
+// Finds the window's region that contains the whole buffer.
 bool find_region(const void* address, size_t length, rdm_region* out) {
   const auto at = reinterpret_cast<uintptr_t>(address);
   for (size_t i = 0; rdm_region_get(i, out) == RDM_OK; ++i) {
@@ -49,36 +52,52 @@ bool find_region(const void* address, size_t length, rdm_region* out) {
   return false;
 }
 
-// The domain that may answer; null: none. A remote key opens all of its region, so it is given for
-// exposed regions, or where the user said that the heap may be shared.
+// The access flags of a domain for the request, chosen so that few domains answer all requests. The
+// right to write locally is added: it gives nothing to peers. Remote rights stay as requested: a
+// key for remote reads must not permit remote writes. Flags that change how the device works
+// (relaxed ordering, paging on demand, windows) also stay: some devices lack them, and dropping
+// them costs speed. The backend adds the flag for huge pages.
+unsigned domain_access(const Request& request) {
+  return (request.access & ~unsigned{IBV_ACCESS_HUGETLB}) | IBV_ACCESS_LOCAL_WRITE;
+}
+
+// The domain that may answer, or null. A remote key opens its whole region, so it is given only for
+// exposed regions, or if the user allowed sharing the heap.
 DomainEntry* domain_for(const Request& request) {
-  const unsigned access = request.access & ~unsigned{IBV_ACCESS_HUGETLB};  // the backend's to add
+  const unsigned access = domain_access(request);
   unsigned flags = RDM_DOMAIN_PARTIAL;
   if ((access & kRemote) != 0 && settings().share_remote) flags |= RDM_DOMAIN_SHARE_HEAP;
   if ((access & kRemote) != 0 && !settings().share_remote) {
     rdm_region region{};
-    // A heap region's key in such a domain has local rights only: it is no answer.
+    // In such a domain, a heap region's key has only local rights, so it is no answer.
     if (!find_region(request.address, request.length, &region) || !region.exposed) return nullptr;
   }
   return domains.find(request.pd, access, flags);
 }
 
+// Peers may write but the program may not: libibverbs refuses that.
+bool is_contradictory(unsigned access) {
+  constexpr unsigned kWrites = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+  return (access & kWrites) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0;
+}
+
 bool is_answerable(const Request& request) {
-  return rdm_owns(request.address) && request.length != 0 &&
+  return !is_contradictory(request.access) && rdm_owns(request.address) && request.length != 0 &&
          request.iova == reinterpret_cast<uintptr_t>(request.address) &&
          (request.access & ~kAnswerable) == 0;
 }
 
-// The key of the region that has the buffer, in *out; the domain, or null when there is none. The
-// domain then counts one more that was handed out.
-DomainEntry* answer(const Request& request, rdm_mr* out) {
+// Stores the key of the region that contains the buffer in *out, and returns the domain, or null if
+// there is no answer. The domain then counts one more answered region, and *use must be released:
+// see let_go().
+DomainEntry* answer(const Request& request, rdm_mr* out, uint32_t* use) {
   if (!is_answerable(request)) return nullptr;
   const int keep = errno;
   DomainEntry* entry = domain_for(request);
   if (entry != nullptr) {
     entry->answered.fetch_add(1);
-    if (rdm_lookup(entry->domain.load(std::memory_order_relaxed), request.address, request.length,
-                   out) != RDM_OK) {
+    if (rdm_shim_hold(entry->domain.load(std::memory_order_relaxed), request.address,
+                      request.length, out, use) != RDM_OK) {
       entry->answered.fetch_sub(1);
       entry = nullptr;
     }
@@ -87,9 +106,9 @@ DomainEntry* answer(const Request& request, rdm_mr* out) {
   return entry;
 }
 
-// Where libibverbs keeps ranges from children because the kernel would not copy them (it says so
-// after the first registration for good; before rdma-core 35 it does not say), that is what the
-// program asked for, and stays.
+// If libibverbs hides ranges from children because the kernel would not copy them, the program
+// asked for that, and they stay hidden. libibverbs says so after the first registration, once and
+// for all; before rdma-core 35 it cannot say.
 bool heap_must_be_shown(const RealVerbs& real) {
   static constinit std::atomic<int> known{-1};
   int shown = known.load(std::memory_order_relaxed);
@@ -101,12 +120,12 @@ bool heap_must_be_shown(const RealVerbs& real) {
   return shown != 0;
 }
 
-// Lets children have their heap again, in the units that it is mapped in.
+// Makes the heap visible to children again, in the units that it is mapped in.
 void show_to_children(const RealVerbs& real, const void* address, size_t length) {
   rdm_region region{};
   if (!rdm_owns(address) || !heap_must_be_shown(real)) return;
   const int keep = errno;
-  if (!find_region(address, 1, &region)) region.page_size = 4096;
+  if (!find_region(address, 1, &region)) region.page_size = rdmalloc::os::page_size();
   const uintptr_t begin = reinterpret_cast<uintptr_t>(address) & ~(region.page_size - 1);
   const uintptr_t end = (reinterpret_cast<uintptr_t>(address) + length + region.page_size - 1) &
                         ~(region.page_size - 1);
@@ -114,19 +133,37 @@ void show_to_children(const RealVerbs& real, const void* address, size_t length)
   errno = keep;
 }
 
-ibv_mr* pass_on(const Request& request) {
-  const RealVerbs* real = real_verbs();
-  if (real == nullptr) return nullptr;
+ibv_mr* register_as_it_came(const RealVerbs& real, const Request& request) {
   const bool is_ours = rdm_owns(request.address) != 0;
   if (is_ours) hold_off_forks();
-  ibv_mr* mr = real->register_memory(request.pd, request.address, request.length, request.iova,
-                                     request.access);
-  if (mr != nullptr) show_to_children(*real, request.address, request.length);
+  ibv_mr* mr = real.register_memory(request.pd, request.address, request.length, request.iova,
+                                    request.access);
+  if (mr != nullptr) show_to_children(real, request.address, request.length);
   if (is_ours) let_fork();
   return mr;
 }
 
-void fill(AnsweredMr* record, const Request& request, DomainEntry* entry, const rdm_mr& key) {
+// If room is lacking, gives back, once, what we registered and nobody uses: without us it would not
+// be there.
+ibv_mr* pass_on(const Request& request) {
+  const RealVerbs* real = real_verbs();
+  if (real == nullptr) return nullptr;
+  const uint64_t made = Room::times_made();
+  ibv_mr* mr = register_as_it_came(*real, request);
+  if (mr != nullptr || errno != ENOMEM) return mr;
+  const Room room(domains, request.pd->context, request.length, made);
+  if (!room.is_made()) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  mr = register_as_it_came(*real, request);
+  if (mr != nullptr) Room::note_more();
+  if (mr == nullptr && errno == ENOMEM) room.was_in_vain();
+  return mr;
+}
+
+void fill(AnsweredMr* record, const Request& request, DomainEntry* entry, const rdm_mr& key,
+          uint32_t use) {
   const auto* shared = static_cast<const ibv_mr*>(key.handle);
   record->mr.context = request.pd->context;
   record->mr.pd = request.pd;
@@ -137,36 +174,50 @@ void fill(AnsweredMr* record, const Request& request, DomainEntry* entry, const 
   record->mr.rkey = key.rkey;
   record->access = static_cast<int>(request.access);
   record->entry = entry;
+  record->use = use;
   record->own = nullptr;
 }
 
-// Gives up what stands behind a record: its share in a region's key, or a registration of its own.
-int let_go(DomainEntry* entry, ibv_mr* own) {
-  if (entry != nullptr && entry->answered.fetch_sub(1) == 1) domains.end_orphan(entry);
-  if (own == nullptr) return 0;
+int deregister_own(ibv_mr* mr) {
   const RealVerbs* real = real_verbs();
-  return real != nullptr ? real->dereg_mr(own) : ENOSYS;
+  if (real == nullptr) return ENOSYS;
+  const int status = real->dereg_mr(mr);
+  if (status == 0) Room::note_more();
+  return status;
 }
 
-// The same struct with other contents. The region's memory region is never touched; where no region
-// answers, the record gets a registration of its own behind it.
+// Gives up what is behind a record: its share in a region's key, or its own registration. If the
+// device was closed, the closed domain's entry has been waiting for this.
+int let_go(DomainEntry* entry, uint32_t use, ibv_mr* own) {
+  if (entry != nullptr) {
+    rdm_domain* const domain = entry->domain.load(std::memory_order_relaxed);
+    if (domain != nullptr) rdm_shim_let_go(domain, use);
+    if (entry->answered.fetch_sub(1) == 1) domains.end_orphan(entry);
+  }
+  return own != nullptr ? deregister_own(own) : 0;
+}
+
+// Fills the same struct with new contents. Never changes the region's memory region; if no region
+// answers, the record gets its own registration.
 int answer_anew(AnsweredMr* record, const Request& request) {
   counters.calls.fetch_add(1, std::memory_order_relaxed);
   DomainEntry* const old_entry = record->entry;
+  const uint32_t old_use = record->use;
   ibv_mr* const old_own = record->own;
   rdm_mr key{};
-  if (DomainEntry* entry = answer(request, &key)) {
+  uint32_t use = 0;
+  if (DomainEntry* entry = answer(request, &key, &use)) {
     counters.answered.fetch_add(1, std::memory_order_relaxed);
-    fill(record, request, entry, key);
+    fill(record, request, entry, key, use);
   } else {
     counters.passed.fetch_add(1, std::memory_order_relaxed);
     ibv_mr* own = pass_on(request);
-    // Nothing has changed: of the error codes, the one that says so.
+    // Of the error codes, this one says that nothing has changed.
     if (own == nullptr) return IBV_REREG_MR_ERR_INPUT;
-    fill(record, request, nullptr, {request.address, request.length, own->lkey, own->rkey, own});
+    fill(record, request, nullptr, {request.address, request.length, own->lkey, own->rkey, own}, 0);
     record->own = own;
   }
-  (void)let_go(old_entry, old_own);
+  (void)let_go(old_entry, old_use, old_own);
   return 0;
 }
 
@@ -175,13 +226,14 @@ int answer_anew(AnsweredMr* record, const Request& request) {
 ibv_mr* register_memory(const Call& call, const Request& request) {
   counters.calls.fetch_add(1, std::memory_order_relaxed);
   rdm_mr key{};
-  if (DomainEntry* entry = deregisters_here(call) ? answer(request, &key) : nullptr) {
+  uint32_t use = 0;
+  if (DomainEntry* entry = deregisters_here(call) ? answer(request, &key, &use) : nullptr) {
     if (AnsweredMr* record = slab.take()) {
-      fill(record, request, entry, key);
+      fill(record, request, entry, key, use);
       counters.answered.fetch_add(1, std::memory_order_relaxed);
       return &record->mr;
     }
-    entry->answered.fetch_sub(1);
+    (void)let_go(entry, use, nullptr);
   }
   counters.passed.fetch_add(1, std::memory_order_relaxed);
   return pass_on(request);
@@ -190,9 +242,9 @@ ibv_mr* register_memory(const Call& call, const Request& request) {
 AnsweredMr* find_answered(const ibv_mr* mr) { return slab.find(mr); }
 
 int deregister(AnsweredMr* record) {
-  // Deregistered twice: libibverbs would have freed the memory.
+  // A second deregistration: libibverbs would have freed the memory.
   if (!MrSlab::claim(record)) return EINVAL;
-  const int status = let_go(record->entry, record->own);
+  const int status = let_go(record->entry, record->use, record->own);
   if (status != 0) {
     record->live = 1;
     return status;
@@ -200,6 +252,8 @@ int deregister(AnsweredMr* record) {
   slab.give_back(record);
   return 0;
 }
+
+int deregister(ibv_mr* mr) { return deregister_own(mr); }
 
 int reregister(AnsweredMr* record, int flags, const Request& changed) {
   const bool translation = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
@@ -268,7 +322,7 @@ void after_fork_in_parent() {
 }
 
 void after_fork_in_child() {
-  // Of the threads that held it or waited for it, this one alone is here.
+  // Of the threads that held it or waited for it, only this one exists here.
   fork_lock = PTHREAD_RWLOCK_INITIALIZER;
   for (unsigned i = 0; i < fork_holds; ++i) pthread_rwlock_rdlock(&fork_lock);
   domains.after_fork_in_child();

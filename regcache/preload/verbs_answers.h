@@ -33,7 +33,8 @@ AnsweredMr* find_answered(const ibv_mr* mr);
 int deregister(AnsweredMr* record);
 int reregister(AnsweredMr* record, int flags, const Request& changed);
 
-// ibv_rereg_mr of libibverbs' own.
+// ibv_dereg_mr and ibv_rereg_mr of libibverbs' own.
+int deregister(ibv_mr* mr);
 int reregister_foreign(ibv_mr* mr, int flags, const Request& changed);
 
 // ibv_dealloc_pd, once what was opened for it is closed. With memory regions out the driver says

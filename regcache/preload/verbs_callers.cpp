@@ -15,15 +15,15 @@
 namespace rdmalloc::shim {
 namespace {
 
-// An object as it is loaded now.
+// An object as it is currently loaded.
 struct Object {
   const link_map* map = nullptr;
-  uintptr_t begin = 0;  // of what it has mapped; all addresses where that is not known
+  uintptr_t begin = 0;  // start of its mapping; if unknown, the range covers all addresses
   uintptr_t end = 0;
 };
 
-// Of a hit this is most of the cost, so not dladdr1() where there is better: that searches all of
-// the object's symbols.
+// This is most of the cost of a hit, so avoid dladdr1() where possible: it searches all of the
+// object's symbols.
 bool find_object(const void* address, Object* out) {
 #if __GLIBC_PREREQ(2, 35)
   dl_find_object found{};
@@ -39,12 +39,13 @@ bool find_object(const void* address, Object* out) {
   return out->map != nullptr && out->map->l_ld != nullptr;
 }
 
-// Of where an object is, and of all of its dynamic section: after dlclose() another object may come
-// to be at the same place.
+// Covers where the object is and its whole dynamic section: after dlclose(), another object may be
+// loaded at the same address.
 uint64_t fingerprint(const Object& object, const Call& call) {
   uint64_t sum = reinterpret_cast<uintptr_t>(object.map->l_ld) * 0x9e3779b97f4a7c15;
   sum += reinterpret_cast<uintptr_t>(call.function) * 0xc2b2ae3d27d4eb4f;
-  uint64_t odd = 0xff51afd7ed558ccd;  // differs by entry, and no multiplication waits for another
+  uint64_t odd = 0xff51afd7ed558ccd;  // differs by entry, so that the multiplications are
+                                      // independent
   for (const ElfW(Dyn)* it = object.map->l_ld; it->d_tag != DT_NULL; ++it) {
     sum += (it->d_un.d_val ^ static_cast<uint64_t>(it->d_tag) << 48) * odd;
     odd += 0x9e3779b97f4a7c16;
@@ -52,7 +53,7 @@ uint64_t fingerprint(const Object& object, const Call& call) {
   return sum ^ sum >> 29;
 }
 
-// What the dynamic section says about relocations. Those for lazy binding are apart.
+// The relocation tables named in the dynamic section. Those for lazy binding are separate.
 struct Relocations {
   const char* strings = nullptr;
   const ElfW(Sym) * symbols = nullptr;
@@ -64,7 +65,7 @@ Relocations relocations_of(const link_map* map) {
   Relocations out;
   size_t size[2] = {};
   for (const ElfW(Dyn)* it = map->l_ld; it->d_tag != DT_NULL; ++it) {
-    // The dynamic linker has made addresses of them, on most machines.
+    // On most machines the dynamic linker has already converted these to addresses.
     const uintptr_t value = it->d_un.d_ptr;
     const uintptr_t at = value < map->l_addr ? value + map->l_addr : value;
     if (it->d_tag == DT_STRTAB) out.strings = reinterpret_cast<const char*>(at);
@@ -80,12 +81,12 @@ Relocations relocations_of(const link_map* map) {
   return out;
 }
 
-// A name that an object may import, more than once and with several versions.
+// A name that an object may import, more than once and in several versions.
 struct Import {
   const char* name;
   const void* ours;
-  bool elsewhere = false;  // bound to somebody else's
-  bool here = false;       // bound to ours, or not bound yet: so far it leads to the object itself
+  bool elsewhere = false;  // bound to another library's function
+  bool here = false;       // bound to ours, or not bound yet, which leads into the object itself
 };
 
 void note(const Object& object, const ElfW(Rela) & relocation, Import* import) {
@@ -113,8 +114,8 @@ void note_all(const Object& object, Import* imports, size_t count) {
   }
 }
 
-// Once for an object: large ones have many relocations. With lazy binding, the function that it
-// called is bound by now; all of its names lead where that one does.
+// Runs once per object, because large ones have many relocations. With lazy binding, the function
+// that the object has just called is bound by now; all of its names lead where that one does.
 bool imports_both(const Object& object, const Call& call) {
   Import imports[] = {{"ibv_dereg_mr", reinterpret_cast<const void*>(&ibv_dereg_mr)},
                       {"ibv_reg_mr", reinterpret_cast<const void*>(&ibv_reg_mr)},
@@ -129,8 +130,8 @@ bool imports_both(const Object& object, const Call& call) {
   return called && imports[0].here;
 }
 
-// Answers that were found: of a fingerprint, with the answer as its lowest bit. One word each, so
-// that it is read and replaced whole.
+// Cached answers: a fingerprint with the answer in its lowest bit. One word each, so that reads and
+// replacements are atomic.
 constexpr size_t kAnswers = 256;
 constinit std::atomic<uint64_t> answers[kAnswers] = {};
 

@@ -1,5 +1,7 @@
 #include "regcache/preload/verbs_domains.h"
 
+#include <initializer_list>
+
 #include "allocator/os/clock.h"
 #include "regcache/preload/verbs_settings.h"
 
@@ -13,17 +15,17 @@ constexpr uint64_t kNever = UINT64_MAX;
 // This thread is in DomainTable::open().
 constinit thread_local bool opens_here = false;
 
-// Whoever asks again gets the same answer.
+// Asking again would give the same answer.
 bool is_permanent(int status) { return status == RDM_UNSUPPORTED || status == RDM_INVALID; }
 
-// Into the entry, whose pd may be published already.
+// Fills the entry, whose pd may already be published.
 void open_domain(ibv_pd* pd, DomainEntry* entry) {
   char why[320] = {};
   rdm_domain_options options{};
   options.size = sizeof options;
-  // Not to wait: a driver that another thread opens a domain over may need a lock that the
-  // caller's library holds.
-  // Nor to register what nobody asks for: a program may have many protection domains, and rights.
+  // Do not wait: another thread may be opening a domain, and its driver may need a lock that the
+  // caller's library holds. Do not register regions that nobody asks for: a program may have many
+  // protection domains and access flags.
   options.flags = entry->flags | RDM_DOMAIN_DO_NOT_WAIT | RDM_DOMAIN_WHEN_ASKED;
   options.error = why;
   options.error_size = sizeof why;
@@ -69,8 +71,8 @@ DomainEntry* DomainTable::find(ibv_pd* pd, unsigned access, unsigned flags) {
   return is_there ? entry : nullptr;
 }
 
-// Opens what is still to be opened. A failure is remembered: a call for each message would cost
-// more than it may ever give. What may pass is tried again after ever longer times.
+// Opens what is still to be opened. Failures are remembered: retrying for each message would cost
+// more than the shim can save. Temporary failures are retried at growing intervals.
 DomainEntry* DomainTable::open(ibv_pd* pd, unsigned access, unsigned flags) {
   if (is_opening_.exchange(true, std::memory_order_acquire)) return nullptr;
   opens_here = true;
@@ -85,11 +87,11 @@ DomainEntry* DomainTable::open(ibv_pd* pd, unsigned access, unsigned flags) {
   return entry;
 }
 
-// One that is not in use, linked into its bucket for good.
+// An unused entry, permanently linked into its bucket.
 DomainEntry* DomainTable::blank(size_t bucket) {
   DomainEntry* first = buckets_[bucket].load(std::memory_order_relaxed);
   for (DomainEntry* entry = first; entry != nullptr; entry = entry->next) {
-    // After a device was closed, memory regions that it had answered may still be out.
+    // After a device was closed, memory regions answered for it may still be in use.
     if (entry->pd.load(std::memory_order_acquire) == nullptr && entry->answered == 0 &&
         entry->domain.load(std::memory_order_relaxed) == nullptr) {
       return entry;
@@ -119,7 +121,7 @@ DomainEntry* DomainTable::add(ibv_pd* pd, unsigned access, unsigned flags) {
   return entry;
 }
 
-// False: one could not be closed, and stays.
+// False: one could not be closed and stays.
 template <typename Which>
 bool DomainTable::close_those(Which which) {
   bool all = true;
@@ -158,7 +160,7 @@ void DomainTable::orphan(ibv_pd* pd) {
   }
 }
 
-// Where it cannot be closed now, forget_kin() does when the protection domain goes.
+// If it cannot be closed now, forget_kin() closes it when the protection domain goes.
 void DomainTable::end_orphan(DomainEntry* entry) {
   if (entry->pd.load(std::memory_order_acquire) != nullptr || entry->answered != 0) return;
   (void)close_those([entry](const ibv_pd*, const DomainEntry& other) { return &other == entry; });
@@ -176,6 +178,24 @@ bool DomainTable::forget_kin(const ibv_pd* pd) {
   return any && all;
 }
 
+size_t DomainTable::list(const ibv_context* device, rdm_domain** out, size_t most,
+                         size_t* of_device) const {
+  size_t count = 0;
+  const size_t used = used_.load(std::memory_order_acquire);
+  for (const bool of_the_device : {true, false}) {
+    for (size_t i = 0; i < used && count < most; ++i) {
+      const DomainEntry& entry = entries_[i];
+      rdm_domain* const domain = entry.domain.load(std::memory_order_acquire);
+      // The backend of a lost device must not be called.
+      if (domain == nullptr || entry.is_lost || (entry.context == device) != of_the_device)
+        continue;
+      out[count++] = domain;
+    }
+    if (of_the_device) *of_device = count;
+  }
+  return count;
+}
+
 bool DomainTable::is_lost(const ibv_context* context) const {
   const size_t used = used_.load(std::memory_order_acquire);
   for (size_t i = 0; i < used; ++i) {
@@ -188,7 +208,7 @@ bool DomainTable::is_lost(const ibv_context* context) const {
   return false;
 }
 
-// Nothing is closed: other threads may be looking up, and the device is not to be called.
+// Closes nothing: other threads may be looking up, and the device must not be called.
 bool DomainTable::lose(const ibv_context* context) {
   bool any = false;
   const size_t used = used_.load(std::memory_order_acquire);

@@ -1,5 +1,5 @@
-// The domains that the shim opened: one for each protection domain and access that somebody
-// registered window memory with.
+// The domains that the shim opened: for each protection domain that somebody registered window
+// memory with, one for local rights, and one for each set of rights that peers were to have.
 //
 // No locks: who registers may be inside of a library's driver, which came here by name and under
 // locks of its own, and so nobody waits here for anybody. While a thread opens a domain, another
@@ -60,6 +60,10 @@ class DomainTable {
 
   // Nothing is answered for the device any more, nor opened. False: nothing was.
   bool lose(const ibv_context* context);
+
+  // The domains that are open, those of the device first; how many they are, and of the device.
+  // One may be closed, or be used by somebody else, as soon as it is looked at.
+  size_t list(const ibv_context* device, rdm_domain** out, size_t most, size_t* of_device) const;
 
   // Closes them whatever is still registered: the protection domain, or all of a device's, is
   // going.

@@ -27,8 +27,8 @@ bool find_all(void* library, RealVerbs* out) {
          find_function(library, "ibv_close_device", kInterface, &out->close_device);
 }
 
-// From the library by its handle: what is next after the shim may be nothing, when libibverbs came
-// with a plug-in, and what the global scope has is the shim.
+// Looks in the library by its handle. If a plug-in loaded libibverbs, RTLD_NEXT finds nothing, and
+// the global scope finds only the shim.
 bool load_and_find(RealVerbs* out) {
   void* library = dlopen(kLibrary, RTLD_NOLOAD | RTLD_NOW);
   if (library == nullptr) library = dlopen(kLibrary, RTLD_NOW);

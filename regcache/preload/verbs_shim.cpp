@@ -1,9 +1,9 @@
-// librdmalloc-verbs.so: libibverbs' registration calls, answered from the regions of the window.
+// librdmalloc-verbs.so: answers libibverbs' registration calls from the regions of the window.
 //
 // A buffer that lies in one region needs no memory region of its own: the caller gets a struct
-// ibv_mr with its address and length, and the keys of the region's (verbs_answers.h). Everything
-// else, and whatever cannot be answered for any reason, goes to libibverbs as it came; so do the
-// calls of those whose ibv_dereg_mr is not ours (verbs_callers.h). Interposed by name alone; the
+// ibv_mr with the buffer's address and length and the region's keys (verbs_answers.h). All other
+// calls, and those that cannot be answered for any reason, go to libibverbs unchanged; so do calls
+// from objects whose ibv_dereg_mr is not ours (verbs_callers.h). Interposed by name alone; the
 // symbol versions (verbs.map) leave callers of the older interface to libibverbs.
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -21,8 +21,8 @@
 namespace rdmalloc::shim {
 namespace {
 
-// After librdmalloc's constructors, because this library needs it: its fork handlers are registered
-// before these, and so prepare a fork after them.
+// Runs after librdmalloc's constructors, because this library depends on it. So librdmalloc's fork
+// handlers are registered first, and therefore run after these when a fork is prepared.
 [[gnu::constructor]] void start() {
   read_settings();
   (void)pthread_atfork([] { before_fork(); }, [] { after_fork_in_parent(); },
@@ -68,8 +68,7 @@ RDM_API int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_
 
 RDM_API int ibv_dereg_mr(ibv_mr* mr) {
   if (AnsweredMr* record = find_answered(mr)) return deregister(record);
-  const RealVerbs* real = real_verbs();
-  return real != nullptr ? real->dereg_mr(mr) : ENOSYS;
+  return deregister(mr);
 }
 
 RDM_API int ibv_dealloc_pd(ibv_pd* pd) { return deallocate(pd); }
@@ -78,8 +77,8 @@ RDM_API int ibv_get_async_event(ibv_context* context, ibv_async_event* event) {
   return get_event(context, event);
 }
 
-// These two end protection domains whose memory regions may be out: their memory is gone then, and
-// a region acquired later must not be registered with them.
+// These two functions end protection domains whose memory regions may still be in use. Their memory
+// is gone then, and regions acquired later must not be registered with them.
 RDM_API int ibv_close_device(ibv_context* context) {
   drop(context);
   const RealVerbs* real = real_verbs();

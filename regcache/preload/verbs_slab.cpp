@@ -6,14 +6,14 @@
 namespace rdmalloc::shim {
 namespace {
 
-// Addresses only: memory comes as records are used, and stays.
+// Reserves addresses only: pages are allocated as records are used, and stay.
 constexpr unsigned kLargestShift = 30;
 constexpr unsigned kSmallestShift = 20;
 
 }  // namespace
 
-// Under RLIMIT_AS, or where the kernel does not overcommit, a smaller range has to do. Of threads
-// that come at the same time one publishes; 0: there is no memory.
+// If RLIMIT_AS or a kernel without overcommit prevents this, tries smaller ranges. Of concurrent
+// threads, one publishes its range. 0: there is no memory.
 uintptr_t MrSlab::reserve() {
   const int keep = errno;
   void* got = MAP_FAILED;
@@ -36,7 +36,8 @@ AnsweredMr* MrSlab::pop(uintptr_t range) {
   uint64_t head = free_.load(std::memory_order_acquire);
   while (static_cast<uint32_t>(head) != 0) {
     AnsweredMr* first = at(range, static_cast<uint32_t>(head) - 1);
-    // May read what another thread is writing after it took the record: then the exchange fails.
+    // May read a value that another thread is writing after taking the record; the exchange then
+    // fails.
     const uint32_t next = first->next.load(std::memory_order_relaxed);
     const uint64_t changed = ((head >> 32) + 1) << 32 | next;
     if (free_.compare_exchange_weak(head, changed, std::memory_order_acq_rel)) return first;
@@ -61,7 +62,7 @@ AnsweredMr* MrSlab::take() {
 }
 
 void MrSlab::give_back(AnsweredMr* record) {
-  // Keys that are used after all should fail, rather than be another's.
+  // Keys that are used after deregistration should fail, not refer to another region.
   record->mr = {};
   record->entry = nullptr;
   record->own = nullptr;

@@ -21,11 +21,12 @@ struct AnsweredMr {
   ibv_mr mr;
   int type;  // ibv_mr_type: 0 is IBV_MR_TYPE_MR
   int access;
-  unsigned char driver[176];
+  unsigned char driver[168];
   DomainEntry* entry;  // the domain that answered; null with a registration of its own
   ibv_mr* own;         // that registration, after ibv_rereg_mr; else null
   std::atomic<uint32_t> live;
   std::atomic<uint32_t> next;  // while free: index + 1 of the next free one
+  uint32_t use;                // of a key of the domain's: rdm_shim_let_go
 };
 static_assert(sizeof(AnsweredMr) == 256 && offsetof(AnsweredMr, mr) == 0);
 static_assert(offsetof(AnsweredMr, type) == sizeof(ibv_mr));

@@ -1,4 +1,4 @@
-// How a channel comes to be: what it knows of its peers, and of its own fragments.
+// How a channel is set up: what it knows of its peers, and of its own fragments.
 #include "regcache/shm/channel.h"
 
 #include <sched.h>
@@ -79,7 +79,7 @@ int Channel::open() {
   return RDM_OK;
 }
 
-// From what the receiver wrote, which must be what the plan says.
+// Reads what the receiver wrote, which must match the plan.
 int Channel::open_ring(uint32_t from, uint32_t to, Ring* out) {
   const Plan& plan = segment_.plan();
   const auto* fifo = segment_.as<Fifo>(plan.fifo(from, to));

@@ -13,7 +13,7 @@
 
 namespace rdmalloc::shm {
 
-// Keeps threads of one process apart; for a few instructions, and those who wait let others run.
+// Excludes other threads of the same process, for a few instructions. Waiting threads yield.
 class SpinLock {
  public:
   bool try_lock() { return !is_held_.exchange(true, std::memory_order_acquire); }
@@ -24,20 +24,20 @@ class SpinLock {
   std::atomic<bool> is_held_{false};
 };
 
-// What this rank sends to and receives from one other. Private to the process.
+// What this rank sends to and receives from one other rank. Private to the process.
 struct Peer {
   Ring to, from;
   Doorbell::Words* bell = nullptr;
-  // mpsc, under `lock` where several threads send:
+  // mpsc only, under `lock` if several threads send:
   SpinLock lock;
-  FastBox box;              // where we send, once claimed
-  uint32_t posted = 0;      // messages to its inbox
-  uint32_t taken = 0;       // of its messages, from our inbox; under the channel's polling_
+  FastBox box;              // the box we send to, once claimed
+  uint32_t posted = 0;      // messages posted to its inbox
+  uint32_t taken = 0;       // its messages taken from our inbox; under the channel's polling_
   bool is_refused = false;  // all its boxes were taken
 };
 
-// What last refused the calling thread room, for it to wait for: a list, or kRing plus a peer. Each
-// thread has its own, or one would make another miss that there is room again.
+// What last refused room to the calling thread, for it to wait for: a list, or kRing plus a peer.
+// Kept per thread, because otherwise one thread could make another miss that there is room again.
 struct Starved {
   enum : uint32_t { kNothing = 0, kEager, kLarge, kRing };
   const void* channel;
@@ -45,11 +45,12 @@ struct Starved {
 };
 extern thread_local Starved starved;
 
-// Messages over a segment that is committed; see include/rdmalloc/shm.h for the contract of each
-// function. Wait-free but for wait(), and for threads of one process that meet.
+// Messages over a committed segment; include/rdmalloc/shm.h has the contract of each function.
+// Wait-free, except wait() and threads of one process that contend.
 class Channel {
  public:
-  // Memory, before the segment is committed; and what needs the peers' parts, after it.
+  // make() allocates memory before the segment is committed. open() runs after it, and does what
+  // needs the peers' parts.
   static Channel* make(Segment& segment);
   static void destroy(Channel* channel);
   int open();
@@ -100,13 +101,13 @@ class Channel {
   bool has_threads() const { return (segment_.plan().shape().flags & RDM_SHM_MULTITHREADED) != 0; }
 
   Segment& segment_;
-  Peer* peers_ = nullptr;  // by rank; our own is unused
+  Peer* peers_ = nullptr;  // indexed by rank; our own is unused
   FastBox* boxes_ = nullptr;
   Fragment** table_ = nullptr;  // eager fragments, then large ones
   FreeList eager_, large_;
   Inbox inbox_;
   SpinLock polling_;
-  uint32_t next_ = 0;  // where poll() looks first; under polling_
+  uint32_t next_ = 0;  // where poll() starts looking; under polling_
   uint32_t spins_ = 0;
 };
 

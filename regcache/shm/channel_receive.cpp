@@ -1,4 +1,4 @@
-// What this rank receives: from its peers in turn, and back to whom it belongs.
+// How this rank receives from its peers in turn, and returns fragments to their owners.
 #include "regcache/shm/channel.h"
 #include "regcache/shm/failure.h"
 
@@ -6,7 +6,7 @@ namespace rdmalloc::shm {
 
 namespace {
 
-// In a handle: of a slot, not a fragment.
+// Marks a message handle as that of a slot, not of a fragment.
 constexpr uint64_t kSlotHandle = uint64_t{1} << 63;
 
 }  // namespace
@@ -37,7 +37,7 @@ int Channel::poll(rdm_shm_message* out) {
   return status;
 }
 
-// Peers in turn, so that one that sends all the time does not keep out the others.
+// Polls the peers in turn, so that one that sends all the time does not starve the others.
 bool Channel::poll_rings(uint64_t* offset) {
   const uint32_t procs = segment_.procs();
   for (uint32_t i = 0; i < procs; ++i) {
@@ -48,7 +48,7 @@ bool Channel::poll_rings(uint64_t* offset) {
   return false;
 }
 
-// Boxes in turn, then the inbox.
+// Polls the boxes in turn, then the inbox.
 int Channel::poll_mpsc(rdm_shm_message* out) {
   uint64_t offset = 0;
   const uint32_t boxes = segment_.plan().box_count();
@@ -67,13 +67,13 @@ int Channel::poll_mpsc(rdm_shm_message* out) {
   return RDM_AGAIN;
 }
 
-// True: *offset is that of a fragment, or 0 and *out is the message.
+// True: *offset is that of a fragment; or it is 0, and *out is the message.
 bool Channel::poll_box(uint32_t index, rdm_shm_message* out, uint64_t* offset) {
   FastBox& box = boxes_[index];
   Slot* slot = box.peek();
   if (slot == nullptr) return false;
   const uint32_t from = box.sender();
-  // What it sent before it had the box comes first; it is in the inbox.
+  // Messages that the peer sent before it claimed the box come first; they are in the inbox.
   if (from >= segment_.procs() || peers_[from].taken < box.after()) return false;
   box.advance();
   *offset = 0;
@@ -83,7 +83,7 @@ bool Channel::poll_box(uint32_t index, rdm_shm_message* out, uint64_t* offset) {
     return true;
   }
   if (FastBox::length(slot) > box.most()) {
-    *offset = segment_.plan().bytes();  // which no message has
+    *offset = segment_.plan().bytes();  // which no message has as its offset
     return true;
   }
   out->data = slot->bytes();

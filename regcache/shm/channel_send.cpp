@@ -1,4 +1,4 @@
-// What this rank sends: fragments, and the ways to a peer.
+// How this rank sends: fragments, and the paths to a peer.
 #include <string.h>
 
 #include "regcache/shm/channel.h"
@@ -9,8 +9,8 @@ namespace rdmalloc::shm {
 
 namespace {
 
-// Messages to an inbox after which a sender asks for a fast box: those who send now and then leave
-// them to others.
+// A sender asks for a fast box after this many messages to an inbox: occasional senders leave the
+// boxes to others.
 constexpr uint32_t kPostsBeforeBox = 16;
 
 }  // namespace
@@ -45,7 +45,7 @@ int Channel::get(size_t size, rdm_shm_fragment* out) {
 void Channel::put(const rdm_shm_fragment* fragment) {
   Fragment* ours = fragment_of(fragment->handle);
   (ours->is_large != 0 ? large_ : eager_).put(ours);
-  ring(segment_.rank());  // another thread of ours may wait for it
+  ring(segment_.rank());  // another of our threads may be waiting for it
 }
 
 int Channel::post(uint32_t peer, const rdm_shm_fragment* fragment) {
@@ -100,8 +100,8 @@ bool Channel::has_box(uint32_t peer) {
   return false;
 }
 
-// Who sends again and again until there is room must be told of a death, too: here, and not only in
-// wait().
+// A sender that keeps retrying until there is room must learn of a death here, because it may never
+// call wait().
 int Channel::refused(uint32_t peer) {
   starved = {this, Starved::kRing + peer};
   const bool is_gone = segment_.look_for_dead_now_and_then(now_ms()) != 0 ? !segment_.is_alive(peer)
@@ -109,7 +109,7 @@ int Channel::refused(uint32_t peer) {
   return is_gone ? fail(RDM_PEER_DIED, "rank %u is gone", peer) : RDM_AGAIN;
 }
 
-// Fragments that the dead hold do not come back.
+// Fragments held by dead ranks never come back.
 int Channel::nothing_free() {
   const uint32_t lost = segment_.look_for_dead_now_and_then(now_ms());
   return lost == 0 ? RDM_AGAIN : fail(RDM_PEER_DIED, "rank %u died", lost - 1);
@@ -120,7 +120,7 @@ int Channel::no_peer(uint32_t peer) const {
               segment_.procs());
 }
 
-// True: it was a small message to a peer where we have a box, and *status is what came of it.
+// True: this was a small message to a peer whose box we have, and *status is the result.
 bool Channel::send_whole(uint32_t peer, uint64_t tag, const void* data, size_t length,
                          int* status) {
   Peer& to = peers_[peer];

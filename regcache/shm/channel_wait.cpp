@@ -1,4 +1,4 @@
-// Waiting for messages: look a while, let others run, sleep.
+// Waiting for messages: spin, yield, sleep.
 #include <sched.h>
 
 #include "regcache/shm/channel.h"
@@ -27,15 +27,15 @@ inline void relax() {
 
 thread_local Starved starved;
 
-// Looking does not help where the sender has no processor to run on.
+// Spinning does not help if the sender has no processor to run on.
 uint32_t Channel::spins_for(uint32_t procs) {
   cpu_set_t processors;
   if (sched_getaffinity(0, sizeof processors, &processors) != 0) return kSpins;
   return procs <= static_cast<uint32_t>(CPU_COUNT(&processors)) ? kSpins : 0;
 }
 
-// Under the lock, also where this only looks: a thread that polls moves positions, and empties an
-// inbox for a moment; who looked just then would sleep though there is something.
+// Takes the lock although it only looks: a thread that polls moves positions, and briefly empties
+// an inbox; whoever looked at that moment would sleep although there is a message.
 bool Channel::has_message() {
   if (!polling_.try_lock()) return true;
   bool has_any = is_mpsc() && inbox_.has_next();
@@ -49,7 +49,7 @@ bool Channel::has_message() {
   return has_any;
 }
 
-// What refused us last has room again.
+// Whatever refused us last has room again.
 bool Channel::can_go_on() {
   switch (starved.channel == this ? starved.by : Starved::kNothing) {
     case Starved::kNothing:
@@ -67,8 +67,8 @@ bool Channel::can_go_on() {
 
 int Channel::wait(uint32_t timeout_ms) {
   const auto has_cause = [this] { return has_message() || can_go_on(); };
-  // Even where there is a cause to go on: those who live may keep each other busy for ever, while
-  // one of them waits for the dead.
+  // Check for deaths even if there is a reason to go on: the living may keep each other busy
+  // forever while one of them waits for the dead.
   const uint32_t lost = segment_.look_for_dead_now_and_then(now_ms());
   if (lost != 0) return died(lost);
   int status = RDM_AGAIN;
@@ -93,7 +93,7 @@ int Channel::sleep_until(uint64_t deadline) {
     const uint32_t lost = segment_.look_for_dead_now_and_then(now);
     if (lost != 0) return died(lost);
     const bool is_alone = segment_.is_alone();
-    // Behind the look: what those who left have sent counts still.
+    // After checking is_alone: messages sent by ranks that have since left still count.
     const uint32_t ticket = bell.enter();
     const bool has_cause = has_message() || can_go_on();
     if (!has_cause && !is_alone && now < deadline) {

@@ -28,7 +28,7 @@ void Doorbell::set_up() {
 
 uint32_t Doorbell::enter() {
   const uint32_t ticket = words_->rings.load(std::memory_order_relaxed);
-  // seq_cst: the fence of this process; the others get theirs from the system call.
+  // seq_cst: this process's fence; the system call gives the others theirs.
   words_->sleepers.fetch_add(1, std::memory_order_seq_cst);
   const int saved = errno;
   if (has_barrier.load(std::memory_order_relaxed)) {
@@ -45,7 +45,7 @@ void Doorbell::sleep(uint32_t ticket, uint64_t ns) {
   constexpr uint64_t kSecond = 1'000'000'000;
   const timespec limit{static_cast<time_t>(ns / kSecond), static_cast<long>(ns % kSecond)};
   const int saved = errno;
-  // Not FUTEX_WAIT_PRIVATE: who wakes is another process.
+  // Not FUTEX_WAIT_PRIVATE: the waker is another process.
   syscall(SYS_futex, &words_->rings, FUTEX_WAIT, ticket, &limit, nullptr, 0);
   errno = saved;
 }

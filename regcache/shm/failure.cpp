@@ -7,7 +7,7 @@ namespace rdmalloc::shm {
 
 namespace {
 
-// Plain memory: nothing to construct, so no guard and no destructor at a thread's end.
+// Plain memory needs no construction, so no guard and no destructor at thread exit.
 thread_local char sentence[256];
 
 }  // namespace

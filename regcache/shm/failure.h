@@ -2,8 +2,8 @@
 
 namespace rdmalloc::shm {
 
-// The sentence of rdm_shm_last_error(): kept for the calling thread. Returns `status`, so that
-// whoever detects a failure says it and returns in one go.
+// Sets the message of rdm_shm_last_error() for the calling thread. Returns `status`, so that the
+// code that detects a failure can report it and return in one statement.
 [[gnu::format(printf, 2, 3)]] int fail(int status, const char* format, ...);
 const char* last_failure();
 

@@ -9,28 +9,28 @@
 
 namespace rdmalloc::shm {
 
-// A slot of a fast box: a small message whole, or the offset of a fragment.
+// A slot of a fast box: a whole small message, or the offset of a fragment.
 struct Slot {
   std::atomic<uint64_t> word;  // an entry, see ring.h
   uint64_t tag;
   unsigned char* bytes() { return reinterpret_cast<unsigned char*>(this + 1); }
 };
 
-// The head of a fast box; the slots follow on lines of their own.
+// The head of a fast box; the slots follow on their own lines.
 struct alignas(64) BoxHead {
-  std::atomic<uint32_t> sender;  // rank plus 1, for ever; 0: nobody's yet
-  uint64_t after;  // messages of that sender that went to the inbox, and come before the box's
+  std::atomic<uint32_t> sender;  // rank plus 1, permanently; 0: unclaimed
+  uint64_t after;  // that sender's messages that went to the inbox; they precede the box's
 };
 static_assert(sizeof(BoxHead) == 64);
 
-// Fast boxes: a receiver has a few, and a sender that sends to it often takes one for itself. From
-// then on all that it sends there goes through the box, so that nothing overtakes: small messages
-// whole, in one line that the receiver has to fetch, others as the offset of their fragment. The
-// positions are private to the two processes.
+// Fast boxes: a receiver has a few, and a process that often sends to it claims one. From then on
+// everything it sends there goes through the box, so that nothing overtakes: small messages whole,
+// in one line for the receiver to fetch, others as the offset of their fragment. The positions are
+// private to the two processes.
 class FastBox {
  public:
   FastBox() = default;
-  // `slots` is a power of two; `slot_size`, a cache line, is the head's as well.
+  // `slots` is a power of two; `slot_size`, a cache line, is also the head's size.
   FastBox(unsigned char* box, uint32_t slots, uint32_t slot_size)
       : head_(reinterpret_cast<BoxHead*>(box)),
         slots_(box + slot_size),
@@ -41,7 +41,7 @@ class FastBox {
   explicit operator bool() const { return head_ != nullptr; }
   uint32_t most() const { return slot_size_ - static_cast<uint32_t>(sizeof(Slot)); }
 
-  // The sender's side. True: the box is this rank's from now on.
+  // For the sender. True: the box belongs to this rank from now on.
   bool claim(uint32_t rank, uint64_t after) {
     uint32_t nobody = 0;
     if (head_->sender.load(std::memory_order_relaxed) != 0 ||
@@ -52,7 +52,7 @@ class FastBox {
     return true;
   }
 
-  // False: full. One thread at a time.
+  // False: full. Called by one thread at a time.
   bool push(uint64_t tag, const void* bytes, uint32_t length) {
     Slot* slot = next_free();
     if (slot == nullptr) return false;
@@ -68,11 +68,11 @@ class FastBox {
     return true;
   }
 
-  // For any thread of the sender, while another one pushes, too.
+  // May be called by any thread of the sender, also while another one pushes.
   bool has_room() const { return next_free() != nullptr; }
 
-  // The receiver's side: the next slot that is filled, or null. It stays the receiver's until
-  // done(), and those behind it can be had before that.
+  // For the receiver: the next filled slot, or null. The slot stays the receiver's until done();
+  // those after it can be taken before that.
   Slot* peek() const {
     Slot* slot = at(position());
     // acquire: pairs with fill().
@@ -88,7 +88,7 @@ class FastBox {
   static bool is_whole(const Slot* slot) { return (value_of(slot) & kWhole) != 0; }
   static uint32_t length(const Slot* slot) { return static_cast<uint32_t>(value_of(slot)); }
   static uint64_t fragment(const Slot* slot) { return value_of(slot); }
-  // release: the receiver has read the slot; the sender's acquire in next_free() comes behind it.
+  // release: the receiver has finished reading the slot before the sender's acquire in next_free().
   static void done(Slot* slot) {
     const uint64_t word = slot->word.load(std::memory_order_relaxed);
     slot->word.store(entry::freed(word), std::memory_order_release);
@@ -121,7 +121,8 @@ class FastBox {
   uint32_t mask_ = 0;
   unsigned shift_ = 0;
   uint32_t slot_size_ = 0;
-  // One thread at a time moves it, others look. Not a std::atomic, for this is a value.
+  // One thread at a time moves it; others only read it. Not a std::atomic, because this class is a
+  // value.
   uint32_t position_ = 0;
 };
 

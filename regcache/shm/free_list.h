@@ -10,26 +10,27 @@ namespace rdmalloc::shm {
 
 // The free fragments of one process, last in first out: a view of a head in shared memory. Any
 // thread of any process may put, and any thread of the owner may get, without a lock: a process
-// that dies here leaves the list whole.
+// that dies here leaves the list intact.
 class FreeList {
  public:
   using Word = std::atomic<uint64_t>;
 
   FreeList() = default;
-  // `fragments` is the owner's own table of them, by index; others, who only put, need none.
+  // `fragments` is the owner's own table of them, by index; others only put, and need none.
   FreeList(Word* head, Fragment* const* fragments, uint32_t count)
       : head_(head), fragments_(fragments), count_(count) {}
 
   // Null: none is free, or the list is damaged.
   Fragment* get() {
-    // acquire: whoever put the fragment here has read its bytes before; they are overwritten next.
-    // As every change of the head is a read-modify-write, what is read here stands behind all puts.
+    // acquire: the thread that put the fragment here read its bytes before; they are overwritten
+    // next. As every change of the head is a read-modify-write, this read is ordered after all
+    // puts.
     uint64_t head = head_->load(std::memory_order_acquire);
     for (;;) {
       const auto index = static_cast<uint32_t>(head);
       if (index == 0 || index > count_) return nullptr;
-      // It may be stale, when others took this fragment meanwhile: then the head has changed, even
-      // if the fragment is its first again, for the head counts.
+      // The value may be stale if another thread took this fragment meanwhile. The head has then
+      // changed, even if this fragment is first again, because the head counts changes.
       Fragment* const first = fragments_[index - 1];
       const uint32_t next = first->next_free.load(std::memory_order_relaxed);
       if (head_->compare_exchange_weak(head, successor(head, next), std::memory_order_acquire)) {

@@ -8,23 +8,23 @@
 
 namespace rdmalloc::shm {
 
-// What a process receives under the layout mpsc: one list of fragments, linked by their offsets,
-// for all senders. Any thread of any process pushes; one thread of the receiver at a time pops.
-// Nothing here waits: a sender that stops, or dies, between its two steps hides what comes behind
-// it, and a receiver told of its death gives up anyway.
+// What a process receives through under the layout mpsc: one list of fragments for all senders,
+// linked by offsets. Any thread of any process pushes; one thread of the receiver at a time pops.
+// Nothing here waits. A sender that stops, or dies, between its two steps hides what follows; a
+// receiver that is told of its death gives up anyway.
 class Inbox {
  public:
   using Word = std::atomic<uint64_t>;
 
   Inbox() = default;
-  // `last` is the senders', `first` the receiver's: on lines of their own. Offset 0 is `base`,
-  // which holds no fragment.
+  // Senders write `last` and the receiver `first`, so they are on separate lines. Offset 0 is
+  // `base`, which holds no fragment.
   Inbox(unsigned char* base, Word* last, Word* first) : base_(base), last_(last), first_(first) {}
 
   void push(uint64_t offset) {
     at(offset)->next.store(0, std::memory_order_relaxed);
-    // acq_rel: release for the sender behind, who writes to this fragment's link; acquire for the
-    // fragment in front, or for the receiver's `first_` when it emptied the list.
+    // acq_rel: release for the next sender, who writes to this fragment's link; acquire for the
+    // fragment before, or for the receiver's `first_` if it emptied the list.
     const uint64_t before = last_->exchange(offset, std::memory_order_acq_rel);
     // release: pop() reads the fragment through one of these two words.
     Word& link = before == 0 ? *first_ : at(before)->next;
@@ -33,21 +33,21 @@ class Inbox {
 
   bool has_next() const { return first_->load(std::memory_order_relaxed) != 0; }
 
-  // False: empty, or the one behind the first is about to be linked.
+  // False: empty, or the fragment after the first is about to be linked.
   bool pop(uint64_t* offset) {
     const uint64_t first = first_->load(std::memory_order_acquire);
     if (first == 0) return false;
     uint64_t next = at(first)->next.load(std::memory_order_acquire);
     if (next == 0) {
-      // The last one, so far. Emptied in this order: a sender that finds the list empty writes
-      // `first_`, and must not be overwritten.
+      // This is the last fragment so far. The order matters: a sender that finds the list empty
+      // writes `first_`, which must not be overwritten.
       if (last_->load(std::memory_order_relaxed) != first) return false;
       first_->store(0, std::memory_order_relaxed);
       uint64_t expected = first;
-      // release: that sender's store comes behind the one above.
+      // release: that sender's store comes after the one above.
       if (!last_->compare_exchange_strong(expected, 0, std::memory_order_acq_rel,
                                           std::memory_order_relaxed)) {
-        // One more came, and saw a list that is not empty: it is linked behind this one.
+        // Another fragment came and saw a non-empty list, so it is linked after this one.
         first_->store(first, std::memory_order_relaxed);
         return false;
       }

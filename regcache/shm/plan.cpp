@@ -3,12 +3,12 @@
 namespace rdmalloc::shm {
 namespace {
 
-// Of a power of two.
+// `unit` is a power of two.
 constexpr uint64_t round_up(uint64_t bytes, uint64_t unit) {
   return (bytes + unit - 1) & ~(unit - 1);
 }
 
-// How many fragments a list has that is made in steps, until it has at least so many.
+// How many fragments a list that grows in steps has once it holds at least `least`.
 constexpr uint32_t grown_to(uint32_t least) {
   if (least <= kFirstStep) return kFirstStep;
   const uint32_t steps = (least - kFirstStep + kNextStep - 1) / kNextStep;
@@ -52,7 +52,7 @@ uint64_t Plan::payload_of(uint64_t block) const {
   return round_up(block + kBlockHeaderBytes, alignment_);
 }
 
-// The rows hold one part's bytes until lay_out_parts().
+// Until lay_out_parts(), the rows hold the bytes of one part.
 void Plan::lay_out_control() {
   slot_stride_ = to_lines(kSlotBytes);
   list_stride_ = to_lines(kListHeadBytes);
@@ -76,7 +76,7 @@ void Plan::lay_out_pairs() {
   used_ = pairs_ + rows_.wrappers + rows_.queues + rows_.heads;
 }
 
-// One block, whose header and alignment count as the FIFOs'.
+// One block, whose header and alignment are counted with the FIFOs.
 void Plan::lay_out_aggregate() {
   const uint64_t procs = shape_.procs;
   const bool apart = (shape_.flags & RDM_SHM_MULTITHREADED) != 0;
@@ -127,7 +127,7 @@ void Plan::lay_out_fragments() {
   used_ = max_ + rows_.max_lists;
 }
 
-// False: longer than a file can be. A part alone is not, with what check() lets through.
+// False: longer than a file can be. A single part never is, within the ranges of check().
 bool Plan::lay_out_parts() {
   first_part_ = round_up(kSegmentHeaderBytes, shape_.page_size);
   part_bytes_ = round_up(used_, shape_.page_size);
@@ -147,7 +147,7 @@ bool Plan::lay_out_parts() {
 
 Range Plan::part(uint32_t rank) const { return {first_part_ + rank * part_bytes_, part_bytes_}; }
 
-// Where the blocks begin that `owner` has because of `peer`. It has none because of itself.
+// Where the blocks begin that `owner` has for `peer`. It has none for itself.
 uint64_t Plan::peer_blocks(uint32_t owner, uint32_t peer) const {
   const uint64_t index = peer < owner ? peer : peer - 1;
   return part(owner).offset + pairs_ + index * (wrapper_block_ + queue_block_ + head_block_);

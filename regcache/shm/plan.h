@@ -1,6 +1,6 @@
-// Where everything lies in a segment of shared memory: pure arithmetic, no tables, each question
-// answered in constant time, for any number of processes. The segment is exactly as long as the
-// plan says, and `rdmalloc shm-plan` prints the same plan.
+// The layout of a segment of shared memory: pure arithmetic, no tables, each query answered in
+// constant time, for any number of processes. The segment is exactly as long as the plan says, and
+// `rdmalloc shm-plan` prints the same plan.
 //
 //   segment header | part of rank 0 | part of rank 1 | ...        each begins on a page
 //
@@ -9,8 +9,8 @@
 //     aggregated:      one allocation: FIFOs, queues, heads and tails, wrappers
 //     mpsc:            inbox, fast boxes
 //
-// What a process receives by lies in its own part, and so do the heads by which it sends: a part is
-// what one process binds to its node.
+// The structures a process receives through lie in its own part, and so do the heads it sends with:
+// a part is what one process binds to its node.
 #pragma once
 
 #include <stddef.h>
@@ -21,8 +21,8 @@
 
 namespace rdmalloc::shm {
 
-// Options with the defaults filled in, of fixed widths: what a segment's header holds, so that
-// those who attach to it make the same plan.
+// Options with the defaults filled in, in fixed-width types: stored in a segment's header, so that
+// processes that attach compute the same plan.
 struct Shape {
   uint32_t procs;
   uint32_t layout;  // RDM_SHM_PAGE, ...
@@ -40,23 +40,23 @@ struct Shape {
 };
 static_assert(sizeof(Shape) == 72);
 
-// RDM_OK, or RDM_INVALID and a sentence at `why`: null, or without its size. The rest is not
-// checked yet.
+// RDM_OK, or RDM_INVALID and a message at `why`: the options are null, or without their size. Other
+// values are not checked yet.
 int read_options(const rdm_shm_plan_options* given, Shape* out, char* why, size_t why_size);
 
-// RDM_OK, or RDM_INVALID and a sentence at `why`: something is out of range.
+// RDM_OK, or RDM_INVALID and a message at `why`: a value is out of range.
 int check(const Shape& shape, char* why, size_t why_size);
 
-// RDM_INVALID, and the sentence at `why`, cut to `why_size` bytes.
+// Returns RDM_INVALID; writes the message to `why`, cut to `why_size` bytes.
 __attribute__((format(printf, 3, 4))) int invalid(char* why, size_t why_size, const char* format,
                                                   ...);
 
-// A value: made once by make(), then constant. Questions may be asked from any thread and context.
-// Of a pair, `from` sends and `to` receives; they differ. Offsets are those in the segment.
+// A value: created by make(), then constant. Queries may come from any thread and context. Of a
+// pair, `from` sends and `to` receives; they differ. Offsets are relative to the segment.
 class Plan {
  public:
-  // RDM_OK, or RDM_INVALID and a sentence at `why`: then *out is as it was. Checks all of `shape`,
-  // which may come from anywhere.
+  // RDM_OK, or RDM_INVALID and a message at `why`; *out is then unchanged. Checks all of `shape`,
+  // which may be untrusted.
   static int make(const Shape& shape, Plan* out, char* why, size_t why_size);
 
   Plan() = default;
@@ -64,15 +64,15 @@ class Plan {
   uint64_t bytes() const { return rows_.bytes; }
   const rdm_shm_plan& rows() const { return rows_; }
 
-  // All that is one process's, in whole pages.
+  // Everything that belongs to one process, in whole pages.
   Range part(uint32_t rank) const;
-  // kSlotBytes that begin the part, on lines of their own.
+  // The kSlotBytes at the start of the part, on their own lines.
   uint64_t slot(uint32_t rank) const { return part(rank).offset; }
-  // kListHeadBytes each, on lines of their own.
+  // kListHeadBytes each, on their own lines.
   uint64_t eager_list(uint32_t rank) const { return slot(rank) + slot_stride_; }
   uint64_t max_list(uint32_t rank) const { return eager_list(rank) + list_stride_; }
 
-  // Not with mpsc. fifo(), wrapper(), queue() and tail() lie in the receiver's part, head() in the
+  // Not for mpsc. fifo(), wrapper(), queue() and tail() lie in the receiver's part, head() in the
   // sender's.
   uint64_t fifo(uint32_t from, uint32_t to) const;
   uint64_t wrapper(uint32_t from, uint32_t to) const;
@@ -80,12 +80,12 @@ class Plan {
   uint64_t tail(uint32_t from, uint32_t to) const;
   uint64_t head(uint32_t from, uint32_t to) const;
 
-  // With mpsc: two lines, the senders' and the receiver's; and per box a line, then box_size bytes.
+  // mpsc only: two lines, the senders' and the receiver's; per box one line, then box_size bytes.
   uint64_t inbox(uint32_t rank) const { return max_list(rank) + list_stride_; }
   uint64_t box(uint32_t rank, uint32_t index) const;
   uint32_t box_count() const { return box_count_; }
 
-  // Fragments: kFragmentHeaderBytes, then so many bytes of a message. Each begins on a line.
+  // A fragment is kFragmentHeaderBytes, then the bytes of a message. Each begins on a line.
   uint64_t eager_fragment(uint32_t rank, uint32_t index) const;
   uint64_t max_fragment(uint32_t rank, uint32_t index) const;
   uint32_t eager_count() const { return eager_count_; }
@@ -114,26 +114,26 @@ class Plan {
   uint64_t alignment_ = 0;  // of allocations
   uint64_t first_part_ = 0;
   uint64_t part_bytes_ = 0;
-  // Of a part, in bytes: control.
+  // Within a part, in bytes: control.
   uint64_t slot_stride_ = 0;
   uint64_t list_stride_ = 0;
-  // In the order of a part, from its beginning. Where allocations are separate, these are blocks.
+  // In the order of a part, from its beginning. If allocations are separate, these are blocks.
   uint64_t fifos_ = 0;
   uint64_t pairs_ = 0;  // page, cacheline
   uint64_t boxes_ = 0;
   uint64_t eager_ = 0;
   uint64_t max_ = 0;
   uint64_t used_ = 0;  // the rest is padding
-  // page, cacheline: blocks of one peer.
+  // page, cacheline: the blocks of one peer.
   uint64_t wrapper_block_ = 0;
   uint64_t queue_block_ = 0;
   uint64_t head_block_ = 0;
-  uint64_t queue_bytes_ = 0;  // the tail comes behind
-  // aggregated: from the payload's beginning, that of the FIFOs.
+  uint64_t queue_bytes_ = 0;  // the tail follows
+  // aggregated: relative to the payload, which begins with the FIFOs.
   uint64_t queues_ = 0;
   uint64_t heads_ = 0;
   uint64_t wrappers_ = 0;
-  uint64_t pair_stride_ = 0;  // from one peer's head to the next one's
+  uint64_t pair_stride_ = 0;  // from one peer's head to the next peer's
   uint64_t tail_offset_ = 0;  // from a head to the tail beside it
   // Fragments and boxes.
   uint64_t eager_bytes_ = 0;

@@ -1,4 +1,4 @@
-// The C function of include/rdmalloc/shm_plan.h.
+// The function of include/rdmalloc/shm_plan.h.
 #include <string.h>
 
 #include "regcache/shm/plan.h"

@@ -4,17 +4,18 @@
 
 namespace rdmalloc::shm {
 
-// Which process: a number that is used again is told apart by when its process started, and numbers
-// of another PID namespace by the namespace.
+// Identifies a process: its start time tells apart reuses of the same number, and the PID namespace
+// tells apart equal numbers of different namespaces.
 struct Process {
-  uint32_t id = 0;  // 0: not known
+  uint32_t id = 0;  // 0: unknown
   uint64_t start = 0;
   uint64_t name_space = 0;
 };
 
 Process this_process();
 
-// True: `other` is of this namespace and runs (a zombie does not). What cannot be seen does not.
+// True: `other` is in this namespace and runs (zombies do not). False for processes that cannot be
+// seen.
 bool is_seen_running(const Process& other, const Process& self);
 
 }  // namespace rdmalloc::shm

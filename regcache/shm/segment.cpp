@@ -29,14 +29,14 @@ void write_fragment(Fragment* fragment, uint32_t owner, uint32_t index, bool is_
 }  // namespace
 
 Segment::~Segment() {
-  // Not a child of fork, which has only inherited the mapping.
+  // Do nothing in a child of fork, which has only inherited the mapping.
   if (file_.base() == nullptr || self_.id != static_cast<uint32_t>(getpid())) return;
   if (is_joined_) {
     if (!is_committed_) decide(RDM_PEER_DIED, rank_);
     slot(rank_)->state.store(RankSlot::kDetached, std::memory_order_release);
   }
   if (name_[0] == '\0') return;
-  // Not in its slot: there may be no space for the page that has it.
+  // Not recorded in the slot: there may be no space for its page.
   if (!is_joined_) header()->turned_away.fetch_add(1, std::memory_order_acq_rel);
   remove_name_when_all_came();
 }
@@ -44,7 +44,7 @@ Segment::~Segment() {
 int Segment::create(const char* name, const Plan& plan, uint32_t rank, const Settings& settings) {
   int status = SharedFile::check_name(name);
   if (status == RDM_OK) status = check_rank(rank, plan.shape().procs);
-  // The header has pages of its own, before the first part.
+  // The header has its own pages, before the first part.
   if (status == RDM_OK) status = file_.make(plan.bytes(), plan.part(0).offset);
   if (status != RDM_OK) return status;
   plan_ = plan;
@@ -58,13 +58,14 @@ int Segment::create(const char* name, const Plan& plan, uint32_t rank, const Set
   header->shape = plan.shape();
   header->maker = self_;
   header->creator = rank;
-  // Before the name, which others must not find without it; see publish().
+  // Lock before publishing the name, because others must not find an unlocked segment; see
+  // publish().
   status = file_.lock(rank);
   if (status == RDM_OK) status = publish(name);
   return status == RDM_OK ? join(settings) : status;
 }
 
-// A segment of that name that was never committed, of a creator that is dead, is in nobody's use.
+// If a segment of that name was never committed and its creator is dead, nobody uses it.
 int Segment::publish(const char* name) {
   int status = file_.publish(name);
   if (status == RDM_BUSY && remove(name) == RDM_OK) status = file_.publish(name);
@@ -104,7 +105,7 @@ int Segment::attach(const char* name, uint32_t rank, const Settings& settings) {
   self_ = this_process();
   status = file_.map(plan_.bytes());
   if (status != RDM_OK) {
-    // There may be room for the page on which to tell the others, who would wait in vain.
+    // There may be space for the page that tells the others, who would otherwise wait in vain.
     if (file_.map(sizeof(SegmentHeader)) == RDM_OK) {
       header()->turned_away.fetch_add(1, std::memory_order_acq_rel);
       decide(status, rank_);
@@ -160,7 +161,8 @@ void Segment::give_up(int status) {
   if (is_joined_) decide(status, rank_);
 }
 
-// What create() and attach() have in common: this rank's part. A failure here is told to all.
+// The common part of create() and attach(): sets up this rank's part. A failure is reported to all
+// ranks.
 int Segment::join(const Settings& settings) {
   timeout_ms_ = settings.timeout_ms;
   Doorbell::set_up();
@@ -182,7 +184,8 @@ int Segment::join(const Settings& settings) {
   return status;
 }
 
-// The lock on the rank's byte keeps other processes out, and this the threads of one.
+// The lock on the rank's byte excludes other processes; this excludes other threads of this
+// process.
 int Segment::enter_slot() {
   RankSlot* slot = this->slot(rank_);
   uint32_t absent = RankSlot::kAbsent;
@@ -196,7 +199,7 @@ int Segment::enter_slot() {
   return RDM_OK;
 }
 
-// New pages are zero, which is empty for queues, positions, inboxes, boxes and lists.
+// New pages are zero, which means empty for queues, positions, inboxes, boxes and lists.
 void Segment::write_part() {
   for (uint32_t from = 0; plan_.shape().layout != RDM_SHM_MPSC && from < procs(); ++from) {
     if (from == rank_) continue;

@@ -11,14 +11,14 @@
 
 namespace rdmalloc::shm {
 
-// How long a death may go unnoticed by one who waits.
+// The longest that a death may go unnoticed by a waiting rank.
 constexpr uint64_t kLookEveryMs = 20;
 
-// How long who fails keeps the name for ranks that come late: they are told why then, where without
-// the name they would wait for it in vain.
+// How long a rank that fails keeps the name for late ranks: they are then told why, where otherwise
+// they would wait for the name in vain.
 constexpr uint32_t kKeepNameMs = 2'000;
 
-// Between looks at what is in the file system.
+// Interval between checks of the file system.
 constexpr uint32_t kNapMs = 2;
 
 struct Settings {
@@ -26,30 +26,31 @@ struct Settings {
   bool is_bound = true;
 };
 
-// One rank's view of a segment, from its name until it detaches: who is there, and whether all are.
-// Channel does the messages. Set-up is for one thread; what comes after commit() for any.
+// One rank's view of a segment, from its name until it detaches: which ranks are present, and
+// whether all are. Channel handles the messages. Set-up is for one thread; from commit() on any
+// thread may call.
 //
-// Each rank allocates and writes its own part alone, so that it lies on the rank's node, and so
-// that a part for which there is no space is one rank's failure, which commit() makes everybody's.
-// Before that nobody touches another's part: a page that is not there would be put where the reader
-// runs, or kill it.
+// Each rank allocates and writes its own part alone. So the part lies on the rank's node, and a
+// lack of space for it is one rank's failure, which commit() reports to all. Until then nobody
+// touches another rank's part: a missing page would be allocated on the reader's node, or kill the
+// reader.
 class Segment {
  public:
   Segment() = default;
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
-  // Tells the others that this rank has left, and takes away the name if nobody has, perhaps a
+  // Tells the others that this rank has left, and removes the name if nobody else has, possibly a
   // moment later: see kKeepNameMs.
   ~Segment();
 
-  // One of the two, once. As rdm_shm_create and rdm_shm_attach.
+  // Call one of the two, once. As rdm_shm_create and rdm_shm_attach.
   int create(const char* name, const Plan& plan, uint32_t rank, const Settings& settings);
   int attach(const char* name, uint32_t rank, const Settings& settings);
   int commit(int own);
-  // Before commit(): makes all ranks fail, with that status.
+  // Before commit(): makes all ranks fail with that status.
   void give_up(int status);
 
-  // RDM_OK, and RDM_BUSY while its creator lives: see rdm_shm_remove.
+  // RDM_OK, or RDM_BUSY while its creator lives: see rdm_shm_remove.
   static int remove(const char* name);
 
   const Plan& plan() const { return plan_; }
@@ -62,15 +63,15 @@ class Segment {
   }
   RankSlot* slot(uint32_t rank) const { return as<RankSlot>(plan_.slot(rank)); }
 
-  // From here on: after commit() only.
+  // From here on: only after commit().
   bool is_alive(uint32_t rank) const;
   bool has_left(uint32_t rank) const {
     return slot(rank)->state.load(std::memory_order_acquire) == RankSlot::kDetached;
   }
-  // A rank that died, plus 1, as far as anybody has noticed; 0: none.
+  // A rank known to have died, plus 1; 0: none.
   uint32_t lost() const { return header()->lost.load(std::memory_order_acquire); }
-  // Looks at some of the ranks, one after the other, for such as died, if nobody in this process
-  // did for kLookEveryMs; all ranks are told of the first. Returns it, plus 1; 0: none is known.
+  // Checks a few ranks in turn for deaths, unless this process did so within kLookEveryMs, and
+  // tells all ranks of the first death. Returns that rank plus 1; 0: none is known.
   uint32_t look_for_dead_now_and_then(uint64_t now);
   // True: every other rank has detached.
   bool is_alone() const;
@@ -102,9 +103,9 @@ class Segment {
   std::atomic<uint32_t> next_look_{0};     // rank
   std::atomic<uint64_t> time_of_look_{0};  // ms
   uint64_t timeout_ms_ = 0;
-  bool is_joined_ = false;     // our slot says that we are here
-  bool is_committed_ = false;  // the verdict was to go on
-  char name_[201] = {};        // empty: it is not ours to remove
+  bool is_joined_ = false;     // our slot says that we are present
+  bool is_committed_ = false;  // the verdict was success
+  char name_[201] = {};        // empty: not ours to remove
 };
 
 }  // namespace rdmalloc::shm

@@ -12,11 +12,11 @@
 namespace rdmalloc::shm {
 
 constexpr char kMagic[8] = {'r', 'd', 'm', ' ', 's', 'h', 'm', '\0'};
-// Of all that lies in a segment. Processes with other versions are refused, not understood.
+// Version of everything in a segment. Processes with another version are refused.
 constexpr uint32_t kVersion = 1;
 
-// What all ranks were told by rdm_shm_commit(), decided once: 0 while nothing is, then kDecided,
-// the status and the rank it is due to.
+// What rdm_shm_commit() returns to all ranks, decided once: 0 until then, afterwards kDecided with
+// the status and the rank that caused it.
 namespace verdict {
 constexpr uint64_t kDecided = uint64_t{1} << 63;
 constexpr uint64_t make(int status, uint32_t rank) {
@@ -26,37 +26,37 @@ constexpr int status(uint64_t verdict) { return static_cast<int>((verdict >> 32)
 constexpr uint32_t rank(uint64_t verdict) { return static_cast<uint32_t>(verdict); }
 }  // namespace verdict
 
-// At offset 0. What stands above `verdict` is written before the segment has a name, and then
-// constant.
+// At offset 0. Members before `verdict` are written before the segment has a name, and are constant
+// from then on.
 struct SegmentHeader {
   char magic[8];
   uint32_t version;
   uint32_t header_bytes;
-  uint64_t bytes;  // of the file
+  uint64_t bytes;  // of the whole file
   Shape shape;
-  Process maker;     // whom the creator's slot names, too, once its part is there
+  Process maker;     // the creator; its slot also names it once its part exists
   uint32_t creator;  // rank
   uint32_t reserved;
   std::atomic<uint64_t> verdict;
-  std::atomic<uint32_t> ready;        // ranks that committed
+  std::atomic<uint32_t> ready;        // number of ranks that committed
   std::atomic<uint32_t> lost;         // a rank that died after that, plus 1
-  std::atomic<uint32_t> turned_away;  // ranks that came and could not join
-  Doorbell::Words commits;            // for those who wait in rdm_shm_commit()
+  std::atomic<uint32_t> turned_away;  // number of ranks that came and could not join
+  Doorbell::Words commits;            // for ranks waiting in rdm_shm_commit()
 };
 static_assert(sizeof(SegmentHeader) <= kSegmentHeaderBytes);
 
-// At plan.slot(rank), written by that rank alone but for the bell.
+// At plan.slot(rank). Written by that rank alone, except for the bell.
 struct RankSlot {
   enum State : uint32_t { kAbsent = 0, kEntering, kAttached, kDetached };
   Process process;  // valid from kAttached on
   std::atomic<uint32_t> state;
-  // On a line of its own: peers look at it with each message.
+  // On its own line: peers read it with each message.
   alignas(64) Doorbell::Words bell;
 };
 static_assert(sizeof(RankSlot) == kSlotBytes);
 
-// Where the parts of one ring are: written by the receiver before the segment is committed, read by
-// both.
+// Where the parts of one ring are. The receiver writes this before the segment is committed; both
+// sides read it.
 struct Wrapper {
   uint64_t queue;
   uint64_t head;
@@ -67,7 +67,7 @@ struct Wrapper {
 };
 static_assert(sizeof(Wrapper) <= kWrapperBytes);
 
-// What a receiver has of one sender: where its ring is. More rings may follow one day.
+// A receiver's record of one sender: where its ring is. More rings may follow one day.
 struct Fifo {
   uint64_t wrapper;
   uint32_t from;

@@ -1,4 +1,4 @@
-// Whether all ranks are there: the agreement before the first message, and who died since.
+// Whether all ranks are present: the agreement before the first message, and deaths after it.
 #include <unistd.h>
 
 #include "include/rdmalloc/shm.h"
@@ -15,10 +15,10 @@ constexpr uint32_t kRanksInALook = 256;
 
 }  // namespace
 
-// The first decision stands: one word, so that all ranks read the same.
+// The first decision stands. It is one word, so that all ranks read the same.
 void Segment::decide(int status, uint32_t rank) {
   uint64_t pending = 0;
-  // acq_rel: whoever reads that all are ready sees what each has written to its part.
+  // acq_rel: a rank that reads that all are ready sees what each has written to its part.
   header()->verdict.compare_exchange_strong(pending, verdict::make(status, rank),
                                             std::memory_order_acq_rel);
   Doorbell(&header()->commits).ring();
@@ -32,8 +32,8 @@ int Segment::commit(int own) {
   }
   const int status = wait_for_verdict();
   is_committed_ = status == RDM_OK;
-  // Everybody does: whoever decided may have died since. Who did not come in time is waited for no
-  // longer.
+  // Every rank removes the name, because the rank that decided may have died since. Nobody waits
+  // any longer for a rank that did not come in time.
   if (name_[0] == '\0') return status;
   if (status == RDM_OK || status == RDM_AGAIN) {
     file_.remove_name(name_);
@@ -44,7 +44,7 @@ int Segment::commit(int own) {
   return status;
 }
 
-// By reading, not through the mapping: see the class's comment.
+// Reads the file instead of the mapping: see the class's comment.
 bool Segment::is_anybody_to_come() const {
   uint32_t absent = 0;
   for (uint32_t rank = 0; rank < procs(); ++rank) {
@@ -98,13 +98,13 @@ int Segment::tell(uint64_t decided) const {
   }
 }
 
-// By reading, not through the mapping: see the class's comment.
+// Reads the file instead of the mapping: see the class's comment.
 bool Segment::find_dead_before_commit(uint32_t* dead) const {
   for (uint32_t rank = 0; rank < procs(); ++rank) {
     RankSlot slot;
     if (rank == rank_ || !file_.read(plan_.slot(rank), &slot, sizeof slot)) continue;
     const bool is_there = slot.state.load(std::memory_order_relaxed) == RankSlot::kAttached;
-    // The creator was there before its part was.
+    // The creator was present before its part existed.
     if (!is_there && rank != header()->creator) continue;
     if (!runs(rank, is_there ? slot.process : header()->maker)) {
       *dead = rank;
@@ -114,9 +114,9 @@ bool Segment::find_dead_before_commit(uint32_t* dead) const {
   return false;
 }
 
-// The lock alone would not do: a process loses it when it closes any descriptor of the file, or all
-// of its descriptors, and does not see its own. What can be seen of the process alone would not
-// either: not across PID namespaces.
+// The lock alone is not enough: a process loses it when it closes any descriptor of the file, and
+// does not see its own. The process table alone is not enough either: it does not reach across PID
+// namespaces.
 bool Segment::runs(uint32_t rank, const Process& process) const {
   return file_.is_locked(rank) || is_seen_running(process, self_);
 }
@@ -142,7 +142,7 @@ uint32_t Segment::look_for_dead() {
   for (uint32_t i = 0; i < looks; ++i) {
     const uint32_t rank = next_look_.fetch_add(1, std::memory_order_relaxed) % procs();
     if (rank == rank_ || has_left(rank) || is_alive(rank)) continue;
-    if (has_left(rank)) continue;  // it has, between the two looks
+    if (has_left(rank)) continue;  // it has left between the two checks
     uint32_t nobody = 0;
     header()->lost.compare_exchange_strong(nobody, rank + 1, std::memory_order_acq_rel);
     return lost();

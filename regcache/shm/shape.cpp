@@ -1,4 +1,4 @@
-// What may be asked of a plan: defaults, ranges, and the sentences for what is out of them.
+// The parameters of a plan: defaults, ranges, and the messages for values out of range.
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

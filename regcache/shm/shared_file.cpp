@@ -19,10 +19,11 @@ namespace {
 
 constexpr char kFolder[] = "/dev/shm";
 constexpr size_t kLongestName = 200;
-// The byte whose lock is for removing the name; ranks' bytes are below.
+// The byte that is locked to remove the name; the ranks' bytes come before it.
 constexpr off_t kNameByte = off_t{1} << 32;
-// Allocated by one call. A signal may interrupt a call, which then gives back all that it had: with
-// a timer that ticks faster than a whole part is allocated, that would never end.
+// How much one call allocates. A call that a signal interrupts gives back everything it allocated,
+// so with a timer faster than the allocation of a whole part, one call for the whole part would
+// never succeed.
 constexpr uint64_t kAllocatedAtOnce = 4 << 20;
 
 struct Path {
@@ -41,7 +42,7 @@ int out_of_space(uint64_t bytes) {
               static_cast<unsigned long long>(left), kFolder);
 }
 
-// Beyond this limit the kernel would not only refuse but send SIGXFSZ.
+// Beyond this limit the kernel would not only refuse but also send SIGXFSZ.
 bool is_within_file_limit(uint64_t bytes) {
   rlimit limit;
   return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
@@ -57,11 +58,11 @@ struct flock lock_of(off_t byte, short type) {
   return lock;
 }
 
-// Before anything is allocated: a segment that cannot fit fails at once, on the rank that creates
-// it.
+// Checked before anything is allocated: a segment that cannot fit fails at once, on the rank that
+// creates it.
 bool has_space(int descriptor, uint64_t bytes) {
   struct statvfs space;
-  // No blocks: a file system without a limit.
+  // Zero blocks means a file system without a limit.
   if (fstatvfs(descriptor, &space) != 0 || space.f_blocks == 0) return true;
   return uint64_t{space.f_bavail} * space.f_frsize >= bytes;
 }
@@ -117,7 +118,7 @@ int SharedFile::publish(const char* name) {
 
 int SharedFile::open(const char* name, uint64_t least) {
   const Path path(name);
-  // NONBLOCK: or a FIFO of that name would hold us.
+  // O_NONBLOCK: otherwise opening a FIFO of that name would block.
   descriptor_ = ::open(path.text, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (descriptor_ < 0 && errno == ENOENT) return RDM_AGAIN;
   struct stat facts;
@@ -127,7 +128,7 @@ int SharedFile::open(const char* name, uint64_t least) {
                 "cannot open %s: %s", path.text, strerror(errno));
   }
   if (!S_ISREG(facts.st_mode)) return fail(RDM_INVALID, "%s is not a file", path.text);
-  // Not even root: whoever owns it could write to it at any time.
+  // Refused even to root: the owner could write to the file at any time.
   if (facts.st_uid != geteuid()) {
     return fail(RDM_INVALID, "%s belongs to user %u, and this process runs as user %u", path.text,
                 facts.st_uid, geteuid());
@@ -176,8 +177,8 @@ void SharedFile::remove_name(const char* name) const {
   const Path path(name);
   struct stat ours;
   struct stat named;
-  // Or another could remove the name between the look and unlink(), and somebody create the next
-  // segment of that name, which would lose it.
+  // Otherwise another process could remove the name between the check and unlink(), a third could
+  // create the next segment of that name, and this would remove its name.
   struct flock lock = lock_of(kNameByte, F_WRLCK);
   while (fcntl(descriptor_, F_SETLKW, &lock) != 0 && errno == EINTR) {
   }

@@ -15,12 +15,12 @@ using namespace rdmalloc::shm;
 struct rdm_shm {
   Segment segment;
   Channel* channel = nullptr;
-  bool is_open = false;  // committed, for good
+  bool is_open = false;  // once committed, always true
 };
 
 namespace {
 
-// The options of this library's version; the caller's may be older, and shorter.
+// Fills in the options of this library's version; the caller's struct may be older and shorter.
 rdm_shm_options read_settings(const rdm_shm_options* given, Settings* out) {
   rdm_shm_options options = {};
   if (given != nullptr) {
@@ -38,7 +38,7 @@ int report(int status, const rdm_shm_options& options) {
   return status;
 }
 
-// Enters all the same, to tell the others, who would wait in vain.
+// Enters all the same, to tell the others, who would otherwise wait in vain.
 template <typename Enter>
 int without_memory(Enter enter) {
   Segment segment;
@@ -48,7 +48,7 @@ int without_memory(Enter enter) {
   return fail(RDM_SYSTEM, "no memory for what is known of a segment");
 }
 
-// `enter` makes the segment's object one of a rank.
+// `enter` is Segment's create() or attach() for this rank.
 template <typename Enter>
 int open_with(Enter enter, rdm_shm** out) {
   void* memory = aligned_alloc(64, (sizeof(rdm_shm) + 63) / 64 * 64);

@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kOurs = "rdmalloc";
 
-// What others' libraries are called, best first: with the version that a distribution installs for
-// programs, then the plain name that comes with headers only.
+// The library names of other allocators, best first: the versioned name that a distribution
+// installs for programs, then the plain name that comes only with headers.
 struct Peer {
   const char* name;
   std::array<const char*, 4> files;
@@ -49,8 +49,8 @@ std::string joined_names() {
   return all;
 }
 
-// Where libraries of this command's architecture lie: first where users said, then beside the libc
-// that it runs on, then where people install.
+// Folders with libraries of this command's architecture: those that users name, then those next to
+// the libc it runs on, then the usual install locations.
 std::vector<fs::path> library_folders() {
   std::vector<fs::path> folders;
   if (const char* path = getenv("LD_LIBRARY_PATH")) {
@@ -72,7 +72,7 @@ std::vector<fs::path> library_folders() {
   return folders;
 }
 
-// The files that ld.so's cache knows of this name, as `ldconfig -p` tells them.
+// The files with this name in ld.so's cache, as `ldconfig -p` lists them.
 std::vector<std::string> cached_libraries() {
   std::vector<std::string> files;
   FILE* list = popen("/sbin/ldconfig -p 2>/dev/null", "re");

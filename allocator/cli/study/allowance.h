@@ -1,5 +1,5 @@
-// How much CPU time something may take: a share of the time that has passed. What is dear is so
-// done as often as it can be, and no more often.
+// Limits the CPU time of some work to a share of the elapsed time, so that expensive work is done
+// as often as the share allows.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@ class Allowance {
   // `credit_ns` may be spent before any time has passed.
   constexpr Allowance(double share, uint64_t credit_ns) : share_(share), credit_(credit_ns) {}
 
-  // True when as much again as it took last time fits in what has passed.
+  // True if spending as much as last time would stay within the share.
   bool allows(uint64_t elapsed_ns) const { return allows(elapsed_ns, last_); }
-  // The same of something whose cost is foreseen otherwise.
+  // The same for work whose expected cost is given.
   bool allows(uint64_t elapsed_ns, uint64_t cost_ns) const {
     return static_cast<double>(spent_ + cost_ns) <=
            share_ * static_cast<double>(elapsed_ns) + static_cast<double>(credit_);
@@ -22,12 +22,12 @@ class Allowance {
     spent_ += ns;
     last_ = ns;
   }
-  // From when on it allows what costs nothing, in ns since the beginning.
+  // From when on, in ns since the beginning, it allows work that costs nothing.
   uint64_t allowed_from() const {
     if (spent_ <= credit_) return 0;
     return static_cast<uint64_t>(static_cast<double>(spent_ - credit_) / share_);
   }
-  // For costs that are known as a sum only; each is foreseen to be as none.
+  // For costs of which only the sum is known; each is expected to cost nothing.
   void set_spent(uint64_t ns) { spent_ = ns; }
 
  private:

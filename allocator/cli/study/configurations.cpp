@@ -88,7 +88,7 @@ Configuration with_option(const Allocator& ours, const std::string& assignment) 
   const OptionInfo& option = find_option(assignment.substr(0, equals), assignment);
   const std::string value = assignment.substr(equals + 1);
   if (!is_valid(option.type, as_text(value))) {
-    throw Refusal("--set " + assignment + ": '" + value + "' is malformed: " + flag_usage(option));
+    throw Refusal("--set " + assignment + ": invalid value '" + value + "': " + flag_usage(option));
   }
   const std::string setting = std::string(option.name) + "=" + value;
   return {std::string(kPinnedName) + "-" + setting,

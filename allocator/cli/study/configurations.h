@@ -1,5 +1,5 @@
 // What a study compares: allocators, and ways to run ours. Caps that are shares of the program's
-// own peak are known only when it has run pinned once.
+// own peak become known only after it has run pinned once.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace rdmalloc::cli::study {
 
-// A cap to try, which is for each process: bytes, or a share of the most that one of the program's
-// processes held when it ran pinned.
+// A cap to try, per process: bytes, or a share of the most that one of the program's processes held
+// when it ran pinned.
 struct Cap {
   std::string text;  // as it was given
   uint64_t value = 0;
@@ -21,7 +21,7 @@ struct Cap {
   uint64_t bytes_of(uint64_t peak_held) const;
 };
 
-// "25%,64M". Throws Refusal for what is neither a share from 1 % nor an amount of bytes.
+// Parses "25%,64M". Throws Refusal for anything but a share from 1 % or an amount of bytes.
 std::vector<Cap> parse_caps(const std::string& list);
 
 struct Configuration {
@@ -33,14 +33,14 @@ struct Configuration {
   std::vector<std::pair<std::string, std::string>> variables;  // to set for the program
 };
 
-// Without caps: each allocator, ours unpinned and pinned. In the order in which they are run.
+// Without caps, in the order in which they run: each allocator, ours unpinned and pinned.
 std::vector<Configuration> configurations_of(const std::vector<Allocator>& allocators);
 
 // Ours, pinned, with this cap.
 Configuration capped(const Allocator& ours, const Cap& cap, uint64_t peak_held);
 
-// "NAME=VALUE" of an option (memory_cap=1G, huge=thp): ours, pinned, with it set. Throws Refusal
-// for an unknown option or a malformed value.
+// Ours, pinned, with the option of "NAME=VALUE" set (memory_cap=1G, huge=thp). Throws Refusal for
+// an unknown option or a malformed value.
 Configuration with_option(const Allocator& ours, const std::string& assignment);
 
 // 67108864 as "64 MiB", 1234567 as "1.18 MiB".

@@ -15,7 +15,7 @@ std::string number(double value) {
 
 std::string number(uint64_t value) { return std::to_string(value); }
 
-// A line of the fields, the texts among them quoted where they must be.
+// One CSV line; texts are quoted where necessary.
 std::string line_of(const std::vector<std::string>& fields) {
   std::string line;
   for (const std::string& field : fields) line += (line.empty() ? "" : ",") + csv_field(field);

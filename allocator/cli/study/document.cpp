@@ -28,7 +28,8 @@ json machine_of(const Machine& machine) {
           {"cores", machine.cores},
           {"memory_bytes", machine.memory_bytes},
           {"kernel", machine.kernel},
-          {"memlock_bytes", or_null(machine.memlock_bytes)}};
+          {"memlock_bytes", or_null(machine.memlock_bytes)},
+          {"load", or_null(machine.load)}};
 }
 
 json configuration_of(const Configuration& configuration) {
@@ -107,6 +108,7 @@ json row_of(const Row& row) {
           {"runs_ok", row.runs_ok},
           {"seconds", row.seconds ? json(row.seconds->median) : json(nullptr)},
           {"seconds_spread", row.seconds ? json(row.seconds->width()) : json(nullptr)},
+          {"cpu_seconds", row.cpu_seconds ? json(row.cpu_seconds->median) : json(nullptr)},
           {"peak_resident_bytes", median_or_null(row.peak_resident)},
           {"mean_resident_bytes", median_or_null(row.mean_resident)},
           {"peak_live_bytes", whole_or_null(row.peak_live)},
@@ -120,7 +122,7 @@ json row_of(const Row& row) {
 
 json summary_of(const Study& study) {
   const std::vector<Row> rows = summarize(study.configurations, study.runs);
-  const Verdict verdict = judge(rows);
+  const Verdict verdict = judge(rows, study.machine);
   json table = json::array();
   for (const Row& row : rows) table.push_back(row_of(row));
   return {{"answers", verdict.answers},

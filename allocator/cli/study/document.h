@@ -1,4 +1,4 @@
-// A study as the JSON document that study.json holds and the report is made from, and as tables.
+// A study as the JSON document of study.json, from which the report is made, and as tables.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,11 +8,11 @@
 
 namespace rdmalloc::cli::study {
 
-// null stands for what is not known of an allocator.
+// null: not known for this allocator.
 nlohmann::json as_document(const Study& study);
 
-// runs.csv: a line for each run. samples.csv: a line for each sample. With a header line; fields
-// with commas, quotes or line ends are quoted (RFC 4180), unknown ones are empty.
+// runs.csv has a line for each run, samples.csv one for each sample, after a header line. Fields
+// with commas, quotes or line ends are quoted (RFC 4180); unknown ones are empty.
 std::string runs_header();
 std::string runs_line(const Run& run);
 std::string samples_header();

@@ -1,5 +1,5 @@
-// Ctrl-C and its like as something to wait for, instead of an end in the middle of everything: what
-// has been measured is written, and the program's processes are ended, first.
+// Turns Ctrl-C and similar signals into events to wait for, so that a study first writes what has
+// been measured and ends the program's processes.
 #pragma once
 
 #include <csignal>
@@ -14,13 +14,13 @@ class Interrupts {
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
-  // The signal that came, and stays; 0: none.
+  // The signal that came; it stays set. 0: none.
   int pending();
 
-  // Readable once one has come.
+  // Readable once a signal has come.
   int descriptor() const { return descriptor_; }
 
-  // In the child, before exec: signals are as they were before there was this.
+  // Called in the child before exec: restores the signals.
   void undo() const;
 
  private:

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <map>
 
+#include "allocator/cli/exec_list.h"
 #include "allocator/cli/refusal.h"
 #include "allocator/os/clock.h"
 
@@ -45,18 +46,12 @@ std::vector<std::string> environment_of(const Launch& launch) {
     if (name == "LD_PRELOAD" && value.empty()) all.erase(name);
   }
   std::vector<std::string> words;
+  words.reserve(all.size());
   for (const auto& [name, value] : all) words.push_back(name + "=" + value);
   return words;
 }
 
-std::vector<char*> as_pointers(std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-// What the child tells on the pipe, which closes by itself when the exec succeeds.
+// What the child reports on the pipe, which closes by itself when the exec succeeds.
 struct Word {
   uint64_t start_ns;
   int error;
@@ -92,10 +87,9 @@ RunningProgram::RunningProgram(const Launch& launch, const Interrupts& interrupt
   const Stream input(launch.input, O_RDONLY);
   const Stream output(launch.output, O_WRONLY | O_CREAT | O_TRUNC);
   const Stream errors(launch.errors, O_WRONLY | O_CREAT | O_TRUNC);
-  std::vector<std::string> words = launch.command;
-  std::vector<std::string> variables = environment_of(launch);
-  const std::vector<char*> arguments = as_pointers(words);
-  const std::vector<char*> environment = as_pointers(variables);
+  const std::vector<std::string> variables = environment_of(launch);
+  const std::vector<char*> arguments = exec_list(launch.command);
+  const std::vector<char*> environment = exec_list(variables);
   std::array<int, 2> told{};
   if (pipe2(told.data(), O_CLOEXEC) != 0) throw Refusal(std::string("pipe: ") + strerror(errno));
   const Child child{launch.program.c_str(),
@@ -123,7 +117,7 @@ RunningProgram::RunningProgram(const Launch& launch, const Interrupts& interrupt
   watcher_ = std::thread([this] { watch(); });
 }
 
-// In a thread of its own, which nothing holds up: a sample may take longer than a program.
+// Runs in a thread of its own, which nothing delays: a sample may take longer than a whole program.
 void RunningProgram::watch() {
   siginfo_t info{};
   while (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {

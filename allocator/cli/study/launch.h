@@ -1,4 +1,4 @@
-// Starts the program of a run, and tells to the microsecond when it began and when it ended.
+// Starts the program of a run, and measures its start and end to the microsecond.
 #pragma once
 
 #include <sys/types.h>
@@ -17,15 +17,15 @@ namespace rdmalloc::cli::study {
 struct Launch {
   std::string program;  // the file
   std::vector<std::string> command;
-  std::vector<std::pair<std::string, std::string>> variables;  // over this process's own
+  std::vector<std::pair<std::string, std::string>> variables;  // override this process's own
   std::string input, output, errors;                           // files
 };
 
-// A child of ours, in a process group of its own so that the terminal's Ctrl-C is ours alone, that
-// the kernel kills when we die.
+// Runs in its own process group, so that only we get the terminal's Ctrl-C. The kernel kills it
+// when we die.
 class RunningProgram {
  public:
-  // Throws Refusal when it cannot be started.
+  // Throws Refusal if it cannot be started.
   RunningProgram(const Launch& launch, const Interrupts& interrupts);
   ~RunningProgram();
   RunningProgram(const RunningProgram&) = delete;
@@ -34,7 +34,7 @@ class RunningProgram {
   pid_t pid() const { return pid_; }
   uint64_t start_ns() const { return start_ns_; }
 
-  // Readable once it has ended. It stays a zombie until somebody waits for it.
+  // Readable once it has ended. It stays a zombie until someone waits for it.
   int ended_descriptor() const { return ended_descriptor_; }
   bool has_ended() const { return end_ns_.load() != 0; }
   uint64_t end_ns() const { return end_ns_; }

@@ -39,6 +39,8 @@ Machine this_machine() {
   if (uname(&name) == 0) machine.kernel = name.release;
   const uint64_t limit = os::lock_limit().effective();
   if (limit != os::kNoLimit) machine.memlock_bytes = limit;
+  double load = 0;
+  if (getloadavg(&load, 1) == 1) machine.load = load;
   return machine;
 }
 

@@ -12,12 +12,13 @@ struct Machine {
   unsigned cores = 0;  // that this process may use
   uint64_t memory_bytes = 0;
   std::string kernel;
-  std::optional<uint64_t> memlock_bytes;  // nothing: no limit
+  std::optional<uint64_t> memlock_bytes;  // nothing: unlimited
+  std::optional<double> load;             // average of the last minute
 };
 
 Machine this_machine();
 
-// Now, as 2026-11-21T18:00:00Z.
+// The current time, as 2026-11-21T18:00:00Z.
 std::string date_now();
 
 }  // namespace rdmalloc::cli::study

@@ -83,11 +83,11 @@ std::string default_output_path(const std::string& program, const std::string& d
     if (c >= '0' && c <= '9') moment += c;
     if (c == 'T') moment += '-';
   }
-  const std::string path = "study-" + fs::path(program).filename().string() + "-" + moment;
+  std::string path = "study-" + fs::path(program).filename().string() + "-" + moment;
   std::error_code error;
   if (!fs::exists(path, error)) return path;
   for (int number = 2;; ++number) {
-    const std::string numbered = path + "-" + std::to_string(number);
+    std::string numbered = path + "-" + std::to_string(number);
     if (!fs::exists(numbered, error)) return numbered;
   }
 }

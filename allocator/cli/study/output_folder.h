@@ -1,5 +1,5 @@
-// The one directory that a study writes to. What is written is on its way to the disk at once, so
-// that an end in the middle leaves what was measured; each failure is a sentence with the file.
+// The one directory that a study writes to. Data is written at once, so that an early end keeps
+// what was measured. Every failure is a message that names the file.
 #pragma once
 
 #include <cstdio>
@@ -19,20 +19,20 @@ class WriteFailure : public std::runtime_error {
 
 class OutputFolder {
  public:
-  // Makes it, and what is above it. Throws Refusal when there is something in it already, unless
-  // `force`, or when nothing can be written there.
+  // Makes the folder and its parents. Throws Refusal if it is not empty, unless `force`, or if it
+  // is not writable.
   OutputFolder(const std::string& path, bool force);
 
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return path_ + "/" + name; }
 
-  // Takes away what this object has made: nothing was run after all.
+  // Removes what this object has made, for a study that ran nothing.
   void abandon();
 
-  // Makes a folder in it.
+  // Makes a folder inside it.
   void make_folder(const std::string& name);
 
-  // Adds to a file that this object began. Throws WriteFailure.
+  // Appends to a file that this object began. Throws WriteFailure.
   void append(const std::string& name, const std::string& text);
 
   // Writes a whole file, all or nothing. Throws WriteFailure.
@@ -46,12 +46,12 @@ class OutputFolder {
   [[noreturn]] void fail(const std::string& name, int error) const;
 
   std::string path_;
-  bool made_;  // it was not there
+  bool made_;  // it did not exist before
   std::vector<std::string> folders_;
   std::map<std::string, File> open_;
 };
 
-// study-PROGRAM-20261121-180000, in the current folder; the same with -2, -3 if it exists.
+// study-PROGRAM-20261121-180000 in the current folder; with -2, -3 added if it exists.
 std::string default_output_path(const std::string& program, const std::string& date);
 
 }  // namespace rdmalloc::cli::study

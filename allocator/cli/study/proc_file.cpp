@@ -13,8 +13,8 @@
 namespace rdmalloc::cli::study {
 namespace {
 
-// Longer than any file that is read here but smaps_rollup and status with many groups, of which the
-// lines of interest come early.
+// Longer than any file read here, except smaps_rollup and a status with many groups, whose relevant
+// lines come early.
 constexpr size_t kLongestText = 8192;
 
 template <typename Number>
@@ -24,7 +24,7 @@ Number to_number(std::string_view text) {
   return value;
 }
 
-// Takes the next word of a line of blanks and words off the front.
+// Takes the next word off the front of a line of words and blanks.
 std::string_view next_word(std::string_view& text) {
   const size_t start = text.find_first_not_of(" \t\n");
   if (start == std::string_view::npos) {
@@ -37,14 +37,14 @@ std::string_view next_word(std::string_view& text) {
   return word;
 }
 
-// Positions in /proc/PID/stat behind the name, the state being 0 (proc(5) counts it 3).
+// Fields of /proc/PID/stat after the name; the state is 0 (proc(5) counts it as 3).
 constexpr int kParent = 1;
 constexpr int kMinorFaults = 7;
 constexpr int kMajorFaults = 9;
 constexpr int kStart = 19;
 constexpr int kStartOfStack = 25;
 
-// One thread samples.
+// Only one thread samples.
 size_t kept_files = 0;
 
 size_t most_kept() {

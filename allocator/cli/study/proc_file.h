@@ -1,7 +1,7 @@
-// Files of /proc/PID, kept open and read again and again: half of what a reading costs is the
-// opening. Beyond a number of them, which leaves descriptors to others, they are opened each time.
-// Not those that belong to the program's memory as it was when they were opened (maps,
-// smaps): they end with an exec.
+// Files of /proc/PID, kept open and read again and again, because opening is half of the cost.
+// Above a certain number, which leaves descriptors to others, they are opened each time. Do not use
+// it for files that are bound to the memory map at the time of opening (maps, smaps): they end with
+// an exec.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +20,7 @@ class ProcFile {
   ProcFile(ProcFile&& other) noexcept;
   ProcFile& operator=(ProcFile&&) = delete;
 
-  // Its text now, valid until the thread reads the next; empty: the process is gone or not ours.
+  // Its current text, valid until the thread's next read; empty: the process is gone or not ours.
   std::string_view read() const;
 
  private:
@@ -41,17 +41,17 @@ struct ProcStat {
   pid_t parent = 0;
   uint64_t minor_faults = 0;
   uint64_t major_faults = 0;
-  uint64_t start = 0;  // clock ticks after boot: tells a number that is used again apart
-  uint64_t image = 0;  // where its stack began: another one after each exec; 0: may not be seen
+  uint64_t start = 0;  // clock ticks since boot: identifies a process whose number is reused
+  uint64_t image = 0;  // its stack's start address: changes with each exec; 0: not visible
 };
-// Nothing: malformed. The name of the program may have blanks and brackets.
+// Nothing: malformed. The program's name may have blanks and parentheses.
 std::optional<ProcStat> parse_stat(std::string_view stat);
 
-// The bytes behind "VmLck:" in /proc/PID/status, or behind "Pss:" in smaps_rollup.
+// The bytes after "VmLck:" in /proc/PID/status, or after "Pss:" in smaps_rollup.
 std::optional<uint64_t> parse_kib_line(std::string_view text, std::string_view key);
 
-// The number that the kernel gave last to a process or thread, from /proc/loadavg: as long as it
-// stays there is no new one. 0: malformed.
+// The last number that the kernel gave to a process or thread, from /proc/loadavg: while it stays
+// the same, there is no new one. 0: malformed.
 uint64_t parse_last_number(std::string_view loadavg);
 
 }  // namespace rdmalloc::cli::study

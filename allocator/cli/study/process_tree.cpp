@@ -36,8 +36,8 @@ bool ProcessTree::may_have_grown() const {
   return number == 0 || number != seen_number_;
 }
 
-// A parent is looked at before its children as long as numbers grow; when they begin anew, a child
-// may be met first, and is found by asking for its ancestors.
+// As long as process numbers grow, a parent is seen before its children. After they wrap around, a
+// child may come first, and is found through its ancestors.
 bool ProcessTree::is_new_member(pid_t pid) {
   if (const auto found = known_.find(pid); found != known_.end()) return false;
   std::vector<pid_t> line{pid};

@@ -1,9 +1,8 @@
-// The descendants of this process, daemons included: it asks the kernel to be given those whose
-// parents have ended. Read from /proc alone, by one thread.
+// The descendants of this process, including daemons: the kernel makes this process adopt those
+// whose parents have ended. Read from /proc only, by one thread.
 //
-// All of /proc is listed, and not /proc/PID/task/*/children, which many kernels lack. A listing is
-// made only when the kernel has given out a number since the last, and only what is new in it is
-// looked at.
+// It lists all of /proc, not /proc/PID/task/*/children, which many kernels lack. It does so only if
+// the kernel has assigned a number since the last listing, and examines only what is new.
 #pragma once
 
 #include <sys/types.h>
@@ -18,19 +17,19 @@ namespace rdmalloc::cli::study {
 
 class ProcessTree {
  public:
-  // Makes this process the one that is given orphans, from now on.
+  // Makes this process adopt orphans from now on.
   ProcessTree();
 
-  // True when there may be a process that update() has not seen. Cheap.
+  // True if there may be a process that update() has not seen. Cheap.
   bool may_have_grown() const;
 
-  // Lists them again; returns those that are new.
+  // Lists them again; returns the new ones.
   std::vector<pid_t> update();
 
-  // Forgets one that is gone, so that its number can be another's.
+  // Forgets a process that is gone, so that its number can be reused.
   void forget(pid_t pid) { known_.erase(pid); }
 
-  // Those that were there at the last update and have not been forgotten.
+  // The descendants at the last update that have not been forgotten.
   std::vector<pid_t> members() const;
 
  private:
@@ -39,7 +38,7 @@ class ProcessTree {
   pid_t self_;
   ProcFile last_number_;
   mutable uint64_t seen_number_ = 0;
-  std::unordered_map<pid_t, bool> known_;  // true: a descendant; false: somebody else's
+  std::unordered_map<pid_t, bool> known_;  // true: a descendant; false: not ours
 };
 
 }  // namespace rdmalloc::cli::study

@@ -20,7 +20,7 @@ namespace {
 constexpr std::array<uint64_t, 4> kEarlyNs{0, 1'000'000, 2'000'000, 5'000'000};
 constexpr uint64_t kPatienceNs = 1'000'000'000;  // between asking processes to end and killing them
 
-constexpr int kShortestLookMs = 10;  // for what outlives the program
+constexpr int kShortestLookMs = 10;  // for processes that outlive the program
 
 double as_seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
@@ -32,7 +32,7 @@ rusage usage_of(int who) {
   return usage;
 }
 
-// A timer at absolute moments: what sampling takes does not add up to a drift.
+// A timer with absolute expiry: the time that sampling takes does not add up to a drift.
 class Timer {
  public:
   Timer() : descriptor_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {}
@@ -77,7 +77,7 @@ std::string describe_status(int status) {
 Run ProgramRun::run(const Launch& launch, bool under_library) {
   Run run;
   Sampler sampler(tree_, under_library);
-  // A child begins with a copy of our memory, and the kernel counts that copy in its peak.
+  // A child begins with a copy of our memory, which the kernel counts in its peak.
   const auto own_peak = static_cast<uint64_t>(usage_of(RUSAGE_SELF).ru_maxrss) * 1024;
   RunningProgram program(launch, interrupts_);
   sampler.begin(program.start_ns());
@@ -92,7 +92,7 @@ Run ProgramRun::run(const Launch& launch, bool under_library) {
   return run;
 }
 
-// Until the program's own process has ended, or should be ended.
+// Samples until the program's own process has ended, or should be ended.
 void ProgramRun::watch(RunningProgram& program, Sampler& sampler, Run& run) {
   Timer timer;
   const uint64_t start = program.start_ns();
@@ -127,7 +127,7 @@ void ProgramRun::watch(RunningProgram& program, Sampler& sampler, Run& run) {
   }
 }
 
-// The next that is not over yet and that there is CPU time for.
+// The next sample that is not in the past and that there is CPU time for.
 uint64_t ProgramRun::next_sample(uint64_t index, uint64_t start_ns, Sampler& sampler) const {
   const uint64_t now = os::now_ns();
   const uint64_t ready = sampler.ready_ns();
@@ -139,7 +139,7 @@ uint64_t ProgramRun::next_sample(uint64_t index, uint64_t start_ns, Sampler& sam
   }
 }
 
-// Daemons and what a shell left in the background: they are our children now.
+// Waits for daemons and background processes of a shell: they are our children now.
 void ProgramRun::wait_for_others(Sampler& sampler, Run& run) {
   const uint64_t until = os::now_ns() + static_cast<uint64_t>(limits_.linger_seconds * 1e9);
   std::vector<pid_t> others = sampler.alive();
@@ -158,8 +158,8 @@ void ProgramRun::wait_for_others(Sampler& sampler, Run& run) {
   end_processes(sampler);
 }
 
-// All that is left of the program: asked to, then killed. Never others: a number is that of a
-// process which this process is the parent or a forebear of.
+// Ends all that is left of the program: asks first, then kills. Never hits another process: a
+// number always belongs to a descendant of this process.
 void ProgramRun::end_processes(Sampler& sampler) {
   const uint64_t killed_from = os::now_ns() + kPatienceNs;
   bool asked = false;
@@ -175,7 +175,7 @@ void ProgramRun::end_processes(Sampler& sampler) {
   }
 }
 
-// Waits for all children that have ended; they are the program and what was given to us.
+// Waits for all children that have ended: the program, and processes that we adopted.
 void ProgramRun::settle(pid_t pid, Run& run, Samples& samples, uint64_t own_peak) {
   int status = 0;
   rusage usage{};
@@ -183,7 +183,7 @@ void ProgramRun::settle(pid_t pid, Run& run, Samples& samples, uint64_t own_peak
   for (pid_t ended = 0; (ended = wait4(-1, &status, WNOHANG, &usage)) >= 0;) {
     if (ended == 0 && os::now_ns() > until) return;
     if (ended == 0) {
-      usleep(500);  // it has no memory any more, but is no zombie yet
+      usleep(500);  // its memory is gone, but it is no zombie yet
       continue;
     }
     run.user_seconds += as_seconds(usage.ru_utime);

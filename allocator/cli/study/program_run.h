@@ -1,5 +1,5 @@
-// One run of the program in one configuration: started, sampled, waited for with all of its
-// processes, and those that stay behind ended.
+// Runs the program once in one configuration: starts and samples it, waits for all of its
+// processes, and ends those that remain.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ struct RunLimits {
 struct Run {
   std::string configuration;
   unsigned repeat = 0;
-  std::string outcome;  // a clause: exited with 0, was killed by signal 9 (Killed)
-  bool ok = false;      // it exited with 0, by itself
-  double seconds = 0;   // from exec until the program's own process ended
+  std::string outcome;  // a clause: "exited with 0", "was killed by signal 9 (Killed)"
+  bool ok = false;      // exited with 0, of its own accord
+  double seconds = 0;   // from exec to the end of the program's own process
   double user_seconds = 0, system_seconds = 0;  // of all its processes that were waited for
   Samples samples;
   double sampling_cpu_share = 0;
-  std::string left_behind;  // a sentence about processes that had to be ended; empty: none
+  std::string left_behind;  // about processes that had to be ended; empty: none
 };
 
 class ProgramRun {
@@ -37,8 +37,8 @@ class ProgramRun {
   ProgramRun(const RunLimits& limits, ProcessTree& tree, Interrupts& interrupts)
       : limits_(limits), tree_(tree), interrupts_(interrupts) {}
 
-  // `under_library`: look for pages of counters. Throws Refusal when it cannot be started. An
-  // interrupt ends the program, and then this returns.
+  // `under_library`: look for counter pages. Throws Refusal if the program cannot be started.
+  // Returns early after an interrupt, which ends the program.
   Run run(const Launch& launch, bool under_library);
 
  private:
@@ -53,8 +53,8 @@ class ProgramRun {
   Interrupts& interrupts_;
 };
 
-// The moment of sample `index` after the start: a few early ones, for programs that end before the
-// first of the regular ones, and then one each 1/rate.
+// The time of sample `index` after the start: a few early ones for programs that end before the
+// first regular sample, then one each 1/rate.
 uint64_t sample_moment_ns(uint64_t index, double rate_hz);
 
 // "exited with 3", "was killed by signal 11 (Segmentation fault)".

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kBarWidth = 24;
 
-// Back to the line's start, and all of it gone.
+// Returns to the start of the line and erases it.
 constexpr const char* kClearLine = "\r\033[K";
 
 std::string bar(size_t done, size_t all) {

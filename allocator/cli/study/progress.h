@@ -1,5 +1,5 @@
-// How far a study is, on standard error: one line that is written over on a terminal, a line for
-// each run elsewhere, nothing if it should be quiet.
+// Shows a study's progress on standard error: one line that is overwritten on a terminal, otherwise
+// a line for each run, or nothing if it should be quiet.
 #pragma once
 
 #include <string>
@@ -18,9 +18,9 @@ class Progress {
 
   void begin(const std::string& configuration, unsigned repeat, unsigned repeats);
   void end(const Run& run);
-  void drop(size_t runs) { runs_ -= runs; }  // which will not be made after all
+  void drop(size_t runs) { runs_ -= runs; }  // runs that will not happen after all
 
-  // A sentence that stays.
+  // Prints a sentence that stays.
   void say(const std::string& sentence);
 
  private:

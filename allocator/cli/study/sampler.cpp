@@ -10,14 +10,15 @@
 namespace rdmalloc::cli::study {
 namespace {
 
-// Shares of one processor. What is left of kMostCpu is for what is done each time.
+// Shares of one processor. The rest of kMostCpu is for what each sample does.
 constexpr double kFindingCpu = 0.0015;
 constexpr double kReadingCpu = 0.0008;
 constexpr double kProportionalCpu = 0.0005;
-// So that a short run is sampled at all.
+// Ensures that a short run is sampled at all.
 constexpr uint64_t kCreditNs = 1'000'000;
 constexpr uint64_t kSmallCreditNs = 500'000;
-// What walking page tables takes before it has been measured: base pages, far from the best case.
+// The assumed cost of walking page tables until it has been measured: base pages, far from the best
+// case.
 constexpr uint64_t kFirstWalkNsPerMib = 20'000;
 
 uint64_t thread_cpu_ns() {
@@ -72,7 +73,7 @@ void Sampler::sample() {
 }
 
 uint64_t Sampler::ready_ns() {
-  // Not the sum of what samples took: waiting for the next one costs about as much.
+  // Not the sum of the samples' costs: waiting for the next one costs about as much.
   all_.set_spent(thread_cpu_ns() - start_cpu_ns_);
   return start_ns_ + all_.allowed_from();
 }
@@ -100,7 +101,7 @@ void Sampler::read_processes(uint64_t elapsed_ns) {
   }
 }
 
-// One process after the other has its turn, as long as the allowance lasts.
+// The processes take turns, as long as the allowance lasts.
 void Sampler::read_some(uint64_t elapsed_ns) {
   for (size_t i = 0; i < processes_.size() && reading_.allows(elapsed_ns); ++i) {
     const Charge charge(reading_);
@@ -126,7 +127,7 @@ void Sampler::read_proportional(uint64_t elapsed_ns) {
   walk_ns_per_mib_ = charge.spent() / std::max<uint64_t>(resident >> 20U, 1) + 1;
 }
 
-// Its last figures go to the run's.
+// Adds its last figures to the run's.
 void Sampler::retire(WatchedProcess& process) {
   process.read_faults();
   ended_minor_ += process.reading().minor_faults;
@@ -158,7 +159,7 @@ void Sampler::add_sample(uint64_t elapsed_ns) {
   if (sample.resident != 0 || found_.series.empty()) found_.series.push_back(sample);
 }
 
-// The pages stay readable when their processes are gone, with peaks that no sample may have met.
+// The pages stay readable after their processes end, and have peaks that samples may have missed.
 void Sampler::add_phases(const WatchedProcess& process) {
   for (const CounterReader& page : process.counter_pages()) {
     const ProcessCounters counters = page.read();

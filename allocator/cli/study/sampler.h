@@ -1,6 +1,5 @@
-// Samples the memory of all processes of a run, and bounds what that costs: a sample that would go
-// beyond the share of a processor that sampling may take is left out, and dear readings are made
-// more rarely than cheap ones.
+// Samples the memory of all processes of a run at a bounded cost: a sample that would exceed
+// sampling's share of a processor is left out, and expensive readings are rarer than cheap ones.
 //
 //   each time      resident (statm) of each process; of those under the library live, held, pinned
 //                  and overflow, from its page of counters
@@ -28,8 +27,8 @@ namespace rdmalloc::cli::study {
 struct Sample {
   double seconds = 0;  // since the program's start
   uint64_t resident = 0;
-  uint64_t pinned = 0;  // of those under the library its own figure, else what is locked
-  uint64_t faults = 0;  // since the start, of those that ended, too
+  uint64_t pinned = 0;  // the library's own figure; for other processes what is locked
+  uint64_t faults = 0;  // since the start, including processes that ended
   uint64_t live = 0;    // these three: 0 without counters
   uint64_t held = 0;
   uint64_t overflow = 0;
@@ -42,14 +41,14 @@ struct Phase {
   uint64_t peak_live = 0, peak_held = 0, peak_pinned = 0;
 };
 
-// What sampling found out about one run.
+// The result of sampling one run.
 struct Samples {
   std::vector<Sample> series;
   bool has_counters = false;  // of at least one process
-  unsigned processes = 0;     // seen in all
+  unsigned processes = 0;     // number seen
   uint64_t peak_resident = 0, peak_pinned = 0;
   uint64_t peak_live = 0, peak_held = 0, peak_overflow = 0;
-  uint64_t peak_held_by_one = 0;  // of its processes: what a cap, which is for each, is a share of
+  uint64_t peak_held_by_one = 0;  // by any process: a cap is per process, and a share of this
   std::optional<uint64_t> peak_proportional;  // highest of a few, so a lower bound
   uint64_t minor_faults = 0, major_faults = 0;
   std::vector<Phase> phases;
@@ -58,34 +57,34 @@ struct Samples {
 
 class Sampler {
  public:
-  // The most of one processor that sampling takes, once a run lasts longer than start-up matters.
+  // Sampling's share of one processor, once a run is so long that start-up no longer matters.
   static constexpr double kMostCpu = 0.008;
 
-  // `under_library`: look for pages of counters. The tree must outlive it.
+  // `under_library`: look for counter pages. The tree must outlive this.
   Sampler(ProcessTree& tree, bool under_library);
 
-  // Begins to watch; time 0 is `start_ns` (os::now_ns).
+  // Starts watching; time 0 is `start_ns` (os::now_ns).
   void begin(uint64_t start_ns);
 
   void sample();
 
-  // Before this moment (os::now_ns) no sample should be made: what was spent would be beyond the
-  // share. Nobody need wake up earlier.
+  // No sample should be made before this moment (os::now_ns), because it would exceed the share.
+  // The caller may sleep until then.
   uint64_t ready_ns();
 
-  // One is not made for that reason.
+  // Counts a sample that was left out for that reason.
   void leave_out() { ++found_.left_out; }
 
-  // Processes of the program that are alive now; looks whatever it costs.
+  // The program's processes that are alive now; ignores the cost limit.
   std::vector<pid_t> alive();
 
-  // Those that were found gone since the last call: dead, or zombies, perhaps ours.
+  // Processes found to be gone since the last call: dead, or zombies, perhaps our own children.
   std::vector<pid_t> take_gone() { return std::exchange(gone_, {}); }
 
-  // Of one processor, since the start: all that this thread did.
+  // Share of one processor since the start: everything that this thread did.
   double cpu_share() const;
 
-  // What is known at the end of the run.
+  // The results at the end of the run.
   Samples finish();
 
  private:
@@ -102,7 +101,7 @@ class Sampler {
   uint64_t start_ns_ = 0;
   uint64_t start_cpu_ns_ = 0;
   std::map<pid_t, std::unique_ptr<WatchedProcess>> processes_;
-  pid_t turn_ = 0;  // whose dear readings come next
+  pid_t turn_ = 0;  // next process for expensive readings
   Allowance all_, finding_, reading_, proportional_;
   uint64_t walk_ns_per_mib_;
   uint64_t ended_minor_ = 0, ended_major_ = 0;

@@ -15,7 +15,7 @@ constexpr double kHighestRate = 10000;
 
 void add_study_flags(CLI::App& app, StudyRequest& request) {
   app.add_option("--allocators", request.allocators,
-                 "which to compare, separated by commas: glibc, jemalloc, mimalloc, tcmalloc, "
+                 "allocators to compare, separated by commas: glibc, jemalloc, mimalloc, tcmalloc, "
                  "rdmalloc (default: all that are installed)")
       ->type_name("LIST");
   app.add_option("--caps", request.caps,
@@ -44,7 +44,7 @@ void add_study_flags(CLI::App& app, StudyRequest& request) {
   app.add_option("-o,--output", request.output,
                  "the folder to write to (default study-PROGRAM-DATE)")
       ->type_name("FOLDER");
-  app.add_flag("--force", request.force, "write there even if there is something in it");
+  app.add_flag("--force", request.force, "write there even if it is not empty");
   app.add_flag("--quiet", request.quiet,
                "no progress on standard error; the answers are printed all the same");
 }

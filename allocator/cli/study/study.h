@@ -1,5 +1,5 @@
-// `rdmalloc study`: runs a program under several allocators and policies, and says what each costs
-// in memory and time.
+// `rdmalloc study`: runs a program under several allocators and policies, and reports what each
+// costs in memory and time.
 #pragma once
 
 #include <optional>
@@ -15,25 +15,25 @@ namespace rdmalloc::cli::study {
 struct StudyRequest {
   std::vector<std::string> command;  // the program and its arguments
   std::string trace;                 // replay this instead
-  std::string allocators;            // a list; empty: all that are installed
+  std::string allocators;            // comma-separated; empty: all installed ones
   std::string caps = "25%,50%,75%,90%,100%";
-  std::vector<std::string> settings;  // NAME=VALUE: one more configuration of ours each
+  std::vector<std::string> settings;  // NAME=VALUE: each adds a configuration of ours
   int repeats = 3;
   double rate_hz = 100;
   double linger_seconds = 2;
   std::optional<double> timeout_seconds;
   std::string input = "/dev/null";
-  std::string output;  // empty: a folder is made up
+  std::string output;  // empty: a new folder is named automatically
   bool force = false;
   bool quiet = false;
 };
 
 void add_study_flags(CLI::App& app, StudyRequest& request);
 
-// Returns the exit status. Throws Refusal when nothing was run.
+// Returns the exit status. Throws Refusal if nothing was run.
 int run_study(const StudyRequest& request);
 
-inline constexpr int kExitSomeFailed = 3;     // runs that did not exit with 0
-inline constexpr int kExitInterrupted = 130;  // as a shell says it of Ctrl-C
+inline constexpr int kExitSomeFailed = 3;     // some runs did not exit with 0
+inline constexpr int kExitInterrupted = 130;  // a shell's status after Ctrl-C
 
 }  // namespace rdmalloc::cli::study

@@ -1,4 +1,4 @@
-// A study: what was asked, what was run, and what came of it.
+// A study: the request, the runs, and the results.
 #pragma once
 
 #include <string>

@@ -15,7 +15,7 @@
 namespace rdmalloc::cli::study {
 namespace {
 
-// Those that are asked for by name must be there; of the others it is noted that they are not.
+// Allocators requested by name must be installed; for others a note says that they are missing.
 std::vector<Allocator> choose_allocators(const std::string& list, std::vector<std::string>& notes) {
   std::vector<Allocator> chosen;
   if (!list.empty()) {
@@ -36,7 +36,7 @@ std::vector<std::string> command_of(const StudyRequest& request) {
   return {find_replay(), "--touch", "all", std::filesystem::absolute(request.trace)};
 }
 
-// The same for all that is preloaded, so a sentence about it is noted once.
+// A problem may be the same for all preloaded allocators, so each sentence is noted once.
 void check_program(const std::string& program, const std::vector<Allocator>& allocators,
                    std::vector<std::string>& notes) {
   std::vector<std::string> said;

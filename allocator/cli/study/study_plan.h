@@ -1,4 +1,4 @@
-// What a study is going to do, all of it found and checked before anything is run or written.
+// The plan of a study, completed and checked before anything is run or written.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ struct StudyPlan {
   std::vector<std::string> notes;
 };
 
-// Throws Refusal, or another std::runtime_error with a sentence.
+// Throws Refusal, or another std::runtime_error with a message.
 StudyPlan make_plan(const StudyRequest& request);
 
 }  // namespace rdmalloc::cli::study

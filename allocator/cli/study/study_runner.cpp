@@ -23,22 +23,22 @@ namespace {
 constexpr const char* kRuns = "runs.csv";
 constexpr const char* kSamples = "samples.csv";
 constexpr const char* kDocument = "study.json";
-constexpr const char* kOutputs = "output";  // the program's own
+constexpr const char* kOutputs = "output";  // the program's own output
 
-// Shares of a processor that are worth a note; in runs that are long enough to have a share.
+// A larger share of a processor is worth a note, in runs long enough for a share to mean much.
 constexpr double kTooDear = 0.01;
 constexpr double kShortSeconds = 1;
 constexpr size_t kFewSamples = 6;
 
-// The beginning of the names of the two files that a run's output goes to.
+// The common prefix of the two files that a run's output goes to.
 std::string output_name(const Configuration& configuration, unsigned repeat) {
   std::string name = configuration.name + "." + std::to_string(repeat);
   std::ranges::replace(name, '/', '_');  // --set may have a path
   return std::string(kOutputs) + "/" + name;
 }
 
-// A caller may have closed them: the first files of a study would take their numbers, and what is
-// printed would go there.
+// The caller may have closed these: the first files of the study would get their numbers, and
+// printed output would go there.
 void keep_standard_streams() {
   int descriptor = 0;
   while (descriptor >= 0 && descriptor <= STDERR_FILENO) descriptor = open("/dev/null", O_RDWR);
@@ -90,7 +90,7 @@ Launch StudyRunner::launch_of(const Configuration& configuration, unsigned repea
   launch.command = study_.command;
   launch.variables = configuration.variables;
   const char* before = getenv("LD_PRELOAD");
-  // From the start, in small processes too.
+  // Count from the start, even in small processes.
   launch.variables.emplace_back("RDMALLOC_COUNTERS_FROM", "1");
   launch.variables.emplace_back(
       "LD_PRELOAD", preload_for(configuration.allocator, before == nullptr ? "" : before));
@@ -123,7 +123,7 @@ void StudyRunner::note(const std::string& sentence) {
   progress_->say(sentence);
 }
 
-// Shares of a peak become configurations when the program has run pinned once.
+// Turns shares of a peak into configurations, once the program has run pinned.
 void StudyRunner::add_caps() {
   uint64_t peak_held = 0;
   for (const Run& run : study_.runs) {
@@ -144,7 +144,7 @@ void StudyRunner::add_caps() {
 
 void StudyRunner::run_all() {
   for (unsigned repeat = 1; repeat <= study_.repeats; ++repeat) {
-    // Caps are added on the way.
+    // Caps are added during the loop.
     for (size_t i = 0; i < study_.configurations.size(); ++i) {
       if (interrupts_.pending() != 0) return;
       run_one(Configuration(study_.configurations[i]), repeat);
@@ -155,7 +155,7 @@ void StudyRunner::run_all() {
   }
 }
 
-// What a reader of the figures should know of how they came about.
+// Adds what a reader should know about how the figures came about.
 void StudyRunner::add_notes() {
   uint64_t left_out = 0;
   double share = 0;
@@ -198,6 +198,7 @@ void StudyRunner::write_results() {
   for (const nlohmann::json& answer : document["summary"]["answers"]) {
     printf("%s\n", answer.get<std::string>().c_str());
   }
+  printf("The report: %s\n", (folder_->path() + "/report.html").c_str());
 }
 
 int StudyRunner::status() {
@@ -207,8 +208,7 @@ int StudyRunner::status() {
   return all_ok ? kExitOk : kExitSomeFailed;
 }
 
-// Only the first thing that goes wrong is of interest, and ends the study; what there is is
-// written.
+// Only the first problem matters, and it ends the study; the results so far are written.
 void StudyRunner::stop_at(const std::exception& problem) {
   stopped_ = true;
   study_.notes.emplace_back(std::string("the study was ended early: ") + problem.what());

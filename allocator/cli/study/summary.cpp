@@ -12,13 +12,14 @@ std::optional<double> median_of(const Values& values) {
   return spread ? std::optional(spread->median) : std::nullopt;
 }
 
-// What the runs of one configuration say, one value for each that did not fail and knows it.
+// The runs of one configuration: one value for each run that did not fail and has it.
 struct Collected {
-  Values seconds, peak, mean, live, held, pinned, overflow, ratio;
+  Values seconds, cpu, peak, mean, live, held, pinned, overflow, ratio;
 
   void add(const Run& run) {
     const Samples& samples = run.samples;
     seconds.push_back(run.seconds);
+    cpu.push_back(run.user_seconds + run.system_seconds);
     if (samples.peak_resident != 0) peak.push_back(static_cast<double>(samples.peak_resident));
     if (const auto value = mean_resident(samples.series)) mean.push_back(*value);
     pinned.push_back(static_cast<double>(samples.peak_pinned));
@@ -40,6 +41,7 @@ Row row_of(const Configuration& configuration, const std::vector<Run>& runs) {
     all.add(run);
   }
   row.seconds = spread_of(all.seconds);
+  row.cpu_seconds = spread_of(all.cpu);
   row.peak_resident = spread_of(all.peak);
   row.mean_resident = spread_of(all.mean);
   row.peak_live = median_of(all.live);
@@ -72,7 +74,7 @@ std::optional<Spread> spread_of(std::vector<double> values) {
   const size_t middle = values.size() / 2;
   const double median =
       values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-  return Spread{median, values.front(), values.back()};
+  return Spread{median, values.front(), values.back(), values};
 }
 
 std::optional<double> mean_resident(const std::vector<Sample>& series) {
@@ -103,6 +105,7 @@ std::vector<Sample> thinned(const std::vector<Sample>& series, size_t most) {
 std::vector<Row> summarize(const std::vector<Configuration>& configurations,
                            const std::vector<Run>& runs) {
   std::vector<Row> rows;
+  rows.reserve(configurations.size());
   for (const Configuration& configuration : configurations) {
     rows.push_back(row_of(configuration, runs));
   }

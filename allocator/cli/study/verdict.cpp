@@ -5,12 +5,18 @@
 #include <cmath>
 #include <cstdio>
 
+#include "allocator/cli/study/comparison.h"
+
 namespace rdmalloc::cli::study {
 namespace {
 
 constexpr double kPercent = 100;
-// Ratios nearer to 1 than this are told as equal: figures are rounded to whole percents.
+// Ratios nearer to 1 than this are reported as equal: figures are rounded to whole percents.
 constexpr double kRounding = 0.005;
+constexpr double kShortestSeconds = 0.1;
+constexpr double kMostRepeats = 1000;
+// The kernel counts pages per processor, and a small program's are within the error.
+constexpr double kLeastBytes = 4 << 20;
 
 std::string bytes(double value) { return human_bytes(static_cast<uint64_t>(std::llround(value))); }
 
@@ -37,20 +43,37 @@ std::string more_or_less(double ratio) {
   return percent(ratio) + (ratio > 1 ? " more" : " less");
 }
 
-// One measurement alone says nothing of how far it lies from the next: it counts as this much of
-// itself to either side.
-constexpr double kGuess = 0.025;
-
-Spread widened(const Row& row, const Spread& spread) {
-  if (row.runs_ok > 1) return spread;
-  return {spread.median, spread.low * (1 - kGuess), spread.high * (1 + kGuess)};
+std::string interval(const Comparison& found) {
+  const bool is_point = found.high - found.low < kRounding;
+  return is_point ? ""
+                  : ", between " + more_or_less(found.low) + " and " + more_or_less(found.high);
 }
 
-bool differ(const Row& one, const Row& other, std::optional<Spread> Row::*figure) {
-  return !widened(one, *(one.*figure)).overlaps(widened(other, *(other.*figure)));
+// Says what would settle the comparison.
+std::string settling(const Comparison& found, const std::string& quieter) {
+  const double repeats = found.repeats_to_tell;
+  if (found.low > 1 - kLeastOfInterest && found.high < 1 + kLeastOfInterest) {
+    return "the difference is below 1 %";
+  }
+  return (repeats > kMostRepeats
+              ? "more than " + number(kMostRepeats, "%.0f")
+              : "about " + number(std::max(repeats, kFewestRepeats + 1.0), "%.0f")) +
+         " repeats would tell (--repeats)" + quieter;
 }
 
-// Our row that shows what never returning costs: pinned; where that did not run, not pinned.
+using Figure = std::optional<Spread> Row::*;
+
+std::optional<Comparison> compare(const Row& one, const Row& other, Figure figure) {
+  return study::compare((one.*figure)->values, (other.*figure)->values);
+}
+
+bool has_few(const Row& one, const Row& other, Figure figure) {
+  return std::min((one.*figure)->values.size(), (other.*figure)->values.size()) < kFewestRepeats;
+}
+
+const std::string kTooFew = "from fewer than three runs (--repeats)";
+
+// Our row that shows the cost of never returning memory: pinned, or unpinned if pinned did not run.
 const Row* our_row(const std::vector<Row>& rows) {
   const Row* pinned = find_row(rows, kPinnedName);
   return pinned != nullptr ? pinned : find_row(rows, kUnpinnedName);
@@ -70,36 +93,61 @@ std::string peaks(const Row& ours, const Row& other) {
          bytes(other.peak_resident->median) + ")";
 }
 
+bool is_too_small(const Row& one, const Row& other, Figure figure) {
+  return std::min((one.*figure)->median, (other.*figure)->median) < kLeastBytes;
+}
+
+// Also nothing if there is too little memory to compare.
+std::optional<Comparison> compare_memory(const Row& ours, const Row& other, Figure figure) {
+  return is_too_small(ours, other, figure) ? std::nullopt : compare(ours, other, figure);
+}
+
+// The end of a sentence that begins with "Whether ...".
+std::string untold_memory(const Row& ours, const Row& other, Figure figure) {
+  if (is_too_small(ours, other, figure)) return "that cannot be told of less than 4 MiB";
+  if (has_few(ours, other, figure)) return "that cannot be told " + kTooFew;
+  const auto found = compare(ours, other, figure);
+  if (!found) return "that cannot be told";
+  return "that cannot be told: measured were " + more_or_less(found->ratio) + interval(*found) +
+         "; " + settling(*found, "");
+}
+
+// The measurements are equal: there is nothing to tell apart.
+bool is_equal(const std::optional<Comparison>& found) {
+  return found && std::abs(found->low - 1) < kRounding && std::abs(found->high - 1) < kRounding;
+}
+
 std::string peak_answer(const Row& ours, const Row& other) {
-  const double ratio = ours.peak_resident->median / other.peak_resident->median;
-  const std::string name = other.configuration.name;
-  if (!differ(ours, other, &Row::peak_resident)) {
-    return "Never returning memory costs this program nothing that can be seen at its peak "
-           "against " +
-           name + " " + peaks(ours, other) + ".";
+  const std::string& name = other.configuration.name;
+  const auto found = compare_memory(ours, other, &Row::peak_resident);
+  const std::string figures = " " + peaks(ours, other) + ".";
+  if (is_equal(found)) {
+    return "Never returning memory costs this program nothing at its peak against " + name +
+           figures;
   }
-  std::string answer = "Never returning memory costs this program ";
-  if (std::abs(ratio - 1) < kRounding) {
-    answer += "nothing at its peak against " + name;
-  } else if (ratio < 1) {
-    answer = "This program's peak is " + percent(ratio) + " lower than under " + name +
-             ", though memory is never returned";
-  } else {
-    answer += percent(ratio) + " more memory at its peak than " + name;
+  if (!found || found->outcome == Comparison::Outcome::kCannotTell) {
+    return "Whether never returning memory costs this program more at its peak than " + name +
+           ", " + untold_memory(ours, other, &Row::peak_resident) + figures;
   }
-  return answer + " " + peaks(ours, other) + ".";
+  if (found->outcome == Comparison::Outcome::kLess) {
+    return "This program's peak is " + percent(found->ratio) + " lower than under " + name +
+           ", though memory is never returned" + figures;
+  }
+  return "Never returning memory costs this program " + percent(found->ratio) +
+         " more memory at its peak than " + name + figures;
 }
 
 std::string mean_answer(const Row& ours, const Row& other) {
-  const double ratio = ours.mean_resident->median / other.mean_resident->median;
+  const std::string& name = other.configuration.name;
   const std::string figures = " (" + bytes(ours.mean_resident->median) + " against " +
-                              bytes(other.mean_resident->median) + ")";
-  const std::string what = "On average over its time";
-  if (!differ(ours, other, &Row::mean_resident)) {
-    return what + " no difference to " + other.configuration.name + " can be seen" + figures + ".";
+                              bytes(other.mean_resident->median) + ").";
+  const auto found = compare_memory(ours, other, &Row::mean_resident);
+  if (!is_equal(found) && (!found || found->outcome == Comparison::Outcome::kCannotTell)) {
+    return "Whether it has more resident on average over its time than under " + name + ", " +
+           untold_memory(ours, other, &Row::mean_resident) + figures;
   }
-  return what + " it has " + more_or_less(ratio) + " resident than under " +
-         other.configuration.name + figures + ".";
+  return "On average over its time it has " + more_or_less(found->ratio) + " resident than under " +
+         name + figures;
 }
 
 std::string held_answer(const Row& ours) {
@@ -110,7 +158,7 @@ std::string held_answer(const Row& ours) {
 void answer_about_returning(const std::vector<Row>& rows, Verdict& verdict) {
   const Row* ours = our_row(rows);
   if (ours == nullptr || !ours->peak_resident) return;
-  std::vector<const Row*> others;  // glibc, and the best of them if that is another
+  std::vector<const Row*> others;  // glibc, and the best of them if it is another one
   if (const Row* glibc = find_row(rows, "glibc"); glibc != nullptr && glibc->peak_resident) {
     others.push_back(glibc);
   }
@@ -128,25 +176,63 @@ void answer_about_returning(const std::vector<Row>& rows, Verdict& verdict) {
   if (ours->held_to_live) verdict.answers.push_back(held_answer(*ours));
 }
 
-std::string time_answer(const std::string& what, const Row& row, const Row& base) {
-  const std::string against = " against " + base.configuration.label + " (" +
-                              seconds(*row.seconds) + ", " + seconds(*base.seconds) + ")";
-  if (!differ(row, base, &Row::seconds)) {
-    return what + " costs no time that can be seen" + against + ": the runs of both overlap.";
+// A shorter run is mostly start-up, and its time is chance.
+bool is_too_short(const Row& one, const Row& other) {
+  return std::min(one.seconds->median, other.seconds->median) < kShortestSeconds;
+}
+
+std::string against(const Row& row, const Row& base, Figure figure) {
+  return " against " + base.configuration.label + " (" + seconds(*(row.*figure)) + ", " +
+         seconds(*(base.*figure)) + ")";
+}
+
+// "Its CPU time is 20 % more, between ... and ...": for programs that wait, wall time says little.
+std::string cpu_answer(const Row& row, const Row& base) {
+  if (!row.cpu_seconds || !base.cpu_seconds) return "";
+  const auto found = compare(row, base, &Row::cpu_seconds);
+  if (!found) return "";
+  const std::string figures =
+      " (" + seconds(*row.cpu_seconds) + ", " + seconds(*base.cpu_seconds) + ")";
+  const std::string measured = more_or_less(found->ratio) + interval(*found);
+  if (found->outcome == Comparison::Outcome::kCannotTell && !is_equal(found)) {
+    return " Of CPU time" + figures + " it cannot be told, either: measured was " + measured + ".";
   }
-  const double ratio = row.seconds->median / base.seconds->median;
-  if (std::abs(ratio - 1) < kRounding) return what + " costs no time" + against + ".";
-  return what + (ratio > 1 ? " costs " : " saves ") + percent(ratio) + " time" + against + ".";
+  return " CPU time: " + measured + figures + ".";
+}
+
+std::string time_answer(const std::string& what, const Row& row, const Row& base) {
+  const std::string whom = against(row, base, &Row::seconds);
+  const std::string untold = "Time: whether " + what + " costs any" + whom + " cannot be told ";
+  if (has_few(row, base, &Row::seconds)) return untold + kTooFew + ".";
+  if (is_too_short(row, base)) {
+    return untold + "of runs below 0.1 s: give the program more to do.";
+  }
+  const auto found = compare(row, base, &Row::seconds);
+  if (!found) return untold + "of no time.";
+  const std::string cpu = cpu_answer(row, base);
+  if (is_equal(found)) return "Time: " + what + " costs none" + whom + "." + cpu;
+  if (found->outcome == Comparison::Outcome::kCannotTell) {
+    return "Time: whether " + what + " costs any" + whom + " cannot be told: measured was " +
+           more_or_less(found->ratio) + interval(*found) + "; " +
+           settling(*found, ", or fewer on a quieter machine") + "." + cpu;
+  }
+  const bool is_more = found->outcome == Comparison::Outcome::kMore;
+  return "Time: " + what + (is_more ? " costs " : " saves ") + percent(found->ratio) +
+         interval(*found) + "," + whom + "." + cpu;
 }
 
 void answer_about_pinning(const std::vector<Row>& rows, Verdict& verdict) {
   const Row* pinned = find_row(rows, kPinnedName);
   if (pinned == nullptr) return;
-  if (const Row* unpinned = find_row(rows, kUnpinnedName)) {
-    verdict.answers.push_back(time_answer("Pinning", *pinned, *unpinned));
+  if (pinned->peak_pinned.value_or(0) == 0) {
+    verdict.answers.push_back(
+        "Nothing was pinned: what pinning costs cannot be told here "
+        "(see rdmalloc doctor).");
+  } else if (const Row* unpinned = find_row(rows, kUnpinnedName)) {
+    verdict.answers.push_back(time_answer("pinning", *pinned, *unpinned));
   }
   if (const Row* glibc = find_row(rows, "glibc")) {
-    verdict.answers.push_back(time_answer("rdmalloc, pinned,", *pinned, *glibc));
+    verdict.answers.push_back(time_answer("rdmalloc", *pinned, *glibc));
   }
   if (pinned->peak_overflow.value_or(0) > 0) {
     verdict.answers.push_back("Without a cap of ours " + bytes(*pinned->peak_overflow) +
@@ -155,8 +241,25 @@ void answer_about_pinning(const std::vector<Row>& rows, Verdict& verdict) {
   }
 }
 
+std::optional<Comparison> time_of(const Row& row, const Row& base) {
+  if (is_too_short(row, base)) return std::nullopt;
+  return compare(row, base, &Row::seconds);
+}
+
 bool is_slower(const Row& row, const Row& base) {
-  return row.seconds->median > base.seconds->median && differ(row, base, &Row::seconds);
+  const auto found = time_of(row, base);
+  return found && found->outcome == Comparison::Outcome::kMore && !is_equal(found);
+}
+
+// "; its time is ...", or that this cannot be told.
+std::string time_of_cap(const Row& row, const Row& pinned) {
+  const auto found = time_of(row, pinned);
+  if (is_slower(row, pinned))
+    return ", and the program takes " + percent(found->ratio) + " longer.";
+  if (!found) return "; whether that costs time cannot be told.";
+  if (is_equal(found) || found->outcome == Comparison::Outcome::kLess) return "; no time is lost.";
+  return "; of its time, " + more_or_less(found->ratio) + interval(*found) +
+         ", no loss can be told.";
 }
 
 bool is_cap(const Row& row) { return row.configuration.cap_bytes && row.runs_ok != 0; }
@@ -175,11 +278,7 @@ std::string smaller_cap_answer(const Row& row, const Row& pinned) {
   } else {
     answer += " has room for all";
   }
-  if (is_slower(row, pinned)) {
-    return answer + ", and the program takes " +
-           percent(row.seconds->median / pinned.seconds->median) + " longer.";
-  }
-  return answer + "; no loss of time can be seen.";
+  return answer + time_of_cap(row, pinned);
 }
 
 void answer_about_caps(const std::vector<Row>& rows, Verdict& verdict) {
@@ -193,12 +292,12 @@ void answer_about_caps(const std::vector<Row>& rows, Verdict& verdict) {
   const auto best =
       std::ranges::find_if(caps, [&](const Row* row) { return loses_nothing(*row, *pinned); });
   if (best == caps.end()) {
-    verdict.answers.push_back("No cap that was tried loses nothing.");
+    verdict.answers.push_back("No cap that was tried is enough.");
   } else {
     verdict.smallest_cap_without_loss = (*best)->configuration.cap_bytes;
     verdict.answers.push_back("A cap of " +
                               bytes(static_cast<double>(*verdict.smallest_cap_without_loss)) +
-                              " loses nothing: all stays pinned, and no loss of time can be seen.");
+                              " is enough: all stays pinned" + time_of_cap(**best, *pinned));
   }
   for (auto smaller = caps.begin(); smaller != best; ++smaller) {
     verdict.answers.push_back(smaller_cap_answer(**smaller, *pinned));
@@ -217,13 +316,15 @@ void answer_about_tradeoff(const std::vector<Row>& rows, Verdict& verdict) {
                             ".");
 }
 
-void answer_about_repeats(const std::vector<Row>& rows, Verdict& verdict) {
-  const auto once = std::ranges::count(rows, 1U, &Row::runs_ok);
-  if (once == 0) return;
-  verdict.answers.push_back(
-      std::string(once == std::ssize(rows) ? "Everything" : "Some of this") +
-      " was measured once: how much of a difference is chance is not known, and one below " +
-      number(2 * kGuess * kPercent, "%.0f") + " % is taken for chance (see --repeats).");
+void answer_about_machine(const std::vector<Row>& rows, const Machine& machine, Verdict& verdict) {
+  const auto was_measured = [](const Row& row) { return row.runs_ok != 0; };
+  if (!machine.load || std::ranges::none_of(rows, was_measured)) return;
+  std::string answer = "Before the study the machine's load was " + number(*machine.load, "%.1f") +
+                       " on " + std::to_string(machine.cores) + " processors";
+  if (*machine.load > machine.cores / 2.0) {
+    answer += ": other work took part of them, and times are the less to be trusted";
+  }
+  verdict.answers.push_back(answer + ".");
 }
 
 void answer_about_failures(const std::vector<Row>& rows, Verdict& verdict) {
@@ -236,13 +337,13 @@ void answer_about_failures(const std::vector<Row>& rows, Verdict& verdict) {
 
 }  // namespace
 
-Verdict judge(const std::vector<Row>& rows) {
+Verdict judge(const std::vector<Row>& rows, const Machine& machine) {
   Verdict verdict;
   answer_about_returning(rows, verdict);
   answer_about_pinning(rows, verdict);
   answer_about_caps(rows, verdict);
   answer_about_tradeoff(rows, verdict);
-  answer_about_repeats(rows, verdict);
+  answer_about_machine(rows, machine, verdict);
   answer_about_failures(rows, verdict);
   return verdict;
 }

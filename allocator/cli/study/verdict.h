@@ -1,5 +1,6 @@
-// What a study found out, in words. It says what the figures say, also where that is bad for us or
-// nothing, and never that there is a difference where the repeats of both sides overlap.
+// A study's findings in words. They say what the figures say, even if that is bad for us. A
+// comparison has three outcomes: more, less, or cannot tell; the last comes with the measurement,
+// its uncertainty, and what would settle it (comparison.h).
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "allocator/cli/study/machine.h"
 #include "allocator/cli/study/summary.h"
 
 namespace rdmalloc::cli::study {
@@ -16,6 +18,6 @@ struct Verdict {
   std::optional<uint64_t> smallest_cap_without_loss;
 };
 
-Verdict judge(const std::vector<Row>& rows);
+Verdict judge(const std::vector<Row>& rows, const Machine& machine);
 
 }  // namespace rdmalloc::cli::study

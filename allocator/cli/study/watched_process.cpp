@@ -52,7 +52,7 @@ bool WatchedProcess::read_peak() {
 }
 
 bool WatchedProcess::read_proportional() {
-  // Not kept open: it would stay that of the program before an exec.
+  // Not kept open: it would still describe the program from before an exec.
   const ProcFile file(pid_, "smaps_rollup");
   const std::optional<uint64_t> bytes = parse_kib_line(file.read(), "Pss:");
   if (bytes) reading_.proportional = bytes;

@@ -1,5 +1,5 @@
-// One process of the program: what it has now, and the most that it has had. Used by the thread
-// that samples. Nothing here stops the process or needs its help.
+// One process of the program: its current figures and its peaks. Used by the sampling thread.
+// Nothing here stops the process or needs its cooperation.
 #pragma once
 
 #include <sys/types.h>
@@ -14,40 +14,40 @@
 
 namespace rdmalloc::cli::study {
 
-// What is known of a process that is known at all. What could not be read yet is 0, or nothing.
+// What is known about a process. What could not be read yet is 0, or nothing.
 struct ProcessReading {
   uint64_t resident = 0;
   uint64_t locked = 0;  // VmLck
   uint64_t minor_faults = 0;
   uint64_t major_faults = 0;
-  std::optional<uint64_t> proportional;  // Pss: pages that processes share, counted once
+  std::optional<uint64_t> proportional;  // Pss: shared pages divided among their processes
   std::optional<CounterReader::Now> counters;
 };
 
 class WatchedProcess {
  public:
-  // `wants_counters`: it was started under the library.
+  // `wants_counters`: the process was started under the library.
   WatchedProcess(pid_t pid, bool wants_counters);
 
   pid_t pid() const { return pid_; }
   const ProcessReading& reading() const { return reading_; }
   uint64_t peak_resident() const { return peak_resident_; }
 
-  // Each of these reads one file, dearest last. False: there is nothing (left) to read; the first
-  // answers so for a zombie.
+  // Each of these reads one file; the most expensive comes last. False: nothing (more) to read. The
+  // first returns false for a zombie.
   bool read_resident();
-  bool read_faults();        // and whether it has become another program (exec)
+  bool read_faults();        // also detects that it has become another program (exec)
   bool read_peak();          // VmHWM, VmLck
   bool read_proportional();  // walks its page tables
 
-  // Its number is still taken: it lives, ends, or is a zombie.
+  // Whether its number is still taken: it lives, is ending, or is a zombie.
   bool has_number() const { return !stat_.read().empty(); }
 
-  // Looks for its page of counters if it has none yet; each time it is not there, the next look is
-  // twice as far off.
+  // Looks for its counter page if it has none yet; after each failure the interval to the next look
+  // doubles.
   void look_for_counters(uint64_t now_ns);
 
-  // The pages of all programs that this process has been, the last one last.
+  // The counter pages of all programs that this process has been, the latest last.
   const std::vector<CounterReader>& counter_pages() const { return pages_; }
 
  private:
@@ -59,7 +59,7 @@ class WatchedProcess {
   ProcessReading reading_;
   uint64_t peak_resident_ = 0;
   uint64_t image_ = 0;
-  bool has_page_ = false;  // of the program that it is now
+  bool has_page_ = false;  // of its current program
   uint64_t next_look_ns_ = 0;
   uint64_t pause_ns_;
   std::vector<CounterReader> pages_;

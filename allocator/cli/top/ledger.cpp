@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kMostAtFirst = 256;
 
-// Everything the ledger has; nothing when it cannot be read.
+// All records of the ledger; nothing if it cannot be read.
 std::optional<std::vector<NodeLedger::Record>> read_all(NodeLedger* ledger) {
   std::vector<NodeLedger::Record> records(kMostAtFirst);
   for (;;) {
@@ -62,7 +62,7 @@ bool LedgerView::is_over_share(uint64_t of) const {
 
 LedgerView read_ledger() {
   constexpr std::string_view kWho = "rdmalloc: ";
-  constexpr uint64_t kAnyCap = 1;  // to take part at all
+  constexpr uint64_t kAnyCap = 1;  // any cap will do to take part
   Options options;
   options.load();
   LedgerView view;

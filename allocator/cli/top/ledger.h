@@ -1,4 +1,4 @@
-// What the user's ledger of this node says, for looking only: one that is not there is not made.
+// The user's ledger of this machine, read only: it is not created if it does not exist.
 #pragma once
 
 #include <sys/types.h>

@@ -22,7 +22,7 @@ struct Closer {
   void operator()(DIR* folder) const { closedir(folder); }
 };
 
-// Looks names up once: a directory service may be asked for each.
+// Looks each name up only once: a lookup may query a directory service.
 class UserNames {
  public:
   const std::string& of(uint64_t user) {
@@ -76,7 +76,7 @@ class Scanner {
   }
 
   void add(NodeProcess one) {
-    // The kernel's own threads have no memory, and so no counters.
+    // Kernel threads have no memory, and so no counters.
     if (one.status.resident) one.counters = read_(one.number);
     const bool is_asked_for = filter_.all || !filter_.numbers.empty();
     const bool is_of_note = one.weight() != 0 || one.counters || is_known_(one.number);
@@ -86,7 +86,7 @@ class Scanner {
     found_.processes.push_back(std::move(one));
   }
 
-  // Empty: it is there, but not for us. Nothing: there is no such process, not any more.
+  // Empty: the file exists but we may not read it. Nothing: the process does not exist (any more).
   std::optional<std::string> read_file(pid_t number, const char* name) const {
     const std::string path = std::to_string(number) + "/" + name;
     const int fd = openat(dirfd(folder_.get()), path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -100,7 +100,7 @@ class Scanner {
     return text;
   }
 
-  // Hardly ever takes more than one piece, but a user may be in thousands of groups.
+  // One piece is nearly always enough, but a user may be in thousands of groups.
   static bool read_all(int fd, std::string* text) {
     char piece[4096];
     ssize_t got = 0;
@@ -134,7 +134,7 @@ std::optional<pid_t> parse_process(std::string_view text) {
 
 std::string objection_to_process(const std::string& text) {
   if (parse_process(text)) return {};
-  return "'" + printable(text) + "' is malformed: give a process id";
+  return "invalid value '" + printable(text) + "': use a process id";
 }
 
 std::optional<ProcessCounters> read_counters(pid_t process) {

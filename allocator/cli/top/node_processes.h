@@ -1,5 +1,5 @@
-// The processes of this node, as /proc and their own counter pages tell of them. One that ends
-// while it is looked at is left out; of one that may not be looked at, its being there is counted.
+// The processes of this machine, from /proc and their own counter pages. A process that ends
+// meanwhile is left out; one that may not be inspected is only counted.
 #pragma once
 
 #include <sys/types.h>
@@ -44,8 +44,8 @@ struct ProcessFilter {
 
 struct NodeScan {
   std::vector<NodeProcess> processes;
-  size_t seen = 0;        // there are, whoever's
-  size_t unreadable = 0;  // of these, what is known of them is nothing
+  size_t seen = 0;        // all processes, of all users
+  size_t unreadable = 0;  // those of which nothing is known
 };
 
 using ReadCounters = std::function<std::optional<ProcessCounters>(pid_t)>;

@@ -9,7 +9,7 @@
 namespace rdmalloc::cli {
 namespace {
 
-// Cuts the first line off. Nothing is left after the last one.
+// Cuts off the first line. After the last one, nothing is left.
 std::string_view take_line(std::string_view* text) {
   const size_t end = text->find('\n');
   const std::string_view line = text->substr(0, end);
@@ -17,7 +17,7 @@ std::string_view take_line(std::string_view* text) {
   return line;
 }
 
-// Cuts off the first word, and the blanks before it.
+// Cuts off the first word and the blanks before it.
 std::string_view take_word(std::string_view* line) {
   const size_t start = line->find_first_not_of(" \t");
   if (start == std::string_view::npos) return *line = {};
@@ -34,14 +34,14 @@ std::optional<uint64_t> parse_number(std::string_view word, int base = 10) {
   return number;
 }
 
-// "   1234 kB" in bytes.
+// "   1234 kB", in bytes.
 std::optional<uint64_t> parse_kib(std::string_view value) {
   const auto kib = parse_number(take_word(&value));
   if (!kib || *kib > UINT64_MAX >> 10) return std::nullopt;
   return *kib << 10;
 }
 
-// The kernel writes a line's end in a name as \n, and a backslash as two.
+// In a name the kernel writes a newline as \n and doubles backslashes.
 std::string unescaped(std::string_view name) {
   std::string out;
   for (size_t i = 0; i < name.size(); ++i) {

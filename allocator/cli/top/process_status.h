@@ -1,5 +1,5 @@
-// What /proc tells of a process, out of the texts that it gives. They are the kernel's, but for the
-// name, which is the process's own choice and may hold any byte.
+// What /proc says of a process, parsed from its text. The kernel writes it, except the name, which
+// the process chooses and which may hold any byte.
 #pragma once
 
 #include <cstdint>

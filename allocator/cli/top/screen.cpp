@@ -9,7 +9,7 @@
 #include "allocator/cli/top/table.h"
 #include "allocator/cli/top/view.h"
 
-// Functions, not macros of the same names.
+// Use ncurses functions instead of macros of the same names.
 #define NCURSES_NOMACROS
 #include <curses.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The terminal, from whole screen to as it was.
+// Takes the terminal over for a full screen, and restores it.
 class Screen {
  public:
   Screen() : screen_(newterm(nullptr, stdout, stdin)) {
@@ -45,7 +45,7 @@ class Screen {
   int rows() const { return getmaxy(stdscr); }
   int columns() const { return getmaxx(stdscr); }
 
-  // Cut at the right margin; rows that are not there are left out.
+  // Cuts the text at the right margin; ignores rows outside the screen.
   void put(int row, const std::string& text, attr_t look = A_NORMAL) const {
     if (row < 0 || row >= rows()) return;
     attrset(static_cast<int>(look));
@@ -60,7 +60,7 @@ class Screen {
   attr_t over_ = A_BOLD;
 };
 
-// What is shown of the last look, and how.
+// What is shown of the last readings, and how.
 class Pager {
  public:
   Pager(const ProcessFilter& filter, double seconds) : filter_(filter), seconds_(seconds) {}
@@ -73,7 +73,7 @@ class Pager {
   void draw(const Screen& screen) {
     erase();
     const int rows = screen.rows();
-    // A screen without room for both has the processes.
+    // A screen too small for both shows only the processes.
     const bool is_tiny = rows < kLeastRows;
     int row = 0;
     if (!is_tiny) row = draw_head(screen);
@@ -94,7 +94,7 @@ class Pager {
     refresh();
   }
 
-  // False: it is to end.
+  // False: quit.
   bool obey(int key) {
     const int page = std::max(body_ - 1, 1);
     switch (key) {
@@ -187,10 +187,10 @@ class Pager {
   TopView view_;
   Order order_;
   int first_ = 0;  // of the processes shown
-  int body_ = 0;   // rows that processes have
+  int body_ = 0;   // rows for processes
 };
 
-// All keys that are there; false: it is to end.
+// Obeys all pending keys. False: quit.
 bool obey_keys(Pager* pager) {
   for (int key = getch(); key != ERR; key = getch()) {
     if (!pager->obey(key)) return false;
@@ -198,7 +198,7 @@ bool obey_keys(Pager* pager) {
   return true;
 }
 
-// False: a signal ended it.
+// False: ended by a signal.
 bool show(Pager* pager, const Screen& screen, const TopSignals& signals, Clock::duration pause) {
   for (;;) {
     pager->look();

@@ -1,4 +1,4 @@
-// Where the build found no ncurses: --watch prints one table after the other.
+// Used when the build found no ncurses: --watch then prints one table after the other.
 #include "allocator/cli/refusal.h"
 #include "allocator/cli/top/screen.h"
 

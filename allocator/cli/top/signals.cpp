@@ -14,7 +14,7 @@ constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
 void note_signal(int number) { caught = number; }
 
-// Where there always is a key to be had, ppoll() lets no signal through.
+// While keys keep coming, ppoll() never unblocks signals, so look for pending ones.
 void look_for_pending() {
   sigset_t pending;
   sigpending(&pending);
@@ -31,14 +31,15 @@ TopSignals::TopSignals() {
   for (const int number : kEnding) {
     struct sigaction action = {};
     sigaction(number, nullptr, &action);
-    // Whoever started us, as nohup does, wants it ignored.
+    // Whoever started us, for example nohup, wants it ignored.
     if (action.sa_handler == SIG_IGN) continue;
     action = {};
     action.sa_handler = note_signal;
     sigaction(number, &action, nullptr);
     sigaddset(&held, number);
   }
-  // Ncurses has a handler for this one. Between a look at the size and the wait it would be missed.
+  // Ncurses handles this one. Blocked, so that it is not missed between reading the size and
+  // waiting.
   sigaddset(&held, SIGWINCH);
   sigprocmask(SIG_BLOCK, &held, &before_);
 }

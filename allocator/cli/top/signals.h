@@ -7,8 +7,8 @@
 
 namespace rdmalloc::cli {
 
-// While it lives, such signals arrive nowhere but where it waits, so that the terminal is put right
-// before the process dies by them. One at a time: a handler has nothing but a global to write to.
+// While an object lives, such signals arrive only where it waits, so that the terminal is restored
+// before the process dies by them. One at a time, because a handler can only write to a global.
 class TopSignals {
  public:
   using Clock = std::chrono::steady_clock;
@@ -22,8 +22,8 @@ class TopSignals {
 
   bool has_caught() const;
 
-  // By the signal that was caught, as if there had been no handler: whoever waits for this process
-  // sees what ended it.
+  // Ends this process by the signal that was caught, as if there had been no handler, so that its
+  // parent sees what ended it.
   [[noreturn]] void die() const;
 
  private:

@@ -79,7 +79,7 @@ const ColumnInfo* column_of(char key) {
   return found == std::end(kColumns) ? nullptr : found;
 }
 
-// Cut, not wrapped: what is longer than its column is a name.
+// Cuts instead of wrapping: only names are longer than their column.
 void append(std::string* line, const std::string& text, const ColumnInfo& column) {
   const bool is_last = column.column == Column::kOver;
   const std::string shown = is_last ? text : text.substr(0, column.width);
@@ -110,7 +110,7 @@ std::string short_size(uint64_t bytes) {
   if (bytes < 1024) return std::to_string(bytes);
   auto amount = static_cast<double>(bytes);
   size_t unit = 0;
-  // Rounded up there is no fourth digit but of 1000 to 1023.
+  // Rounded, only 1000 to 1023 have four digits.
   for (; amount >= 1023.5; ++unit) amount /= 1024;
   char text[16];
   snprintf(text, sizeof text, amount < 9.95 ? "%.1f%c" : "%.0f%c", amount, kUnits[unit]);
@@ -135,7 +135,7 @@ std::string total(const std::vector<NodeProcess>& processes, Column column) {
   return column == Column::kDomains ? std::to_string(sum) : short_size(sum);
 }
 
-// What is not known comes last.
+// Unknown values come last.
 void sort_processes(std::vector<NodeProcess>* processes, Order order) {
   const ColumnInfo* const column = column_of(order.key);
   const bool is_text = column != nullptr && column->is_text;
@@ -157,7 +157,7 @@ void sort_processes(std::vector<NodeProcess>* processes, Order order) {
 std::vector<ColumnInfo> columns_within(size_t width) {
   std::vector<ColumnInfo> columns(std::begin(kColumns), std::end(kColumns));
   const auto needed = [&columns] {
-    // A word or two in the last one.
+    // Room for a word or two in the last column.
     constexpr size_t kLastColumn = 12;
     size_t sum = kLastColumn;
     for (const ColumnInfo& column : columns) sum += column.width + 1;

@@ -1,5 +1,5 @@
-// The table of processes: its columns, how they are written and sorted by, for a terminal's screen
-// as for a file. All text is printable ASCII.
+// The table of processes: its columns, their format and order, for a terminal and for a file. All
+// text is printable ASCII.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Apart from the screen, for term.h defines common words as macros.
+// Separate from the screen, because term.h defines common words as macros.
 #include <unistd.h>
-// In this order.
+// The order matters.
 #include <curses.h>
 #include <term.h>
 
@@ -8,7 +8,7 @@
 
 namespace rdmalloc::cli {
 
-// setupterm() here, because newterm() prints of its own where it fails.
+// Uses setupterm(), because newterm() prints messages of its own when it fails.
 bool has_screen() {
   if (isatty(STDIN_FILENO) == 0 || isatty(STDOUT_FILENO) == 0) return false;
   int error = 0;

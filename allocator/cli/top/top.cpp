@@ -31,7 +31,7 @@ bool parse_seconds(const std::string& text, double* seconds) {
 std::string objection_to_seconds(const std::string& text) {
   double seconds = 0;
   if (parse_seconds(text, &seconds)) return {};
-  return "'" + printable(text) + "' is malformed: give seconds from 0.1 to 86400, such as 2 or 0.5";
+  return "invalid value '" + printable(text) + "': use seconds from 0.1 to 86400, such as 2 or 0.5";
 }
 
 uint64_t user_number(const std::string& user) {
@@ -62,7 +62,7 @@ void print_table(const TopView& view) {
   puts(total_line(view.scan.processes, all_columns()).c_str());
 }
 
-// False: nobody reads it any more.
+// False: the reader is gone.
 bool print(const TopView& view, bool json, bool repeats) {
   if (json) {
     constexpr int kOneLine = -1;
@@ -80,7 +80,7 @@ TopView look(const ProcessFilter& filter) {
   return view;
 }
 
-// For a file, or a terminal that has no screen.
+// For output to a file, or to a terminal without a screen.
 int watch_lines(const ProcessFilter& filter, bool json, double seconds) {
   double whole = 0;
   const double part = std::modf(seconds, &whole);
@@ -93,11 +93,11 @@ int watch_lines(const ProcessFilter& filter, bool json, double seconds) {
 
 void add_top_flags(CLI::App& command, TopRequest& request) {
   command.add_flag("--all", request.all,
-                   "also processes that pin and lock nothing and are not under rdmalloc");
-  command.add_option("--pid", request.processes, "this process alone; may be given several times")
+                   "also list processes that pin and lock nothing and are not under rdmalloc");
+  command.add_option("--pid", request.processes, "only this process; may be given several times")
       ->type_name("PID")
       ->check(objection_to_process);
-  command.add_option("--user", request.user, "this user's processes alone: a name or a number")
+  command.add_option("--user", request.user, "only this user's processes: a name or a number")
       ->type_name("USER");
   const auto keep = [&request](const std::vector<std::string>& given) {
     request.is_watched = true;
@@ -105,8 +105,8 @@ void add_top_flags(CLI::App& command, TopRequest& request) {
       (void)parse_seconds(given.front(), &request.seconds);
     return true;
   };
-  CLI::Option* watch = command.add_option(
-      "--watch", keep, "again and again, each second or as often as it says: --watch=SECONDS");
+  CLI::Option* watch =
+      command.add_option("--watch", keep, "repeat every second, or every SECONDS: --watch=SECONDS");
   watch->expected(0, 1)->type_name("SECONDS")->check(objection_to_seconds);
 }
 

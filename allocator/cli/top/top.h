@@ -1,4 +1,4 @@
-// `rdmalloc top`: who on this node has pinned how much, and who has more than it should.
+// `rdmalloc top`: who on this machine has pinned how much, and who has more than it should.
 #pragma once
 
 #include <string>

@@ -5,19 +5,20 @@
 namespace rdmalloc::cli {
 namespace {
 
-// Those that were asked for by number and are not there.
+// Notes processes that were requested by number but do not exist.
 void note_missing(const ProcessFilter& filter, TopView* view) {
   for (const pid_t number : filter.numbers) {
     const auto is_it = [number](const NodeProcess& one) { return one.number == number; };
     if (std::ranges::any_of(view->scan.processes, is_it)) continue;
-    view->notes.push_back("there is no process " + std::to_string(number) + " to be seen");
+    view->notes.push_back("there is no process " + std::to_string(number) +
+                          " that this user can see");
   }
 }
 
 void note_hidden(const TopView& view, std::vector<std::string>* notes) {
   if (view.scan.unreadable != 0) {
     notes->push_back(count_of_processes(view.scan.unreadable) +
-                     " may not be looked at: ask as root");
+                     " may not be inspected: ask as root");
   }
   if (hides_processes()) {
     notes->push_back("/proc hides other users' processes (hidepid): ask as root to see them");
@@ -29,7 +30,7 @@ void note_ledger(const LedgerView& ledger, std::vector<std::string>* notes) {
     notes->push_back(printable(ledger.trouble) + ": what was granted is not known");
   }
   if (ledger.has_several_caps) {
-    notes->push_back("processes have different limits for the node; the greatest is shown");
+    notes->push_back("processes have different limits for the machine; the largest is shown");
   }
 }
 

@@ -1,4 +1,5 @@
-// One look at the node: its processes, the ledger, and who has more than it should.
+// A snapshot of the machine: its processes, the ledger, and which of them have more than they
+// should.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// `rdmalloc trace cost`: what `trace record` starts to find out what recording a call costs here.
+// `rdmalloc trace cost`: started by `trace record` to measure what recording a call costs here.
 #include <ctime>
 
 #include <array>
@@ -26,7 +26,7 @@ void call_malloc() {
     void*& place = held[static_cast<size_t>(i) % held.size()];
     free(place);
     place = malloc(32 + static_cast<size_t>(i) % 7 * 48);
-    // The compiler would otherwise leave both out.
+    // Otherwise the compiler would remove both calls.
     asm volatile("" : : "r"(place) : "memory");
   }
   for (void* place : held) free(place);
@@ -35,7 +35,7 @@ void call_malloc() {
 }  // namespace
 
 int trace_cost(bool threads) {
-  // Once there has been a second thread, each call has a stamp of its own.
+  // Once a second thread has existed, each call has a stamp of its own.
   if (threads) std::thread([] {}).join();
   const double start = processor_ns();
   call_malloc();

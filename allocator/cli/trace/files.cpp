@@ -20,8 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The trace that is made, under another name until it is whole: what was there before stays until
-// then, and nothing half made is left.
+// The new trace, under another name until it is complete: an older file stays until then, and no
+// partial file is left behind.
 class NewTrace {
  public:
   explicit NewTrace(const std::string& path)
@@ -46,7 +46,7 @@ class NewTrace {
 
   trace::Header finish(const std::string& program) {
     begin(program);
-    const trace::Header header = writer_->finish();
+    trace::Header header = writer_->finish();
     if (rename(partial_.c_str(), path_.c_str()) != 0) throw Refusal(path_ + ": " + strerror(errno));
     return header;
   }
@@ -116,19 +116,19 @@ int trace_import(const TraceImportRequest& request) {
 int trace_text(const TraceTextRequest& request) {
   trace::Reader reader(request.file);
   std::string program = reader.header().program;
-  // One line, whatever the program was called with.
+  // One line, whatever the program's arguments were.
   for (char& c : program) c = c == '\n' || c == '\r' ? ' ' : c;
   if (!program.empty()) printf("program %s\n", program.c_str());
   trace::Event before;
   for (trace::Event event; reader.next(&event);) {
     puts(to_text(event, before).c_str());
-    // A reader that has seen enough: no need to go on.
+    // The reader has closed the output: no need to go on.
     if (ferror(stdout) != 0) break;
     before = event;
   }
   if (fflush(stdout) != 0) throw Refusal(std::string("standard output: ") + strerror(errno));
   if (!reader.truncated()) return kExitOk;
-  fprintf(stderr, "rdmalloc: %s: the trace is cut off: this is what there is of it\n",
+  fprintf(stderr, "rdmalloc: %s: the trace is cut off: this is the part that is there\n",
           request.file.c_str());
   return kExitTruncated;
 }

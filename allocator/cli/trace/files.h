@@ -1,4 +1,4 @@
-// `rdmalloc trace import`, `text` and `info`: traces made of text, shown as text, summed up.
+// `rdmalloc trace import`, `text` and `info`: traces made from text, shown as text, and summarized.
 #pragma once
 
 #include <string>

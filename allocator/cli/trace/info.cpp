@@ -17,7 +17,7 @@ namespace {
 using nlohmann::ordered_json;
 using trace::EventKind;
 
-// Counted from the events, because a trace that was cut off has no counts.
+// Counted from the events, because a truncated trace has no counts.
 struct Sum {
   std::string program;
   bool is_truncated = false;
@@ -26,7 +26,7 @@ struct Sum {
   uint64_t aligned = 0;
   uint64_t alive = 0;
   uint64_t alive_bytes = 0;
-  std::array<uint64_t, 64> up_to{};  // asked for: sizes of at most 2^index, and more than before
+  std::array<uint64_t, 64> up_to{};  // requested sizes of at most 2^index, above the previous entry
 };
 
 size_t bucket_of(uint64_t size) { return size <= 1 ? 0 : std::bit_width(size - 1); }
@@ -62,7 +62,7 @@ class Adder {
   }
 
   Sum& sum_;
-  std::unordered_map<uint64_t, uint64_t> sizes_;  // of what is alive
+  std::unordered_map<uint64_t, uint64_t> sizes_;  // of live objects
 };
 
 Sum sum_up(const std::string& file) {
@@ -160,7 +160,7 @@ void add_trace_info_flags(CLI::App& app, TraceInfoRequest& request) {
 int trace_info(const TraceInfoRequest& request) {
   const Sum sum = sum_up(request.file);
   if (request.json) {
-    // What a program was called with need not be UTF-8.
+    // A program's arguments need not be UTF-8.
     puts(as_json(request.file, sum)
              .dump(2, ' ', false, ordered_json::error_handler_t::replace)
              .c_str());
@@ -168,7 +168,7 @@ int trace_info(const TraceInfoRequest& request) {
     print_text(sum);
   }
   if (!sum.is_truncated) return kExitOk;
-  fprintf(stderr, "rdmalloc: %s: the trace is cut off: this is of what there is of it\n",
+  fprintf(stderr, "rdmalloc: %s: the trace is cut off: this describes the part that is there\n",
           request.file.c_str());
   return kExitTruncated;
 }

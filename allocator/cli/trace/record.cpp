@@ -40,7 +40,7 @@ std::string output_of(const TraceRecordRequest& request) {
   const fs::path name = request.output.empty()
                             ? fs::path(request.command.front()).filename().string() + kExtension
                             : request.output;
-  const std::string path = fs::absolute(name).lexically_normal();
+  std::string path = fs::absolute(name).lexically_normal();
   std::error_code error;
   if (fs::is_directory(path, error)) throw Refusal(path + " is a folder: name a file with -o");
   if (fs::exists(path, error) && access(path.c_str(), W_OK) != 0) {
@@ -67,7 +67,7 @@ RecordedRun prepare(const TraceRecordRequest& request) {
   return run;
 }
 
-// What every process left, the one with most calls first.
+// The recordings of all processes, those with the most calls first.
 std::vector<RawFile> find_recordings(const std::string& folder) {
   std::vector<RawFile> found;
   std::error_code error;
@@ -75,18 +75,19 @@ std::vector<RawFile> find_recordings(const std::string& folder) {
     try {
       found.emplace_back(entry.path());
     } catch (const std::runtime_error&) {
-      // Killed before it had begun: there is nothing in it.
+      // The process was killed before it had begun: the file is empty.
     }
   }
   std::vector<std::pair<uint64_t, size_t>> order;
   for (size_t i = 0; i < found.size(); ++i) order.emplace_back(found[i].units(), i);
   std::sort(order.begin(), order.end(), std::greater<>());
   std::vector<RawFile> sorted;
+  sorted.reserve(found.size());
   for (const auto& [words, i] : order) sorted.push_back(std::move(found[i]));
   return sorted;
 }
 
-// The recordings that are asked for, at the front; how many they are.
+// Moves the requested recordings to the front; returns how many there are.
 size_t choose(const TraceRecordRequest& request, std::vector<RawFile>& recordings) {
   if (request.all) return recordings.size();
   if (request.process.empty()) return std::min<size_t>(1, recordings.size());
@@ -101,8 +102,9 @@ size_t choose(const TraceRecordRequest& request, std::vector<RawFile>& recording
 std::string explain_nothing(const TraceRecordRequest& request,
                             const std::vector<RawFile>& recordings) {
   if (recordings.empty()) {
-    return "nothing was recorded: the program called malloc nowhere that a preloaded library sees, "
-           "or cleared its environment before";
+    return "nothing was recorded: the program made no malloc call that a preloaded library sees, "
+           "or "
+           "cleared its environment first";
   }
   std::string names;
   for (const RawFile& one : recordings) {
@@ -112,7 +114,7 @@ std::string explain_nothing(const TraceRecordRequest& request,
   return "no process of the name " + request.process + " was recorded; there were: " + names;
 }
 
-// OUT.rdtrace, or with --all OUT.1234.0.rdtrace for the first image of process 1234.
+// OUT.rdtrace, or with --all for example OUT.1234.0.rdtrace for the first image of process 1234.
 std::string output_for(const RawFile& one, const std::string& output, bool all) {
   if (!all) return output;
   const fs::path path = output;
@@ -120,7 +122,7 @@ std::string output_for(const RawFile& one, const std::string& output, bool all) 
   return path.parent_path() / (path.stem().string() + "." + process + path.extension().string());
 }
 
-// The rest goes before anything is written: the disk may be full of it.
+// Deletes the others before anything is written: they may have filled the disk.
 void drop_others(std::vector<RawFile>& recordings, size_t chosen) {
   for (size_t i = chosen; i < recordings.size(); ++i) unlink(recordings[i].path().c_str());
 }
@@ -158,18 +160,20 @@ bool pack_one(const RawFile& one, const std::string& output, double ns_per_tick,
 void add_trace_record_flags(CLI::App& app, TraceRecordRequest& request) {
   app.add_option("-o,--output", request.output, "the trace to write (default: PROGRAM.rdtrace)")
       ->type_name("FILE");
-  app.add_option("--limit", request.limit,
-                 "most that is recorded of a process before it is packed; then recording stops and "
-                 "the program goes on (default: 1G)")
+  app.add_option(
+         "--limit", request.limit,
+         "limit on what is recorded of a process before it is packed; beyond it recording stops "
+         "and the program goes on (default: 1G)")
       ->type_name("BYTES");
-  app.add_option("--process", request.process,
-                 "which process to write a trace of, by its program's file name (default: the one "
-                 "that called malloc most)")
+  app.add_option(
+         "--process", request.process,
+         "the process to write a trace of, by its program's file name (default: the one that "
+         "called malloc most)")
       ->type_name("NAME");
   app.add_flag("--all", request.all,
                "write a trace of every process, with its number in the file's name");
   app.add_option("--under", request.under,
-                 "put the program under this allocator: glibc, jemalloc, mimalloc, tcmalloc or "
+                 "run the program under this allocator: glibc, jemalloc, mimalloc, tcmalloc or "
                  "rdmalloc (default: the one it has)")
       ->type_name("ALLOCATOR");
 }
@@ -178,7 +182,7 @@ namespace {
 
 struct Ending {
   int status;     // of the program
-  bool complete;  // all traces that were asked for were written
+  bool complete;  // all requested traces were written
 };
 
 Ending record(const TraceRecordRequest& request) {
@@ -219,7 +223,7 @@ Ending record(const TraceRecordRequest& request) {
 }  // namespace
 
 int trace_record(const TraceRecordRequest& request) {
-  // By now the folder of raw files is gone, whatever signal we die of.
+  // By now the folder of raw files has been removed, whatever signal ends us.
   const Ending ending = record(request);
   const int status = end_as(ending.status);
   return status == kExitOk && !ending.complete ? kExitProblem : status;

@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "allocator/cli/exec_list.h"
 #include "allocator/cli/library.h"
 #include "allocator/cli/refusal.h"
 #include "allocator/os/clock.h"
@@ -33,7 +34,7 @@ void pass_on(int signal) {
   if (program > 0) kill(program, signal);
 }
 
-// While this lives, signals are the program's business.
+// During its lifetime, signals are left to the program.
 class SignalsAside {
  public:
   SignalsAside() {
@@ -79,9 +80,7 @@ std::string preloads_of(const RecordedRun& run) {
     setenv("LD_PRELOAD", preloads.c_str(), 1);
   }
   if (run.output >= 0) dup2(run.output, STDOUT_FILENO);
-  std::vector<char*> arguments;
-  for (const std::string& word : run.command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
+  const std::vector<char*> arguments = exec_list(run.command);
   signals.undo();
   execv(run.program.c_str(), arguments.data());
   const int error = errno;
@@ -93,7 +92,7 @@ double seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
 }
 
-// The program's: children that it did not wait for are not in it.
+// The program's usage: children that it did not wait for are not included.
 RunEnd wait_for(pid_t program) {
   RunEnd end;
   rusage usage{};
@@ -124,8 +123,8 @@ RawFolder::RawFolder(const std::string& trace) {
   keep_space();
 }
 
-// A trace is far smaller than what it is made of, but a disk that the recorder has filled has no
-// space for even that.
+// A trace is far smaller than its raw files, but a disk that the recorder has filled has no space
+// even for that.
 void RawFolder::keep_space() {
   constexpr uint64_t kMost = 16 << 20;
   constexpr uint64_t kShare = 8;  // of what is free
@@ -134,7 +133,7 @@ void RawFolder::keep_space() {
   const uint64_t bytes = std::min(kMost, disk.f_bavail * disk.f_frsize / kShare);
   const int fd = open((path_ + kReserve).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return;
-  // Where there is a limit on the size of files, more would be a signal.
+  // Above a limit on file sizes the kernel would send a signal.
   rlimit limit{};
   getrlimit(RLIMIT_FSIZE, &limit);
   (void)!fallocate(fd, 0, 0, static_cast<off_t>(std::min<uint64_t>(bytes, limit.rlim_cur)));
@@ -170,7 +169,7 @@ RunEnd run_recorded(const RecordedRun& run) {
 
 int end_as(int status) {
   if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
-  // Its core, if it left one, is not ours to overwrite.
+  // Dump no core: it would overwrite one that the program left.
   const rlimit none{};
   setrlimit(RLIMIT_CORE, &none);
   signal(WTERMSIG(status), SIG_DFL);

@@ -43,7 +43,7 @@ std::string summary(const RawFile& raw, const std::string& file, const Packed& p
          (each == 0 ? "" : format(", %.1f bytes an event", each)) + ")";
 }
 
-// Why it is not all, if so.
+// Why the recording is incomplete, if it is.
 std::string end_of(const RawHeader& header) {
   const auto reason = static_cast<StopReason>(header.stopped);
   if (reason == StopReason::kNone) return {};
@@ -62,7 +62,7 @@ std::string left_out(const Packed& packed) {
   const auto add = [&text](uint64_t number, const char* what, const char* why) {
     if (number != 0) text += (text.empty() ? "" : "; ") + count(number, what) + " " + why;
   };
-  add(packed.unmatched, "free", "of what was not allocated in the recording");
+  add(packed.unmatched, "free", "of memory that was allocated before the recording");
   add(packed.missing, "free", "that nobody saw, of addresses that came again");
   add(packed.damaged, "damaged unit", "");
   return text.empty() ? text : "left out: " + text;
@@ -86,7 +86,7 @@ void RecordingReport::add(const RawFile& raw, const std::string& file, const Pac
   }
 }
 
-// The calls of processes that were not packed are known by the space that they take.
+// For processes that were not packed, the number of calls is estimated from their file space.
 void RecordingReport::print_overhead(double cost_s) const {
   if (cost_s <= 0 || packed_units_ == 0) {
     fprintf(stderr, "rdmalloc trace record: what recording cost could not be measured\n");

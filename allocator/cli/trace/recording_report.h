@@ -1,4 +1,4 @@
-// What `trace record` says at the end, on standard error.
+// What `trace record` prints at the end, on standard error.
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "allocator/cli/exec_list.h"
 #include "allocator/cli/library.h"
 #include "allocator/cli/refusal.h"
 #include "allocator/cli/study/allocators.h"
@@ -33,7 +34,7 @@ std::vector<std::string> words_of(const TraceReplayRequest& request) {
   if (request.check) words.push_back("--check");
   if (request.times) words.push_back("--times");
   words.insert(words.end(), {"--repeat", std::to_string(request.repeat)});
-  // A trace whose name begins with a dash is no option.
+  // Protects a trace whose name begins with a dash from being read as an option.
   words.push_back(request.file.starts_with('-') ? "./" + request.file : request.file);
   return words;
 }
@@ -66,8 +67,7 @@ std::string find_replay() {
   std::error_code error;
   if (fs::exists(path, error)) return path;
   throw Refusal("cannot find " + path.string() +
-                ": it belongs beside this command; install "
-                "rdmalloc again");
+                ": it belongs beside this command; install rdmalloc-tools");
 }
 
 int trace_replay(const TraceReplayRequest& request) {
@@ -86,10 +86,8 @@ int trace_replay(const TraceReplayRequest& request) {
   } else {
     setenv("LD_PRELOAD", preloads.c_str(), 1);
   }
-  std::vector<std::string> words = words_of(request);
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
+  const std::vector<std::string> words = words_of(request);
+  const std::vector<char*> arguments = exec_list(words);
   execv(program.c_str(), arguments.data());
   throw Refusal(program + ": " + strerror(errno), kExitNotExecutable);
 }

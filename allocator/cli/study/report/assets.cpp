@@ -1,7 +1,7 @@
 #include "allocator/cli/study/report/assets.h"
 
-// The assembler reads the files: as string literals of generated C++ they would take a generator,
-// and a compiler takes seconds for the library.
+// The assembler reads the files. String literals of generated C++ would need a generator, and take
+// a compiler seconds for the chart library.
 #define EMBED(name, file)                                                              \
   __asm__(                                                                             \
       ".pushsection .rodata\n"                                                         \

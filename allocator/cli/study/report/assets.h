@@ -1,5 +1,5 @@
 // The parts of the page that are the same in every report: files of this folder, and the chart
-// library as npm fetched it at build time, embedded in the command.
+// library that npm fetched at build time, embedded in the command.
 #pragma once
 
 #include <string_view>
@@ -10,6 +10,6 @@ std::string_view page_template();   // page.html: text with {{names}} to fill in
 std::string_view page_style();      // report.css
 std::string_view page_script();     // charts.js, tradeoff.js, report.js
 std::string_view chart_library();   // empty when the build could not fetch it
-std::string_view chart_licences();  // what the library's licences want kept with it
+std::string_view chart_licences();  // what the library's licences require to be kept with it
 
 }  // namespace rdmalloc::cli::report

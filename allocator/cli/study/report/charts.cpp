@@ -11,7 +11,8 @@ Json of_look(const Look& look) {
   return {{"light", look.light}, {"dark", look.dark}, {"dash", look.dash}, {"symbol", look.symbol}};
 }
 
-// KiB and tenths of a millisecond: finer cannot be seen, and takes half of the page.
+// In KiB and tenths of a millisecond: finer steps cannot be seen, and would double the size of the
+// page.
 Json of_series(const Series& series) {
   const std::vector<size_t> chosen = thinned(series);
   Json result = {{"configuration", series.configuration},

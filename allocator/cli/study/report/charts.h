@@ -1,4 +1,4 @@
-// What the page's script draws: a document of its own, smaller than the study's.
+// The data that the page's script draws: a separate document, smaller than the study's.
 #pragma once
 
 #include "allocator/cli/study/report/data.h"

@@ -39,7 +39,7 @@ constexpr Look kCaps[] = {
     {"#e6a817", "#f7c95c", "dashed", "rect", 2, 5},
 };
 
-// One of a set; beyond its end the same colours with other dashes.
+// One look of a set; beyond its end the same colours repeat with other dashes.
 template <size_t kCount>
 Look look_in(const Look (&looks)[kCount], size_t index) {
   constexpr const char* kDashes[] = {"solid", "dashed", "dotted"};
@@ -62,8 +62,8 @@ void give_looks(std::vector<Configuration>* all) {
   }
 }
 
-// Whether the three bytes are a character that must not be obeyed: U+2028 to U+202E, U+2066 to
-// U+2069.
+// Whether the three bytes at `at` are a control character for line breaks or text direction: U+2028
+// to U+202E, U+2066 to U+2069.
 bool is_obeyed(const std::string& text, size_t at) {
   if (text.compare(at, 2, "\xe2\x80") == 0 && at + 2 < text.size()) {
     return text[at + 2] >= '\xa8' && text[at + 2] <= '\xae';
@@ -77,14 +77,15 @@ bool is_obeyed(const std::string& text, size_t at) {
 Figure figure(const Json& object, const char* key) { return as_figure(member(object, key)); }
 
 std::string clean(const std::string& text) {
-  // A round trip through JSON makes it UTF-8.
+  // A round trip through JSON makes it valid UTF-8.
   const std::string valid =
       Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
   const std::string instead = "\xef\xbf\xbd";
   std::string result;
   for (size_t i = 0; i < valid.size(); ++i) {
     const char c = valid[i];
-    const bool control = (c >= 0 && c < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
+    const auto byte = static_cast<unsigned char>(c);  // char is signed on some machines
+    const bool control = (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f;
     if (is_obeyed(valid, i)) {
       result += instead;
       i += 2;
@@ -172,7 +173,7 @@ double median(std::vector<double> values) {
 
 namespace {
 
-// A sample without its time says nothing, so `seconds` decides how many there are; the times go up.
+// A sample without its time is useless, so `seconds` decides how many there are. Times increase.
 Series read_series(const Json& entry) {
   Series series;
   series.repeat = static_cast<int64_t>(figure(entry, "repeat").value_or(0));
@@ -208,8 +209,8 @@ const Json& run_of(const Json& study, const std::string& configuration, int64_t 
   return nothing;
 }
 
-// The run with the median peak stands for its configuration: a mean of runs would show a curve that
-// no run had. One that failed does so only where none went well.
+// The run with the median peak represents its configuration: a mean of runs would be a curve that
+// no run had. A failed run is used only if all failed.
 void choose_shown(const Json& study, const std::vector<Configuration>& configurations,
                   std::vector<Series>* all) {
   for (size_t c = 0; c < configurations.size(); ++c) {
@@ -238,7 +239,7 @@ void choose_shown(const Json& study, const std::vector<Configuration>& configura
   }
 }
 
-// The highest and lowest of each measure between two samples.
+// Adds the highest and lowest value of each measure between two samples.
 void add_extremes(const Series& series, size_t from, size_t to, std::set<size_t>* chosen) {
   for (const std::vector<Figure>& bytes : series.bytes) {
     if (bytes.empty()) continue;

@@ -1,5 +1,5 @@
-// The document of a study as the page and the plots read it: tolerant of all that may be missing,
-// and the choices that both must make alike (colours, which run stands for a configuration, which
+// A study's document as the page and the plots read it: tolerant of everything that may be missing.
+// Also the choices that both must make alike (colours, which run represents a configuration, which
 // samples are shown).
 #pragma once
 
@@ -15,21 +15,23 @@ namespace rdmalloc::cli::report {
 using Json = nlohmann::json;
 using Figure = std::optional<double>;  // nothing: not known
 
-// UTF-8 without what a browser, a terminal or gnuplot would obey instead of showing: control
-// characters but the newline and the tab, line separators, and what turns the direction of text.
+// UTF-8 without characters that a browser, a terminal or gnuplot would obey instead of showing:
+// control characters except newline and tab, line separators, and those that change the text
+// direction.
 std::string clean(const std::string& text);
 
-// Members of an object, texts cleaned, or what stands for "not known" when they are missing or of a
-// wrong type.
+// Members of an object, with texts cleaned, or the value for "not known" if they are missing or of
+// a wrong type.
 Figure figure(const Json& object, const char* key);
 std::string text(const Json& object, const char* key);
 bool flag(const Json& object, const char* key);
 const Json& list(const Json& object, const char* key);
 const Json& member(const Json& object, const char* key);              // null when missing
-std::vector<std::string> texts(const Json& object, const char* key);  // those of a list
+std::vector<std::string> texts(const Json& object, const char* key);  // the texts of a list
 
-// Colours that people with any colour vision tell apart, on white and on dark ground (Okabe and
-// Ito's set, without its yellow, which paper swallows). Lines and marks differ in form, too.
+// Colours that people with any colour vision can tell apart, on light and dark backgrounds (Okabe
+// and Ito's set, without its yellow, which is hard to see on paper). Lines and marks differ in
+// form, too.
 struct Look {
   const char* light;
   const char* dark;
@@ -55,36 +57,37 @@ struct Configuration {
   Figure cap;
   Look look = {};
 };
-// Those of the document, and those that only runs name. Each kind has its colours: other
+// Those of the document, and those that only runs name. Each kind has its own colours: other
 // allocators, rdmalloc, and a ramp for its caps.
 std::vector<Configuration> configurations_of(const Json& study);
 size_t index_of(const std::vector<Configuration>& configurations, const std::string& name);
 
-// Memory over time in one run. A measure is empty when it is not known, or as long as `seconds`.
+// Memory over time in one run. A measure is empty if it is not known, otherwise as long as
+// `seconds`.
 struct Series {
   size_t configuration = 0;
   int64_t repeat = 0;
-  bool shown = false;  // stands for its configuration where only one run is drawn
+  bool shown = false;  // represents its configuration where only one run is drawn
   size_t samples = 0;  // that were taken: the document may have fewer
   std::vector<double> seconds;
   std::array<std::vector<Figure>, kMeasures> bytes;
 };
 std::vector<Series> series_of(const Json& study, const std::vector<Configuration>& configurations);
 
-// Which samples to draw, in order: all when there are at most `limit`; else the highest and lowest
-// of each measure in equal stretches of the run, so that no peak is lost, and both ends.
+// Which samples to draw, in order: all if there are at most `limit`; otherwise both ends, and the
+// highest and lowest of each measure in equal stretches of the run, so that no peak is lost.
 inline constexpr size_t kShownSamples = 1200;
 std::vector<size_t> thinned(const Series& series, size_t limit = kShownSamples);
 
-double median(std::vector<double> values);  // 0 of none
+double median(std::vector<double> values);  // 0 if empty
 
-// The command as a shell would take it.
+// The command, quoted for a shell.
 std::string command_line(const Json& study);
 
-// At most `letters` of `text`, the last one an ellipsis where there were more.
+// At most `letters` letters of `text`; if there are more, the last is an ellipsis.
 std::string shortened(const std::string& text, size_t letters);
 
-// What bytes are shown in.
+// The unit that bytes are shown in.
 struct Unit {
   double bytes;
   const char* name;

@@ -18,7 +18,7 @@ namespace {
 constexpr std::chrono::seconds kLongest{60};
 constexpr size_t kMostWords = 65536;
 
-// What comes out of `descriptor` until its writers close it or the time is up; whether they did.
+// Reads from `descriptor` until its writers close it or the time is up. True: they closed it.
 bool read_all(int descriptor, std::string* words) {
   const auto end = std::chrono::steady_clock::now() + kLongest;
   for (;;) {
@@ -35,7 +35,7 @@ bool read_all(int descriptor, std::string* words) {
   }
 }
 
-// gnuplot repeats the line it fails at, with a mark under it; the line after them says why.
+// gnuplot repeats the line it fails at, with a mark under it; the next line gives the reason.
 std::string reason_in(const std::string& words) {
   const size_t line = words.find(" line ");
   std::string reason = line == std::string::npos ? words : words.substr(line + 1);

@@ -1,4 +1,4 @@
-// Runs gnuplot, which is a program of its own that need not be there.
+// Runs gnuplot, a separate program that may not be installed.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@ namespace rdmalloc::cli::report {
 
 struct GnuplotOutcome {
   bool found = true;
-  std::string problem;  // a line; empty when all went well
+  std::string problem;  // one line; empty if all went well
 };
 
 // Runs gnuplot on `script` in `folder`, for a limited time. Found on PATH.

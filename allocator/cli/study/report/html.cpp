@@ -36,7 +36,7 @@ std::string escaped(const std::string& text) {
 std::string json_for_script(const Json& document) {
   std::string result;
   for (const char c : document.dump(-1, ' ', true, Json::error_handler_t::replace)) {
-    // Inside strings only, so each may be written as JSON's escape.
+    // These occur only inside strings, so each may be written as a JSON escape.
     if (c == '<')
       result += "\\u003c";
     else if (c == '>')
@@ -95,7 +95,7 @@ Table::Scale Table::scale_of(size_t column) const {
   const double most_here = most(column - texts());
   switch (columns_[column].kind) {
     case Kind::kBytes: {
-      double most_bytes = 0;  // of the whole table: columns of bytes are compared, too
+      double most_bytes = 0;  // of the whole table: byte columns are compared with each other too
       for (size_t i = texts(); i < columns_.size(); ++i) {
         if (columns_[i].kind == Kind::kBytes) most_bytes = std::max(most_bytes, most(i - texts()));
       }
@@ -140,7 +140,7 @@ std::string Table::html() const {
     }
     body += "</tr>\n";
   }
-  // A wide table scrolls by itself; the keyboard reaches what can have the focus.
+  // A wide table scrolls by itself; tabindex makes it reachable by keyboard.
   return "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"" + escaped(caption_) +
          "\"><table><caption>" + escaped(caption_) + "</caption><thead><tr>" + head +
          "</tr></thead>\n<tbody>" + body + "</tbody></table></div>\n";

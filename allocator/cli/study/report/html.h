@@ -1,4 +1,4 @@
-// Text of a document made into HTML: nothing that a program's name or a note says becomes markup.
+// Turns a document's text into HTML: nothing that a program's name or a note says becomes markup.
 #pragma once
 
 #include <map>
@@ -10,20 +10,20 @@
 
 namespace rdmalloc::cli::report {
 
-// For text between tags and for attribute values in double quotes; the text is clean.
+// For text between tags and for attribute values in double quotes. The text is cleaned.
 std::string escaped(const std::string& text);
 
 // A document for <script type="application/json">: pure ASCII, and no sequence that ends a script.
 std::string json_for_script(const Json& document);
 
-// `page` with each {{name}} replaced. What is put in is not looked at again, so that a value with
-// braces stays as it is. A name without value is a mistake of ours: std::logic_error.
+// `page` with each {{name}} replaced. Replacements are not scanned again, so a value with braces
+// stays as it is. A name without a value is a bug of ours: std::logic_error.
 std::string filled(std::string_view page, const std::map<std::string, std::string>& values);
 
 std::string fixed(double value, int decimals);
 
-// A table of figures: numbers of one column share unit and decimals, so that they can be compared
-// by eye.
+// A table of figures: the numbers of one column share unit and decimals, so that they are easy to
+// compare.
 class Table {
  public:
   enum class Kind { kText, kBytes, kSeconds, kRatio, kCount, kPercent };
@@ -34,7 +34,7 @@ class Table {
   void row(std::vector<std::string> texts, std::vector<Figure> figures);  // texts first
   bool empty() const { return rows_.empty(); }
 
-  // Columns of figures that no row knows are left out. Empty without rows.
+  // Omits columns of figures that no row has. Empty if there are no rows.
   std::string html() const;
 
  private:

@@ -53,7 +53,7 @@ std::string script_of(const Json& study, const std::string& name, const Drawing&
 
 namespace {
 
-// A block: seconds, then each measure in units of `unit` bytes.
+// A data block: seconds, then each measure in units of `unit` bytes.
 std::string data_of(const Series& series, double unit) {
   std::string data;
   for (const size_t i : thinned(series)) {
@@ -89,7 +89,7 @@ double most_bytes(const std::vector<Series>& all, const std::vector<size_t>& of_
   return most;
 }
 
-// Those that stand for their configuration.
+// The series that represent their configurations.
 std::vector<Series> shown_series(const Json& study) {
   std::vector<Series> all = series_of(study, configurations_of(study));
   std::erase_if(all, [](const Series& series) { return !series.shown; });
@@ -98,7 +98,7 @@ std::vector<Series> shown_series(const Json& study) {
 
 std::string time_axis() { return "set xlabel 'seconds since the start'\nset xrange [0:*]\n"; }
 
-// Resident memory of all configurations.
+// The resident memory of all configurations.
 Plot memory_plot(const Json& study) {
   const auto configurations = configurations_of(study);
   std::vector<Series> all = shown_series(study);
@@ -131,7 +131,7 @@ std::string curves_of_measures(const Series& series, size_t index) {
   return joined(curves);
 }
 
-// One key for all panels, under them: gnuplot's own belongs to a panel and is as wide.
+// One key for all panels, below them: gnuplot's own belongs to one panel and is as wide as it.
 std::string key_of_measures(double height) {
   std::string commands = "unset key\n";
   const std::string y = number_for_gnuplot(22 / height);
@@ -147,7 +147,7 @@ std::string key_of_measures(double height) {
   return commands;
 }
 
-// All measures of each configuration: a panel each, on the same axes.
+// All measures of each configuration: one panel each, on the same axes.
 Plot measures_plot(const Json& study) {
   const auto configurations = configurations_of(study);
   const std::vector<Series> all = shown_series(study);
@@ -183,7 +183,8 @@ Plot measures_plot(const Json& study) {
   return plot;
 }
 
-// Held by live; gaps where the program uses less than a hundredth of its peak.
+// Held memory divided by live memory; gaps where the program uses less than a hundredth of its
+// peak.
 Plot ratio_plot(const Json& study) {
   const auto configurations = configurations_of(study);
   std::vector<Series> all = shown_series(study);

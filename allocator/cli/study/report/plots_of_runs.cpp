@@ -1,4 +1,4 @@
-// Plots whose points are whole runs.
+// Plots in which each point is a whole run.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -8,7 +8,7 @@
 namespace rdmalloc::cli::report {
 namespace {
 
-// Ends of an axis that need not begin at 0, as in the page's chart.
+// The range of an axis that need not begin at 0, as in the page's chart.
 std::string range_of(const std::vector<double>& values) {
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   const double room = std::max({(*high - *low) * 0.18, *high * 0.04, 1e-4});
@@ -125,7 +125,7 @@ std::vector<CapRow> cap_rows(const Json& study, const std::vector<Configuration>
   return rows;
 }
 
-// The time without a cap of the kinds (pinned, unpinned) that are capped: a level line each.
+// The time without a cap, for each kind (pinned, unpinned) that has caps: a horizontal line each.
 std::string uncapped_lines(const Json& study, const std::vector<Configuration>& configurations,
                            const std::vector<CapRow>& rows) {
   std::string lines;
@@ -192,7 +192,7 @@ Plot cap_plot(const Json& study) {
 
 namespace {
 
-// The configuration whose phases are drawn: pinned without a cap, if it has any.
+// The configuration whose phases are drawn: pinned without a cap, if that has any.
 size_t with_phases(const Json& study, const std::vector<Configuration>& configurations) {
   size_t found = configurations.size();
   for (const Json& run : list(study, "runs")) {

@@ -19,8 +19,8 @@ namespace {
 
 using namespace report;
 
-// Names the page's own scripts to the browser, which then runs no other: should markup slip
-// through from a program's name, it stays dead.
+// Identifies the page's own scripts to the browser, which then runs no others: if markup slipped
+// through from a program's name, it would stay inert.
 std::string new_nonce() {
   std::random_device source;
   std::string nonce;

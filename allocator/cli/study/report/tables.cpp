@@ -79,7 +79,7 @@ std::string counted(size_t count, const std::string& thing) {
   return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
 }
 
-// What the runs of one configuration say of a phase, in order of first appearance.
+// What the runs of one configuration report for each phase, in order of first appearance.
 using PhaseRuns = std::vector<std::pair<std::string, std::map<std::string, std::vector<double>>>>;
 
 void add_phase(PhaseRuns* phases, const Json& phase) {

@@ -1,5 +1,5 @@
-// The parts of the page that are words and tables. Each is HTML, and empty when there is nothing
-// to say.
+// The parts of the page that are words and tables. Each is HTML, and empty if there is nothing to
+// say.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Plots as files, and gnuplot's part in them.
+// Writes the plots as files, and runs gnuplot on them.
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,8 @@ bool write_file(const std::string& path, const std::string& text) {
   return static_cast<bool>(file);
 }
 
-// Pictures of an older study must not stand for this one where gnuplot fails or has none to draw.
+// Removes pictures of an older study, which must not pass for this one if gnuplot fails or draws
+// none.
 void remove_older(const std::string& place) {
   for (const char* name : report::kPlotNames) {
     for (const char* ending : {".gp", ".dat", ".svg", ".png"}) {

@@ -1,0 +1,42 @@
+// The kernel's page, the one place that says it. x86-64 has one size; AArch64's kernels are built
+// for 4, 16 or 64 KiB, and the library runs on any. Anywhere: inside malloc, before libc is
+// initialised, in a forked child.
+#pragma once
+
+#include <cstddef>
+#if !defined(__x86_64__)
+#include <sys/auxv.h>
+
+#include <atomic>
+#endif
+
+namespace rdmalloc::os {
+
+#if defined(__x86_64__)
+constexpr unsigned page_shift() { return 12; }
+constexpr size_t page_size() { return size_t{1} << page_shift(); }
+#else
+// Its logarithm: the compiler makes shifts of multiplying and dividing by `1 << shift`. Relaxed:
+// whoever does not see it yet finds the same.
+inline std::atomic<unsigned> known_page_shift{0};
+
+[[gnu::cold, gnu::noinline]] inline unsigned find_page_shift() {
+  const auto shift = static_cast<unsigned>(__builtin_ctzl(getauxval(AT_PAGESZ)));
+  known_page_shift.store(shift, std::memory_order_relaxed);
+  return shift;
+}
+
+inline unsigned page_shift() {
+  const unsigned shift = known_page_shift.load(std::memory_order_relaxed);
+  return shift != 0 ? shift : find_page_shift();
+}
+inline size_t page_size() { return size_t{1} << page_shift(); }
+#endif
+
+// To a multiple of `unit`, a power of two. Up from within a unit of SIZE_MAX is 0.
+constexpr size_t align_up(size_t value, size_t unit) { return (value + unit - 1) & ~(unit - 1); }
+constexpr size_t align_down(size_t value, size_t unit) { return value & ~(unit - 1); }
+inline size_t page_ceil(size_t bytes) { return align_up(bytes, page_size()); }
+inline size_t page_floor(size_t bytes) { return align_down(bytes, page_size()); }
+
+}  // namespace rdmalloc::os

@@ -1,0 +1,14 @@
+# Read by cpack. All packages of a version, and of a release of it (-D CPACK_DEBIAN_PACKAGE_RELEASE=2),
+# fit each other and no other's: they talk by more than the C interface.
+set(debian ${CPACK_PACKAGE_VERSION})
+if(CPACK_DEBIAN_PACKAGE_RELEASE)
+  string(APPEND debian "-${CPACK_DEBIAN_PACKAGE_RELEASE}")
+endif()
+set(rpm ${CPACK_PACKAGE_VERSION})
+if(CPACK_RPM_PACKAGE_RELEASE)
+  string(APPEND rpm "-${CPACK_RPM_PACKAGE_RELEASE}")
+endif()
+foreach(component DEV TOOLS MPI DEBUG)
+  set(CPACK_DEBIAN_${component}_PACKAGE_DEPENDS "rdmalloc (= ${debian})")
+  set(CPACK_RPM_${component}_PACKAGE_REQUIRES "rdmalloc = ${rpm}")
+endforeach()
