@@ -1,5 +1,5 @@
-// Acquiring pinned memory: malloc of one large block on a fresh heap, its pages with it, against
-// the bare system calls that it cannot do without (map, populate, lock), of the same size and page
+// Acquiring pinned memory: malloc of one large block on a fresh heap, including its pages, against
+// the bare system calls that this takes at least (map, populate, lock), for the same size and page
 // kind.
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kLocked = size_t{2} << 30;
 
-// Ours may not fall below 0.9 of their bytes per second.
+// Ours must reach at least 0.9 of their bytes per second.
 constexpr double kLargestRatio = 1 / 0.9;
 
 Outcome run_ours(const std::string& bytes, const std::string& kind) {
@@ -22,7 +22,7 @@ Outcome run_ours(const std::string& bytes, const std::string& kind) {
              {huge_option(kind), "RDMALLOC_POPULATE=now"});
 }
 
-// Fails when the heap did not do all of the work: then there is nothing to compare.
+// Fails if the heap did not do all of the work: there is nothing to compare then.
 Measure ours_cost(const std::string& bytes, const std::string& kind) {
   return [=]() -> Cost {
     const Outcome outcome = run_ours(bytes, kind);
@@ -44,7 +44,7 @@ void compare(size_t mebibytes, const std::string& kind) {
        .at_most = kLargestRatio});
 }
 
-// For the reader: the same as bytes per second of wall time, and the heap's own count of it.
+// For information: the same as bytes per second of wall time, and the heap's own measure of it.
 void print_speed(size_t mebibytes, const std::string& kind) {
   const Outcome outcome = run_ours(std::to_string(mebibytes << 20), kind);
   const double bytes = static_cast<double>(mebibytes << 20);

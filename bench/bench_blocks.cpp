@@ -1,5 +1,5 @@
-// Large blocks that nobody touches: CPU time of a pair of malloc and free, alone, among others of
-// random sizes, in several threads, and handed from one thread to another.
+// Large untouched blocks: CPU time of a malloc and free, alone, among blocks of random sizes, in
+// several threads, and when blocks pass from one thread to another.
 #include <stdio.h>
 
 #include <deque>
@@ -14,9 +14,9 @@ namespace {
 
 constexpr double kMostAgainstPeers = 1.1;
 constexpr double kMostWhenHanded = 1.2;
-constexpr double kMostCpuOfThreads = 1.15;   // of one thread's
-constexpr double kMostWallOfTwo = 0.6;       // of one thread's
-constexpr double kLeastSpeedOfSixteen = 12;  // of one thread's
+constexpr double kMostCpuOfThreads = 1.15;   // times that of one thread
+constexpr double kMostWallOfTwo = 0.6;       // times that of one thread
+constexpr double kLeastSpeedOfSixteen = 12;  // times that of one thread
 constexpr unsigned kManyThreads = 16;
 constexpr size_t kThreadCounts[] = {1, 2, 8};
 
@@ -76,7 +76,7 @@ void print_match(const Match& match) {
   }
 }
 
-// Nothing, which keeps every limit, when the match was not run or one side is not there.
+// Empty, which satisfies every bar, if the match was not run or one side is missing.
 std::vector<double> ratio(const Match& match, size_t side, size_t of, const Figure& figure) {
   const size_t count = match.sides.size();
   if (!match.was_run() || side == count || of == count) return {};
@@ -153,7 +153,8 @@ void add_alone(std::vector<Judge>& judges) {
     const Match& threaded = add_match(name + "/threaded", {"block_pair", bytes, "threaded"});
     judges.push_back([&lone, most = one.most_ns] { return judge_one(lone, most); });
     judges.push_back([&threaded, most = one.most_ns] { return judge_one(threaded, most); });
-    // Below glibc where it takes its locks; without them it is faster than any bar of ours.
+    // Must be below glibc if glibc takes its locks; without them glibc is faster than any of our
+    // bars.
     if (one.below_glibc) judges.push_back([&threaded] { return judge_glibcs(threaded); });
   }
   constexpr std::pair<const char*, const char*> kSets[] = {{"4K-64K/64", "4096-65536/64"},

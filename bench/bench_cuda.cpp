@@ -1,6 +1,6 @@
-// Copies between malloc'd memory and a CUDA device, with a domain open and without; and opening
-// another process's device memory, through the cache and each time anew. Skips, and says why, where
-// there is no device.
+// Copies between malloc'd memory and a CUDA device, with and without an open domain; and opening
+// another process's device memory, through the cache and anew each time. Without a device this
+// skips, and says why.
 #include <benchmark/benchmark.h>
 #include <errno.h>
 #include <signal.h>
@@ -43,7 +43,7 @@ double now_ns() {
   return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
 }
 
-// ns of one call, out of `times`.
+// ns per call, averaged over `times` calls.
 template <typename Call>
 Slice time_of(size_t times, const Call& call) {
   const double started = now_ns();
@@ -53,7 +53,7 @@ Slice time_of(size_t times, const Call& call) {
   return {(now_ns() - started) / static_cast<double>(times)};
 }
 
-// The one domain, opened and closed between the slices that are measured with and without it.
+// The only domain; opened and closed between the slices measured with and without it.
 class Switch {
  public:
   void turn(bool on) {
@@ -124,7 +124,8 @@ void add_copies() {
   }
 }
 
-// Another process's device memory, as it described it; the process lives as long as this one.
+// Another process's device memory, as that process described it. The process lives as long as this
+// one.
 struct Peer {
   rdm_remote_memory memory{};
   CudaDriver::Handle handle{};
@@ -144,7 +145,7 @@ struct Peer {
   _exit(0);
 }
 
-// Before this process starts the driver, which works in no child.
+// Call before this process initializes the driver, which does not work in forked children.
 int start_exporter(pid_t* exporter) {
   int ends[2];
   if (pipe(ends) != 0) fail("pipe", strerror(errno));
@@ -170,7 +171,7 @@ bool open_anew() {
          cuda.ipc_close(address) == 0;
 }
 
-// What is open through the cache would make opening anew cheap, or impossible.
+// Handles still open through the cache would make opening anew cheap, or impossible.
 Slice opening_slice(size_t side) {
   const size_t times = is_short_form() ? 10 : 1000;
   if (side == kWithout) return time_of(times, open_anew);

@@ -1,5 +1,5 @@
-// Peak of what is resident over peak of what is live, for each pattern and allocator. Resident is
-// what the process had at its peak, above what it had at the start of the pattern.
+// Peak resident memory divided by peak live memory, for each pattern and allocator. Resident memory
+// is the process's peak minus what it had when the pattern started.
 #include <benchmark/benchmark.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +16,8 @@ using namespace rdmalloc::bench;
 
 namespace {
 
-// Patterns under the bar of their mean; with bars of their own; and one that defeats every
-// allocator here, for information (README.md).
+// Patterns judged by their mean; patterns with their own bars; and one that defeats every allocator
+// here, for information (README.md).
 const std::string kMeanPatterns = "vmpLds";
 const std::map<char, double> kHardPatterns = {{'V', 1.08}, {'M', 1.08}, {'P', 1.30}, {'B', 1.08}};
 const std::string kForInformation = "r";
@@ -30,7 +30,7 @@ struct Measured {
   Allocator allocator;
   Row row = {};
 };
-std::deque<Measured> table;  // ours first
+std::deque<Measured> table;  // ours is first
 
 bool is_barred(char pattern) { return kForInformation.find(pattern) == std::string::npos; }
 
@@ -70,7 +70,7 @@ void add_row(const Allocator& allocator, const std::string& patterns) {
   }
 }
 
-// NAN while one of them is missing.
+// NAN while any of them is missing.
 double geometric_mean(const Row& row, const std::string& patterns) {
   double sum = 0;
   for (const char pattern : patterns) {
@@ -106,7 +106,7 @@ bool judge_best(char pattern, double ours) {
                {ours / best->row.at(pattern)}, Limit::kAtMost, kLargestAgainstBest);
 }
 
-// True when our row is within the bars, as far as it was measured.
+// True if our row meets the bars, as far as it was measured.
 bool judge_row(const Row& row) {
   bool met = true;
   for (const auto& [pattern, ratio] : row) {

@@ -1,6 +1,6 @@
-// From a buffer that is not the heap's to its key and back, a hit each time: rdm_get and rdm_put
-// beside UCX's registration cache and an interval map under a lock, in one process and one run. And
-// what a get costs when nothing is ever asked for twice and little may be registered.
+// From a buffer outside the heap to its key and back, always a hit: rdm_get and rdm_put against
+// UCX's registration cache and an interval map under a lock, in one process and one run. Also the
+// cost of a get if nothing is ever requested twice and little may be registered.
 #include <benchmark/benchmark.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,10 +23,10 @@ namespace {
 
 constexpr size_t kCounts[] = {100, 1000, 20000};
 constexpr unsigned kMostRegistered = 32768;
-// Buffers that are registered with an io_uring: foreign memory leaves a quarter of its table alone.
+// Buffers registered with an io_uring: foreign memory leaves a quarter of its table free.
 constexpr size_t kInRing = 700;
 constexpr size_t kLocked = size_t{256} << 20;
-constexpr double kLeastUnderUcx[] = {2, 10};  // with one thread, with two
+constexpr double kLeastUnderUcx[] = {2, 10};  // with one thread, with two threads
 
 enum Side { kOurs, kMap, kUcx };
 
@@ -50,14 +50,14 @@ std::vector<std::string> sides() {
   return names;
 }
 
-// What a thread has got and not given back yet. Everything, when it ends.
+// What a thread has got and not yet put back. The destructor puts back the rest.
 template <typename Got, typename Put>
 class Held {
  public:
   ~Held() {
     for (Got& got : got_) put(got);
   }
-  // Where the next one goes, whose place the oldest makes.
+  // The slot for the next one: that of the oldest.
   Got& next() {
     Got& place = got_[next_++ % kMost];
     put(place);
@@ -98,7 +98,7 @@ struct PutTheirs {
 thread_local Held<Theirs, PutTheirs> held_of_theirs;
 #endif
 
-// With some out at a time.
+// Keeps several buffers referenced at a time.
 template <Mode kMode>
 Slice slice_held(const ForeignField& field, size_t threads, size_t side, uint64_t time) {
   const auto of = [&](const auto& find) {
@@ -245,9 +245,9 @@ bool judge_all() {
   return met;
 }
 
-// Next to nothing that was timed as a hit was a registration, and everything that was to be one
-// was. A few are: the interposed monitor looks once a second whether calls still come through its
-// functions, and what is asked for just then may not be kept.
+// Checks that hardly any get timed as a hit was a registration, and that every get meant as one
+// was. A few hits may be: once a second the interposed monitor checks whether calls still come
+// through its functions, and memory requested at that moment may not be kept.
 bool were_hits(const rdm_stats& before, const Flood& flood) {
   rdm_stats after{};
   rdm_stats_get(&after, sizeof after);

@@ -1,5 +1,5 @@
-// What fork takes in a process whose heap a device has: without a domain, with one open on an
-// io_uring, and with one that releases what it has at fork (RDM_DOMAIN_RELEASE_AT_FORK).
+// The time of a fork in a process whose heap is registered: without a domain, with one open on an
+// io_uring, and with one that releases its registrations at fork (RDM_DOMAIN_RELEASE_AT_FORK).
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,14 +15,14 @@ namespace {
 constexpr size_t kBytes = size_t{512} << 20;
 constexpr size_t kShortBytes = size_t{64} << 20;
 
-// Releasing is there to save what pinning costs a fork, at least half of it; what is left above a
-// fork without a domain is the deregistration.
+// Releasing is meant to save what pinning adds to a fork: it must at least halve the time. What
+// remains above a fork without a domain is the deregistration.
 constexpr double kMostOfKept = 0.5;
 
 constexpr const char* kWays[] = {"none", "released", "kept"};
-const Figure kFork = said("fork_ns", 1e6);
+const Figure kFork = said("wall_ns", 1e6);
 const Figure kAgain = said("again_ns", 1e6);
-const Figure kMore = said("more_kib", 1024);
+const Figure kMore = said("more_bytes", 1 << 20);
 
 Match make_match() {
   const std::string bytes = std::to_string(is_short_form() ? kShortBytes : kBytes);
@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
   if (!is_usable(ours())) return EXIT_FAILURE;
   if (!has_memory(4 * kBytes) || !can_lock(kBytes)) return kSkipped;
   Match match = make_match();
-  add(match, said("fork_ns"));
+  add(match, said("wall_ns"));
   const bool ran = run_matches(argc, argv);
   if (!match.was_run()) return status_of(ran, false);
   printf("\n%-10s %10s %18s %22s %20s\n", "domain", "fork ms", "of fork with none",

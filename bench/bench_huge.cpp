@@ -1,6 +1,6 @@
-// 2 GiB in one block with pages of 2 MiB against pages of 4 KiB: to malloc and touch it, to read it
-// at random, and to end the process that has it. Wall time, because that is what huge pages buy;
-// the processor does nothing else meanwhile.
+// 2 GiB in one block, with 2 MiB pages against 4 KiB pages: malloc and touch, random reads, and
+// process exit. Wall time, because that is what huge pages save; the processor does nothing else
+// meanwhile.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,11 +13,11 @@ using namespace rdmalloc::bench;
 
 namespace {
 
-// Asked for by name: by itself the library asks for them only where all pages come at once, or a
-// large heap was densely touched so far.
+// Requested explicitly: by default the library uses huge pages only if all pages are populated at
+// once, or if a large heap has been densely touched so far.
 constexpr const char* kHuge = "RDMALLOC_HUGE=thp";
 constexpr const char* kBase = "RDMALLOC_HUGE=off";
-// By itself, all pages at once: it may find them to be slower here, and go back.
+// The default, with all pages at once: the library may find huge pages slower here, and revert.
 constexpr const char* kAtOnce = "RDMALLOC_POPULATE=now";
 
 constexpr size_t kBytes = size_t{2} << 30;
@@ -27,7 +27,7 @@ constexpr size_t kNeeded = 2 * kBytes;
 struct Part {
   const char* name;
   Figure seconds;
-  double least;  // bar: this many times faster
+  double least;  // the bar: at least this many times faster
 };
 const Part kParts[] = {
     {"acquire", said("acquire_ns", 1e9), 2},
@@ -37,7 +37,7 @@ const Part kParts[] = {
     {"random reads", said("reads_ns", 1e9), 1.4},
 };
 
-enum { kOurs, kOursBase, kOursAtOnce, kGlibc };  // sides
+enum { kOurs, kOursBase, kOursAtOnce, kGlibc };  // the sides
 
 Match match_of_sides() {
   const auto command = workload({"huge", std::to_string(is_short_form() ? kShortBytes : kBytes)});
@@ -66,7 +66,8 @@ void print_table(const Match& match) {
 
 bool judge_parts(const Match& match) {
   const Part& acquire = kParts[0];
-  // A virtual machine whose host has to find them first: the pages are huge, and no faster to get.
+  // On a virtual machine whose host must find the memory first, pages are huge but no faster to
+  // get.
   if (match.ratio(kOursBase, kOurs, acquire.seconds) < 1) {
     printf("skipped: the bars: this machine takes longer for huge pages than for base pages\n");
     return true;

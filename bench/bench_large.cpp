@@ -1,4 +1,4 @@
-// Large blocks taken and given back: CPU time per turn of ours against glibc and stock jemalloc.
+// Allocating and freeing large blocks: CPU time per turn, ours against glibc and stock jemalloc.
 #include "bench/support/comparison.h"
 
 using namespace rdmalloc::bench;
@@ -7,7 +7,7 @@ namespace {
 
 struct Work {
   const char* workload;
-  double at_most;  // bar at 64 MiB
+  double at_most;  // the bar at 64 MiB
 };
 constexpr Work kWork[] = {
     {"large_touch", 1.0 / 50}, {"large_memset", 1.0 / 8}, {"large_calloc", 1.0 / 6}};

@@ -1,13 +1,11 @@
-// What it costs to ask the node's ledger before a region is pinned, beside pinning one: alone, with
-// 64 other processes in it, and while 64 processes start, ask and are killed.
+// The cost of asking the node's ledger before a region is pinned, against the cost of pinning one:
+// alone, with 64 other processes in the ledger, and while 64 processes start, ask and are killed.
 #include <benchmark/benchmark.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,6 +18,7 @@
 #include "bench/support/allocator.h"
 #include "bench/support/can_lock.h"
 #include "bench/support/contest.h"
+#include "tests/support/child.h"
 
 using namespace rdmalloc;
 using namespace rdmalloc::bench;
@@ -29,7 +28,7 @@ namespace {
 constexpr uint64_t kCap = uint64_t{1} << 40;
 constexpr size_t kOthers = 64;
 constexpr size_t kRegion = size_t{1} << 20;
-constexpr int kRegions = 20;  // in a slice
+constexpr int kRegions = 20;  // per slice
 constexpr int kQuestions = 200;
 constexpr double kQuestionsPerSlice = kQuestions;
 
@@ -54,7 +53,7 @@ class Ledger {
 
   const char* path() const { return path_.c_str(); }
 
-  // ns of this thread's CPU for each question; negative: one was refused.
+  // This thread's CPU time in ns per query; negative: one was refused.
   double question() {
     const double began = thread_ns();
     for (int i = 0; i < kQuestions; ++i) {
@@ -68,34 +67,24 @@ class Ledger {
   NodeLedger ledger_;
 };
 
-// Processes that are in the ledger; they end with this one.
+// Processes that are in the ledger; they end with this program.
 class Crowd {
  public:
   Crowd(const char* path, bool storms) : storms_(storms) {
-    const pid_t parent = getpid();
-    pid_ = fork();
-    if (pid_ != 0) return;
-    end_with(parent);
-    live(path);
+    pid_ = test::fork_bound();
+    if (pid_ == 0) live(path);
   }
   ~Crowd() {
     kill(pid_, SIGTERM);
-    waitpid(pid_, nullptr, 0);
+    test::end_of(pid_);
   }
   Crowd(const Crowd&) = delete;
   Crowd& operator=(const Crowd&) = delete;
 
  private:
-  static void end_with(pid_t parent) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(0);
-  }
-
   static pid_t start(const char* path) {
-    const pid_t parent = getpid();
-    const pid_t child = fork();
+    const pid_t child = test::fork_bound();
     if (child != 0) return child;
-    end_with(parent);
     NodeLedger ledger;
     ledger.boot(path, kCap);
     for (uint64_t pinned = 0; pinned < 8 * kRegion; pinned += kRegion) {
@@ -110,8 +99,7 @@ class Crowd {
     for (size_t i = 0; i < kOthers; ++i) children.push_back(start(path));
     for (size_t i = 0;; i = (i + 1) % kOthers) {
       if (!storms_) pause();
-      kill(children[i], SIGKILL);
-      waitpid(children[i], nullptr, 0);
+      test::kill_child(children[i]);
       children[i] = start(path);
     }
   }
@@ -131,7 +119,8 @@ double pin() {
   return (thread_ns() - began) / kRegions;
 }
 
-// The storm only blows while it is measured: it would have the processors of the others.
+// The storm runs only while it is measured, because it would take processor time from the other
+// cases.
 double in_a_storm(Ledger* ledger) {
   const Crowd storm(ledger->path(), true);
   usleep(20'000);

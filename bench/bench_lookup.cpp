@@ -1,9 +1,9 @@
-// From a malloc'd buffer to its key, a hit each time: rdm_lookup, by call and inline, beside a bare
+// From a malloc'd buffer to its key, always a hit: rdm_lookup, called and inline, against a bare
 // array load, an empty call, a checked table call, an interval map under a lock and UCX's
 // registration cache, in one process and one run.
 //
-// Every iteration gives each of them a slice of time, one right after the other, in another order
-// each time; the ratios are medians of the iterations' ratios.
+// Every iteration times a slice of each, one right after the other, in a different order each time;
+// the ratios are medians of the iterations' ratios.
 #include <benchmark/benchmark.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,10 +28,10 @@ constexpr size_t kCounts[] = {100, 1000, 20000};
 constexpr size_t kLocked = size_t{512} << 20;
 constexpr double kMostNs = 3;
 constexpr double kMostOverTable = 1.3;
-constexpr double kLeastUnderUcx[] = {20, 100};  // with one thread, with two
-constexpr double kMostOverFewest = 1.25;        // what flat means: of the time with 100 buffers
+constexpr double kLeastUnderUcx[] = {20, 100};  // with one thread, with two threads
+constexpr double kMostOverFewest = 1.25;        // the bar for "flat", relative to 100 buffers
 
-// Ways of finding a key, from the cheapest.
+// Ways to find a key, cheapest first.
 enum Subject { kArray, kCall, kTable, kInline, kLookup, kMap, kUcx, kSubjects };
 constexpr const char* kNames[kSubjects] = {"array",      "call", "table", "inline",
                                            "rdm_lookup", "map",  "UCX"};
@@ -133,7 +133,7 @@ void print_table() {
   }
 }
 
-// Of all cases that were measured and fit.
+// Over all cases that were measured and fit.
 template <typename Fits, typename Value>
 std::vector<double> values_of(const Fits& fits, const Value& value) {
   std::vector<double> values;
@@ -168,7 +168,7 @@ bool judge_all() {
   for (const size_t threads : {1, 2}) {
     if (subjects() <= kUcx) continue;
     const auto fits = [&](const Case& what) { return throughput(what) && what.threads == threads; };
-    // No call can cost so little: an empty one takes more than a twentieth of UCX's.
+    // No call can be that cheap: an empty one takes more than a twentieth of UCX's time.
     met = judge("UCX / rdm_lookup_inline, throughput, threads: " + std::to_string(threads),
                 values_of(fits, [](const Case& what) { return what.contest.ratio(kUcx, kInline); }),
                 Limit::kAtLeast, kLeastUnderUcx[threads - 1]) &&

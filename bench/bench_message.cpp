@@ -1,6 +1,7 @@
 // Messages from fresh buffers: malloc, fill, send by key through io_uring, free. Ours looks the key
-// up; the peers register each buffer, or ask UCX's registration cache over glibc's malloc. The sink
-// is /dev/null, so that what is measured is the way there: a card would read without the processor.
+// up; the peers register each buffer, or ask UCX's registration cache on top of glibc's malloc. The
+// sink is /dev/null, so that only the path there is measured: a network card would read without the
+// processor.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,7 +22,7 @@ constexpr size_t kLocked = size_t{512} << 20;
 std::map<std::string, double> registrations;
 std::vector<std::string> rows;
 
-// Ours fails when it registered anything: the heap is warm.
+// Fails if ours registered anything: the heap is warm.
 Measure cost(const std::string& row, const std::string& bytes, const std::string& kind,
              const Allocator& allocator) {
   return [=]() -> Cost {

@@ -1,7 +1,7 @@
-// What the monitors cost: everybody who maps and unmaps memory that nobody registered, beside the
-// bare system calls and UCX's hooks; and whoever asks for a buffer for the first time, beside an
-// io_uring's bare registering. A monitor is chosen once in a process, so that each has a child; the
-// sides are timed in turns within it.
+// What the monitors cost: for mapping and unmapping memory that is not registered, against the bare
+// system calls and UCX's hooks; and for the first get of a buffer, against a bare io_uring
+// registration. A monitor is chosen once per process, so each has its own child; within a child the
+// sides are timed in turns.
 #include <benchmark/benchmark.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,16 +29,16 @@ struct Case {
   std::string name;
   std::vector<std::string> arguments;
   const Allocator* allocator;
-  std::string monitor;  // which must be in force; or none is asked for
+  std::string monitor;  // the one that must be in force; empty: any
   std::vector<std::string> environment;
-  std::vector<std::string> figures;  // what the child reports, without _cpu_ps
+  std::vector<std::string> figures;  // the child's figures, without _cpu_ps
   std::map<std::string, std::vector<double>> ns = {};
 
   double time(const std::string& figure) const {
     const auto found = ns.find(figure);
     return found == ns.end() ? 0 : median(found->second);
   }
-  // Of figures that one child timed in turns.
+  // The difference of two figures that one child timed in turns.
   double more(const std::string& figure, const std::string& than) const {
     std::vector<double> differences;
     const auto these = ns.find(figure);
@@ -53,7 +53,7 @@ struct Case {
 
 // Lists, because Google Benchmark keeps references.
 std::list<Case> unmapping;
-std::list<Case> plain;  // the same without anybody's hooks: what a call of libc's costs more
+std::list<Case> plain;  // the same without hooks: what libc's own calls add
 std::list<Case> missing;
 bool child_failed = false;
 
@@ -108,7 +108,7 @@ std::vector<std::string> monitor_option(const Who& who) {
   return {std::string("RDMALLOC_MONITOR=") + who.monitor};
 }
 
-// What this machine has; a line says what it lacks.
+// The monitors and hooks that this machine has; prints a line for each that it lacks.
 std::vector<Who> everybody() {
   std::vector<Who> all = {{"interposed", "rdmalloc", ours(), "interposed"},
                           {"none", "rdmalloc", ours(), "none"}};
@@ -138,8 +138,8 @@ void add_unmapping(std::list<Case>& cases, const Who& who, const char* registere
   add(added, "both_cpu");
 }
 
-// By how much more a call exceeds the bare system calls here than libc's own does, with as many
-// buffers, in a process without hooks.
+// How much more a call adds to the bare system calls here than libc's own call does, with the same
+// number of buffers, in a process without hooks.
 double added(const Case& what, const std::string& call, const std::string& clock) {
   for (const Case& without : plain) {
     if (without.arguments[1] != what.arguments[1] || without.ns.empty()) continue;

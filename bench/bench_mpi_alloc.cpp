@@ -1,9 +1,9 @@
-// A block from MPI and back: MPI_Alloc_mem and MPI_Free_mem through librdmalloc-mpi.so, beside
-// malloc and free (ours), the MPI library's own pair on our malloc, and glibc's malloc and free, in
-// one process and one run.
+// Allocating and freeing a block through MPI: MPI_Alloc_mem and MPI_Free_mem through
+// librdmalloc-mpi.so, against malloc and free (ours), the MPI library's own pair on our malloc, and
+// glibc's malloc and free, in one process and one run.
 //
-// Knows no mpi.h: the MPI library is one that is installed, BENCH_MPI=openmpi or mpich chooses.
-// Every round gives each side a slice of CPU time, in another order each time.
+// Includes no mpi.h: BENCH_MPI=openmpi or mpich chooses one of the installed MPI libraries. Every
+// round times a slice of each side in CPU time, in a different order each time.
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
 #include <stdint.h>
@@ -26,10 +26,10 @@ using namespace rdmalloc::bench;
 
 extern "C" {
 
-// The shim's: this program is linked with it.
+// The shim's functions: this program is linked with it.
 int MPI_Alloc_mem(ptrdiff_t size, uintptr_t info, void* base);
 int MPI_Free_mem(void* base);
-// glibc's, by the names that it keeps for itself.
+// glibc's functions, under its internal names.
 void* __libc_malloc(size_t size);  // NOLINT(bugprone-reserved-identifier)
 void __libc_free(void* pointer);   // NOLINT(bugprone-reserved-identifier)
 
@@ -86,12 +86,12 @@ double cpu_ns() {
   return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
 }
 
-// What becomes of a block: its first byte is written, or all of them are, as in a program that
-// sends it.
+// How a block is used: its first byte is written, or all of them are, as in a program that sends
+// it.
 enum Use { kTouched, kWritten, kUses };
 constexpr const char* kUseNames[kUses] = {"touched", "written"};
 
-// CPU nanoseconds of one pair, and of using the block.
+// CPU time of one pair in ns, including the use of the block.
 template <typename Allocate, typename Release>
 [[gnu::noinline]] Slice pairs(size_t written, const Allocate& allocate, const Release& release) {
   constexpr int kChunk = 1000;
@@ -202,7 +202,7 @@ bool judge_uses() {
   return met;
 }
 
-// The shim serves, or its figures are another's.
+// Whether the shim serves the calls; otherwise its figures would be another library's.
 bool is_served() {
   void* memory = nullptr;
   const bool allocated = MPI_Alloc_mem(1, mpi.null_info, &memory) == 0;

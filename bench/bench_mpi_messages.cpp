@@ -1,8 +1,8 @@
 // A loop of malloc, fill, send, free between two ranks over shared memory, under Open MPI and
-// MPICH: ours, glibc as it is, and glibc tuned to keep its memory, which is what HPC sites advise.
-// In turns, one job after the other; wall time of the loop, without the jobs' start.
+// MPICH: ours, glibc with its defaults, and glibc tuned to keep its memory, as HPC sites advise.
+// The jobs run in turns, one at a time; measured is the wall time of the loop, without start-up.
 //
-// Nothing is registered here, so that ours gains nothing by that: what is compared is the malloc.
+// Nothing is registered here, so ours gains nothing from that: this compares the mallocs.
 #include <benchmark/benchmark.h>
 #include <math.h>
 #include <stdio.h>
@@ -23,11 +23,12 @@ namespace {
 
 enum Side { kOurs, kGlibc, kTuned, kSides };
 constexpr const char* kNames[kSides] = {"rdmalloc", "glibc", "tuned"};
-// ours / tuned: no slower over all cases; each case, with what a median moves by from run to run.
+// ours / tuned: no slower in the mean of all cases, nor in each case beyond the run-to-run
+// variation of a median.
 constexpr double kMost = 1.0;
 constexpr double kMostOfOne = 1.05;
 
-constexpr double kUndisturbed = 0.97;  // of the wall time, both ranks were on processors
+constexpr double kUndisturbed = 0.97;  // share of the wall time with both ranks on processors
 
 // In bytes: these variables take no units, and "1G" is one byte.
 const std::vector<std::string> kTuning = {"MALLOC_MMAP_THRESHOLD_=1073741824",
@@ -60,7 +61,7 @@ std::vector<std::string> command_of(const Mpi& mpi, const Sizes& sizes) {
   return command;
 }
 
-// That it was the malloc it is meant to be.
+// Whether the rank ran under the intended malloc.
 bool is_proved(size_t side, const Outcome& outcome) {
   const bool owned = outcome.number("owned") == 1;
   if (side == kOurs) return owned;
@@ -106,7 +107,7 @@ void add_contests(const Mpi& mpi) {
   }
 }
 
-// A case of which other programs disturbed every round tells nothing, and is not judged.
+// A case whose rounds were all disturbed by other programs says nothing, and is not judged.
 int report() {
   printf("\nwall us per message, medians of the rounds that other programs left alone\n%-24s", "");
   for (const char* name : kNames) printf("%10s", name);

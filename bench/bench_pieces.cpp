@@ -1,6 +1,6 @@
-// A message of 64 MiB whose memory is registered for it alone: in one go (register, transfer,
-// deregister) against pieces that are registered while others travel, and against memory that is
-// registered already, in one run. Wall time: it is what overlapping saves.
+// A message of 64 MiB whose memory is registered for it alone: all at once (register, transfer,
+// deregister), in pieces that are registered while others are in transfer, and from memory
+// registered beforehand, in one run. Wall time, because that is what overlapping saves.
 #include <benchmark/benchmark.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ constexpr unsigned kHeld[] = {1, 2, 4};
 
 size_t message_length() { return size_t{is_short_form() ? 16U : 64U} << 20; }
 
-// What each side of a contest is, in their order.
+// The sides of a contest, in order.
 struct Way {
   std::string name;
   double (*run)(Message& message, size_t piece, unsigned most);
@@ -53,7 +53,7 @@ std::vector<Way> ways() {
            kibibytes << 10, most});
     }
   }
-  // What the pieces would take if registering cost nothing.
+  // What the pieces would take if registration cost nothing.
   all.push_back({"registered before, pieces of 1M, 2 out",
                  [](Message& message, size_t piece, unsigned out) {
                    return message.registered_before(piece, out);
@@ -65,7 +65,7 @@ std::vector<Way> ways() {
 struct Case {
   const char* title;
   Pages pages;
-  std::unique_ptr<Message> message = nullptr;  // made when its turn comes
+  std::unique_ptr<Message> message = nullptr;  // created when its turn comes
   std::vector<Way> ways = {};
   Contest contest = {};
 
@@ -106,7 +106,7 @@ double least(const Contest& contest, size_t side) {
   return ns;
 }
 
-// Of wall times the least as well: two threads overlap only where both have a processor.
+// Prints the minimum of the wall times, too: two threads overlap only if both have a processor.
 void print_table(const Case& what) {
   const Contest& contest = what.contest;
   if (contest.measured.empty()) return;

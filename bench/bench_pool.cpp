@@ -1,8 +1,9 @@
-// A buffer got and put back, by a pool of ours (with the buffer's key), by UCX's ucs_mpool, and by
-// malloc and free (of rdmalloc: without a key, and with rdm_lookup), in one process and one run.
+// Getting a buffer and putting it back: our pool (including the buffer's key), UCX's ucs_mpool, and
+// rdmalloc's malloc and free (without a key, and with rdm_lookup), in one process and one run.
 //
-// ucs_mpool is for one thread: with more each side of it takes a lock around, as UCX does. In a
-// burst a number of buffers is out at a time; in an exchange each thread puts what the other got.
+// ucs_mpool is single-threaded: with several threads, each side of it is wrapped in a lock, as UCX
+// does. In a burst, several buffers are in use at a time; in an exchange, each thread puts what the
+// other got.
 #include <benchmark/benchmark.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -110,14 +111,14 @@ struct UcsMutexWay {
 };
 #endif
 
-// What a thread hands to the other: buffers of one burst, or nothing.
+// What a thread hands to the other: the buffers of one burst, or nothing.
 struct alignas(64) Handover {
   std::atomic<bool> full{false};
   void* buffers[kMostOut];
 };
 Handover handovers[kMostThreads];
 
-// Some gets and puts, as many of each; how many pairs.
+// Gets and puts some buffers, as many of each; returns the number of pairs.
 template <typename Way>
 uint64_t work(Pattern pattern, size_t self, size_t threads) {
   void* held[kMostOut];
@@ -127,7 +128,7 @@ uint64_t work(Pattern pattern, size_t self, size_t threads) {
   }
   constexpr size_t kBurst = 32;
   for (size_t i = 0; i < kBurst; ++i) held[i] = Way::get();
-  // To the next thread, unless it has not taken what it was handed last.
+  // Hands over to the next thread, unless that has not yet taken the last burst.
   Handover& mine = handovers[self];
   Handover& next = handovers[(self + 1) % threads];
   if (pattern == Pattern::kBursts || next.full.load(std::memory_order_acquire)) {
@@ -152,7 +153,7 @@ void take_back() {
   }
 }
 
-// CPU time of a get and a put in one thread: see bench/lookup/race.h for why, and for the tries.
+// CPU time of a get and a put in one thread; bench/lookup/race.h says why, and explains the tries.
 template <typename Way>
 Slice race_once(Pattern pattern, size_t threads, uint64_t slice_ns) {
   std::vector<Slice> slices(threads);

@@ -1,5 +1,5 @@
-// Whole programs that ask for far more memory than they touch, or whose blocks grow: their peak
-// memory and CPU time with us against glibc.
+// Whole programs that request far more memory than they touch, or whose blocks grow: peak memory
+// and CPU time under rdmalloc against glibc.
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ constexpr double kMebibyte = 1 << 20;
 constexpr size_t kInputBytes = 1'000'000;
 constexpr double kMostCpu = 1.05;
 
-// The most memory: so many times glibc's and so many bytes.
+// The bar on memory: this many times glibc's plus this many bytes.
 struct MemoryBar {
   double times;
   double more_bytes;
@@ -56,7 +56,7 @@ struct Input {
   Input& operator=(const Input&) = delete;
 };
 
-// command[0] is looked for in PATH; `piped` as in run().
+// command[0] is searched for in PATH; `piped` as in run().
 void add_program(const std::string& name, std::vector<std::string> command, const MemoryBar& bar,
                  int full_rounds, const std::string& piped = {}) {
   const std::string program = find_program(command[0]);
@@ -69,8 +69,8 @@ void add_program(const std::string& name, std::vector<std::string> command, cons
   for (const Allocator& allocator : {ours(), glibc()}) {
     match.sides.push_back({allocator.name, [=] {
                              Outcome outcome = run(command, allocator, {}, piped);
-                             // Freed, or this process grows, and with it what children say of their
-                             // peaks.
+                             // Freed, because otherwise this process grows, and with it the peaks
+                             // that its children report.
                              std::string().swap(outcome.output);
                              return outcome;
                            }});
@@ -81,16 +81,16 @@ void add_program(const std::string& name, std::vector<std::string> command, cons
 void add_compressors(const std::string& file) {
   add_program("xz -9", {"xz", "-9", "-c", file}, kCompressors, 9);
   add_program("zstd -22", {"zstd", "-q", "--ultra", "-22", "-c", file}, kCompressors, 9);
-  // Of unknown length: a window of 128 MiB, and tables to match.
+  // From a pipe the length is unknown: a window of 128 MiB, and tables to match.
   if (!is_short_form())
     add_program("zstd -22, piped", {"zstd", "-q", "--ultra", "-22", "-c"}, kCompressors, 5, file);
-  // Short, and so its ratios scatter.
+  // Short runs, so the ratios scatter.
   add_program("zstd --long", {"zstd", "-q", "-3", "--long=27", "-c", file}, kCompressors, 41);
   add_program("zstd --long, piped", {"zstd", "-q", "-3", "--long=27", "-c"}, kCompressors, 41,
               file);
 }
 
-// Eight blocks that grow together by realloc: the bad case of the studies.
+// Eight blocks that grow together by realloc: the bad case of `rdmalloc study`.
 void add_growth() {
   const std::string script = BENCH_STUDY_EXAMPLES "/growth.py";
   add_program("growth", {"python3", script, is_short_form() ? "24" : "384"}, kGrowth, 11);

@@ -1,6 +1,6 @@
 // Memory that a device may use: malloc of one large block on a fresh heap with a domain open on an
-// io_uring, until all of its keys are there, against the bare system calls (map, populate, lock,
-// register) for the same size and page kind. And how many memory regions a grown heap has.
+// io_uring, until all its keys exist, against the bare system calls (map, populate, lock, register)
+// for the same size and page kind. Also counts the memory regions of a grown heap.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,18 +14,18 @@ namespace {
 
 constexpr size_t kLocked = size_t{2} << 30;
 
-// Ours may not fall below 0.9 of their bytes per second.
+// Ours must reach at least 0.9 of their bytes per second.
 constexpr double kLargestRatio = 1 / 0.9;
 constexpr double kMostForDoubling = 64;
 constexpr double kMostForBuffers = 100;
 
-// All of the block in new pages, as the bare calls have it.
+// The whole block in new pages, as with the bare calls.
 Outcome run_ours(const std::string& bytes, const std::string& kind) {
   return run(sibling("bench_device_workload", {"register", bytes, kind}), ours(),
              {huge_option(kind), "RDMALLOC_GATHER=off"});
 }
 
-// Fails when the heap did not do all of the work: then there is nothing to compare.
+// Fails if the heap did not do all of the work: there is nothing to compare then.
 Measure ours_cost(const std::string& bytes, const std::string& kind) {
   return [=]() -> Cost {
     const Outcome outcome = run_ours(bytes, kind);
@@ -67,11 +67,11 @@ void print_speed(size_t mebibytes, const std::string& kind) {
          bytes / outcome.number("wall_ns"), bytes / outcome.number("registration_ns"));
 }
 
-// True when within the bar. The unit test region_count has the bar's own 16 GiB, without pages.
+// True if within the bar. The unit test region_count tests the bar's full 16 GiB, without pages.
 bool print_count(const char* what, const std::string& amount, const char* kind, double at_most) {
   const Outcome outcome = run(sibling("bench_device_workload", {"count", amount, kind}), ours());
   const double count = outcome.number("memory_regions");
-  // What is not pinned is not registered either, and would make the number smaller.
+  // Memory that is not pinned is not registered either, and would reduce the count.
   const bool all = outcome.started && outcome.number("pinned") == outcome.number("held");
   const bool met = all && count > 0 && count < at_most;
   printf("memory regions for %s: %.0f, in a heap of %.0f MiB; bar below %.0f %s\n", what, count,

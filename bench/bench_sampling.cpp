@@ -1,6 +1,6 @@
-// What `rdmalloc study` takes of a processor while it samples a program 100 times in a second: the
-// whole of this process, waiting included, as a share of the time. Beside it, what it would take
-// to read smaps_rollup of each process each time, as the obvious way to the exact figure would.
+// How much of a processor `rdmalloc study` uses while it samples a program 100 times a second: all
+// CPU time of this process, waiting included, as a share of the elapsed time. For comparison, the
+// cost of reading each process's smaps_rollup every time, the obvious way to exact figures.
 #include <benchmark/benchmark.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +26,7 @@ constexpr const char* kHold = "--hold";
 
 double seconds_to_hold() { return bench::is_short_form() ? 0.3 : 4; }
 
-// The program that is sampled: so many processes, each with so much memory that it touches all the
-// time.
+// The sampled program: this many processes, each continuously touching this much memory.
 [[noreturn]] void hold(size_t mib, int processes, double seconds) {
   for (int i = 1; i < processes; ++i) {
     if (fork() == 0) break;

@@ -1,6 +1,7 @@
-// Ping-pong between two processes through a segment of shared memory, over each layout, in one run
-// in turns. The claim of the RFC that the layouts come from: neither cache lines instead of pages
-// nor aggregation makes it slower. Also with more ranks in the segment, of which only two talk.
+// Ping-pong between two processes through a segment of shared memory, over each layout in turns in
+// one run. Tests the claim of the RFC that defines the layouts: neither cache lines instead of
+// pages nor aggregation makes it slower. Also with more ranks in the segment, of which only two
+// communicate.
 #include <benchmark/benchmark.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,11 +32,11 @@ enum { kPage, kCacheline, kAggregated, kMpsc };
 
 constexpr unsigned kProcs[] = {2, 16};
 constexpr size_t kLengths[] = {8, 1024, 4096};
-constexpr unsigned kRoundTrips = 800;  // in a slice
+constexpr unsigned kRoundTrips = 800;  // per slice
 constexpr unsigned kSlicesOfSegment = 10;
-// ns; a median beyond that is of scheduling: another program had the partner's processor.
+// ns. A higher median measures scheduling: another program had the partner's processor.
 constexpr double kDisturbed = 20'000;
-// What a median of medians still moves by from run to run.
+// How much a median of medians still varies from run to run.
 constexpr double kNoSlower = 1.05;
 
 struct Case {
@@ -44,9 +45,9 @@ struct Case {
   Contest contest = {};
 };
 
-// The two that talk over one layout. Made when first needed, so that a filter starts no ranks in
-// vain, and anew now and then: how fast a segment is depends on which pages of the machine's memory
-// it happened to get, by more than on its layout.
+// The two communicating ranks of each layout. Created when first needed, so that a filter starts no
+// unused ranks, and recreated now and then: a segment's speed depends more on which physical pages
+// it happened to get than on its layout.
 class Table {
  public:
   Partner& partner(unsigned layout, unsigned procs) {
@@ -62,7 +63,7 @@ class Table {
   unsigned slices_ = 0;
 };
 
-// By number of ranks, and side.
+// Indexed by number of ranks and side.
 Table tables[std::size(kProcs)][std::size(kSides)];
 
 Partner& partner_of(unsigned procs, size_t side) {

@@ -1,4 +1,4 @@
-// Small objects: CPU time of ours against stock jemalloc, which is the bar, and the other peers.
+// Small objects: CPU time of ours against stock jemalloc, which sets the bar, and the other peers.
 #include <stdio.h>
 
 #include "bench/support/comparison.h"
@@ -14,7 +14,7 @@ constexpr const char* kWorkloads[] = {"pairs",   "churn",   "growth",       "con
                                       "trees",   "lists",   "threads",      "exchange",
                                       "larson",  "xmalloc", "sh6",          "sh8",
                                       "mstress", "rptest",  "cache_thrash", "cache_scratch"};
-// Up to 64 KiB: not small objects any more, so not under the bar, but near enough to be watched.
+// Up to 64 KiB: no longer small, so not under the bar, but close enough to watch.
 constexpr const char* kBeyond = "medium";
 
 void compare(const std::string& name, const Allocator& peer, bool counts) {

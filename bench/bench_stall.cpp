@@ -1,5 +1,5 @@
 // The longest that another thread's mmap, malloc or fork takes while one thread mallocs and touches
-// 1.5 GiB, with a domain open and without; and that a lookup takes while 4 GiB are being registered
+// 1.5 GiB, with and without an open domain; and the longest lookup while 4 GiB are being registered
 // with a slow device.
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ namespace {
 constexpr double kMostMilliseconds = 20;
 constexpr size_t kBytes = size_t{1536} << 20;
 constexpr size_t kShortBytes = size_t{64} << 20;
-// Pages that a device uses are copied by fork.
+// Fork copies the pages that a device uses.
 constexpr size_t kNeeded = 2 * kBytes + (size_t{512} << 20);
 constexpr size_t kRegistered = size_t{4} << 30;
 constexpr double kMostMillisecondsOfLookup = 5;
@@ -53,7 +53,7 @@ void add_match(const std::string& action, bool with_domain) {
   add(match, said("worst_ns"));
 }
 
-// Of a device that needs 0.2 s for a GiB.
+// With a device that needs 0.2 s per GiB.
 void add_lookups() {
   const size_t bytes = is_short_form() ? kShortBytes : kRegistered;
   if (!has_memory(bytes + bytes / 4) || !can_lock(bytes)) return;

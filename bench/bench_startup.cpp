@@ -1,5 +1,5 @@
-// Start to exit of short programs under each allocator, and what the shortest of them leaves
-// pinned.
+// Short programs from start to exit under each allocator, and how much memory the shortest of them
+// pins.
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -38,8 +38,8 @@ void compare(const Program& program, const Allocator& peer) {
        .in_mean = false});
 }
 
-// The report goes to standard output, which the program itself leaves empty. True when within the
-// bar; what does not pin at all does not pass.
+// The report goes to standard output, to which the program writes nothing. True if within the bar;
+// a run that pins nothing at all fails.
 bool print_pinned(const Program& program) {
   const Outcome outcome = run(program.command, ours(), {"RDMALLOC_REPORT=/dev/stdout"});
   const double pinned = outcome.number("\"pinned_bytes\"");

@@ -1,12 +1,9 @@
-// What `rdmalloc top` takes on a node with 1,000 more processes, beside ps reading the same ones:
-// whole processes, from start to end, in CPU time and by the clock. Some of the 1,000 are under
+// The cost of `rdmalloc top` on a node with 1,000 more processes, against ps reading the same ones:
+// whole processes from start to exit, in CPU time and wall time. Some of the 1,000 run under
 // rdmalloc. They all sleep, and end with this program however it ends.
 #include <benchmark/benchmark.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,13 +17,16 @@
 #include "bench/support/child.h"
 #include "bench/support/contest.h"
 #include "bench/support/median.h"
+#include "tests/support/child.h"
 
 using namespace rdmalloc::bench;
+using rdmalloc::test::fork_bound;
+using rdmalloc::test::kill_child;
 
 namespace {
 
 constexpr int kProcesses = 1000;
-constexpr int kUnderUs = 50;  // of these; each pins kCap at most
+constexpr int kUnderUs = 50;  // run under rdmalloc; each pins at most kCap
 constexpr const char* kCap = "1M";
 constexpr double kBarMs = 200;  // for kProcesses
 
@@ -59,8 +59,7 @@ class Crowd {
     }
   }
   ~Crowd() {
-    for (const pid_t child : children_) kill(child, SIGKILL);
-    for (const pid_t child : children_) waitpid(child, nullptr, 0);
+    for (const pid_t child : children_) kill_child(child);
   }
   Crowd(const Crowd&) = delete;
   Crowd& operator=(const Crowd&) = delete;
@@ -69,11 +68,8 @@ class Crowd {
 
  private:
   static pid_t start(bool is_under_us) {
-    const pid_t parent = getpid();
-    const pid_t child = fork();
+    const pid_t child = fork_bound();
     if (child != 0) return child;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(0);
     if (is_under_us) {
       setenv("LD_PRELOAD", ours().library.c_str(), 1);
       setenv("RDMALLOC_CAP", kCap, 1);
@@ -88,7 +84,7 @@ class Crowd {
   std::vector<pid_t> children_;
 };
 
-// Each begins with its number; so does a line of how many there are.
+// Each such line starts with the process's number; so does the line that counts them.
 int lines_of_processes(const std::string& output) {
   int lines = 0;
   std::istringstream text(output);
@@ -104,7 +100,7 @@ struct Clock {
   std::vector<double> ms[std::size(kSides)];
 };
 
-// Proof that it saw those that it should have seen.
+// Whether the output shows the processes that it should.
 bool is_right(size_t side, const Outcome& outcome, size_t crowd) {
   if (!outcome.started) return false;
   if (side == kTopJson) return outcome.number("processes_seen") >= static_cast<double>(crowd);

@@ -1,6 +1,6 @@
-// What recording a program's allocations costs: whole processes, plain, under our recorder, and
-// under heaptrack's, which writes down backtraces, too. Both write to a file of their own;
-// neither's packing or interpreting is in it.
+// The cost of recording a program's allocations: whole processes, plain, under our recorder, and
+// under heaptrack's, which also records backtraces. Each writes its own file; compressing and
+// interpreting are excluded for both.
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,14 +18,15 @@ namespace fs = std::filesystem;
 
 constexpr double kMostSlower = 2.0;
 constexpr const char* kHeaptrack = "/usr/lib/heaptrack/libheaptrack_preload.so";
-// Enough for all that a program here does: beyond it nothing would be recorded, at no cost.
+// Enough for everything a program does here: beyond the limit, recording would stop and cost
+// nothing.
 constexpr const char* kLimit = "RDMTRACE_LIMIT=8589934592";
 
 struct Program {
   std::string name;
   std::vector<std::string> command;
   int rounds;
-  bool barred;  // else for information: it does nothing but call malloc
+  bool barred;  // otherwise for information only: it does nothing but call malloc
 };
 
 const fs::path& folder() {
@@ -37,7 +38,7 @@ const fs::path& folder() {
   return made;
 }
 
-// A measure that leaves no file, so that the next has the disk to itself.
+// A measurement that deletes its file, so that the next has the disk to itself.
 Measure measured(const Program& program, const Allocator& recorder,
                  const std::vector<std::string>& environment) {
   return [=]() -> Cost {
@@ -81,7 +82,8 @@ void compare(const Program& program, bool has_heaptrack) {
        .in_mean = program.barred});
 }
 
-// The compiler proper: heaptrack does not follow a driver's children. Empty without one.
+// The compiler proper, because heaptrack does not follow a driver's children. Empty if there is
+// none.
 std::string compiler() {
   FILE* asked = popen("g++ -print-prog-name=cc1plus 2>/dev/null", "r");
   if (asked == nullptr) return {};
@@ -91,7 +93,7 @@ std::string compiler() {
   return path.substr(0, path.find('\n'));
 }
 
-// Something for it to compile, preprocessed.
+// Preprocessed source for it to compile.
 fs::path source() {
   const fs::path file = folder() / "a.ii";
   std::ofstream(folder() / "a.cpp") << "#include <map>\n#include <string>\n#include <vector>\n"

@@ -1,9 +1,13 @@
 #!/bin/sh
 # Runs a test, and lets nothing pass for a skip that is none. ctest runs every test by this.
 #
-#   judged.sh LABELS COMMAND ARGUMENTS...
+#   judged.sh LABELS SECONDS COMMAND ARGUMENTS...
 #
-# A skip is status 77 after a line "SKIPPED: REASON". A test that passes may have skipped a part: it
+# Shortly before SECONDS have passed, when ctest ends the test, it prints what each of the test's
+# processes does (stacks.sh).
+#
+# A test with the label root, memlock or memlock_8M is skipped where it may not do so. Another skip is
+# status 77 after a line "SKIPPED: REASON". A test that passes may have skipped a part: it
 # prints such a line for it. RDMALLOC_TESTS_REQUIRE names kinds that may not be skipped, with commas
 # between: a kind is a label of the test or a word of the reason, and `all` is every kind.
 # README.md lists them.
@@ -12,7 +16,9 @@
 # where a kind is required that is none.
 set -u
 labels=$1
-shift
+seconds=$2
+shift 2
+folder=$(dirname "$0")
 required=$(printf %s "${RDMALLOC_TESTS_REQUIRE:-}" | tr , ' ')
 # The library would take it for an option that it does not know.
 unset RDMALLOC_TESTS_REQUIRE
@@ -25,14 +31,55 @@ for kind in $required; do
   esac
 done
 
+# What a label says that a test needs.
+has_label() {
+  echo "$labels" | tr ',;' '\n\n' | grep -qxF -- "$1"
+}
+# may_lock MIB|all
+may_lock() {
+  limit=$(ulimit -l)
+  [ "$limit" = unlimited ] || { [ "$1" != all ] && [ "$limit" -ge $(($1 * 1024)) ]; } ||
+    [ $((0x$(sed -n 's/^CapEff:[[:space:]]*//p' /proc/self/status) & 1 << 14)) != 0 ]  # CAP_IPC_LOCK
+}
+lacks() {
+  if has_label root && [ "$(id -u)" != 0 ]; then
+    echo "only root may do what it does"
+  elif has_label memlock && ! may_lock all; then
+    echo "it locks hundreds of MiB, and the memlock limit is $limit KiB: raise it with ulimit -l"
+  elif has_label memlock_8M && ! may_lock 8; then
+    echo "it locks up to 8 MiB, and the memlock limit is $limit KiB: raise it with ulimit -l"
+  fi
+}
+
 work=$(mktemp -d) || exit 1
+
 trap 'rm -rf "$work"' EXIT
+
+# Reads a pipe that nobody writes to: its end comes with the test's.
+show_stacks_before_the_end() {
+  timeout $((seconds - seconds / 10 - 2)) cat "$work/running"
+  [ $? = 124 ] || return
+  echo "FAILED: it did not end in $seconds s. What its processes do:"
+  sh "$folder/stacks.sh" "$(cat "$work/test")"
+}
+mkfifo "$work/running"
+show_stacks_before_the_end &
+exec 9> "$work/running"
+
 # Shown as it comes: a test that hangs is killed, and what it said until then is wanted.
 {
   status=0
-  "$@" 2>&1 || status=$?
-  echo $status >"$work/status"
-} | tee "$work/output"
+  lack=$(lacks)
+  if [ -n "$lack" ]; then
+    echo "SKIPPED: $lack"
+    status=77
+  else
+    sh -c 'echo $$ > "$0"; exec "$@"' "$work/test" "$@" 2>&1 || status=$?
+  fi
+  echo $status > "$work/status"
+} 9>&- | tee "$work/output" 9>&-
+exec 9>&-
+wait
 status=$(cat "$work/status")
 reasons=$(sed -n 's/^SKIPPED: *\(..*\)/\1/p' "$work/output")
 
@@ -42,7 +89,7 @@ case $status in
   *) exit "$status" ;;
 esac
 for kind in $required; do
-  if [ "$kind" = all ] || echo "$labels" | tr ',;' '\n\n' | grep -qxF -- "$kind" ||
+  if [ "$kind" = all ] || has_label "$kind" ||
     echo "$reasons" | grep -qwiF -- "$kind"; then
     echo "FAILED: it was skipped, and RDMALLOC_TESTS_REQUIRE asks for $kind: \
 $(echo "$reasons" | head -n 1)"

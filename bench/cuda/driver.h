@@ -1,4 +1,5 @@
-// What the benchmark calls of the CUDA driver, found at run time; no header of CUDA is needed.
+// The functions of the CUDA driver that the benchmark calls, looked up at run time; needs no CUDA
+// header.
 #pragma once
 
 #include <dlfcn.h>
@@ -23,7 +24,7 @@ struct CudaDriver {
   int (*ipc_open)(Address*, Handle, unsigned) = nullptr;
   int (*ipc_close)(Address) = nullptr;
 
-  // Null, or why there is none.
+  // Returns null, or why there is no driver.
   const char* load() {
     void* library = dlopen("libcuda.so.1", RTLD_NOW);
     if (library == nullptr) return "there is no CUDA driver: libcuda.so.1 cannot be loaded";
@@ -39,7 +40,7 @@ struct CudaDriver {
     return found ? nullptr : "the CUDA driver is too old: it lacks functions of CUDA 11";
   }
 
-  // Makes the first device's context current. Null, or why that cannot be.
+  // Makes the first device's context current. Returns null, or why that is impossible.
   const char* use_device() const {
     int devices = 0;
     if (init(0) != 0 || count_devices(&devices) != 0 || devices == 0) {

@@ -76,7 +76,7 @@ ForeignField::ForeignField(rdm_domain* opened, const std::vector<Buffer>& all, s
   verify();
 }
 
-// Whole or in part, the key is the one that the whole buffer got.
+// For the whole buffer or a part of it, the key must be that of the whole buffer.
 void ForeignField::verify() const {
   for (const Shape shape : {Shape::kWhole, Shape::kPart, Shape::kPrivate}) {
     for (const Buffer& asked : orders(shape).random_order(0)) {

@@ -1,5 +1,5 @@
-// A number of buffers that are not the heap's, each mmap'd for itself, and the caches that have
-// them registered: every question about them is a hit.
+// A set of buffers outside the heap, each mmap'd separately, and the caches that have them
+// registered: every query for them is a hit.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@ namespace rdmalloc::bench {
 
 // What the threads ask for.
 enum class Shape {
-  kWhole,    // buffers as they were registered
-  kPart,     // from somewhere within a buffer to somewhere further in it
-  kPrivate,  // whole buffers, of each thread's own share
-  kHeld,     // whole buffers, of which each thread keeps some before it gives the first one back
+  kWhole,    // whole buffers, as they were registered
+  kPart,     // a random part of a buffer
+  kPrivate,  // whole buffers, from each thread's own share
+  kHeld,     // whole buffers, several of which each thread holds before it gives the first one back
 };
 
-// For race(): what each thread asks for, in random order, so much that the processor does not learn
-// it.
+// For race(): what each thread asks for, in random order, and so many that the processor cannot
+// learn it.
 class Orders {
  public:
   static constexpr size_t kMostThreads = 2;
@@ -33,11 +33,11 @@ class Orders {
   std::vector<std::vector<Buffer>> orders_;
 };
 
-// Buffers of 4 to 64 KiB, as many per doubling, with a page between them: UCX would join such as
-// touch. Never unmapped.
+// Buffers of 4 to 64 KiB, equally many per doubling, with a page between them, because UCX would
+// join adjacent ones. Never unmapped.
 std::vector<Buffer> map_buffers(size_t count);
 
-// Exits when one of the caches refuses a buffer, or registers a part of one anew.
+// Exits if one of the caches refuses a buffer, or registers part of one anew.
 class ForeignField {
  public:
   ForeignField(rdm_domain* opened, const std::vector<Buffer>& all, size_t count);

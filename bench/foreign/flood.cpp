@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kPage = 4096;
 constexpr size_t kBuffers = size_t{1} << 20;
-constexpr size_t kChunk = 4096;  // buffers that each side gets before it is the next one's turn
+constexpr size_t kChunk = 4096;  // buffers that each side gets before the next side's turn
 constexpr const char* kTitles[] = {"rdm_get+put, free device", "UCX, free device",
                                    "rdm_get+put, io_uring", "bare io_uring"};
 constexpr const char* kKeys[] = {"free", "ucx_free", "io_uring", "bare"};
@@ -47,7 +47,7 @@ void get_and_put(rdm_domain* domain, char* buffer) {
   if (rdm_put(domain, &mr) != RDM_OK) fail("rdm_put", rdm_last_error());
 }
 
-// Not through the library: it is not what is measured, and nothing of it is registered any more.
+// Bypasses the library, because this is not measured and none of the memory is still registered.
 void drop_pages(char* chunk, size_t length) {
   os::system_call(SYS_madvise, os::word(chunk), static_cast<long>(length), MADV_DONTNEED);
 }
@@ -107,8 +107,8 @@ void Flood::check_limits() {
   if (most_regions_ > limit) kept_limits_ = false;
 }
 
-// One stretch of address space; what every side has had of it is given back to the kernel, so that
-// it does not take gigabytes.
+// One range of address space; after each side has used it, its pages are given back to the kernel,
+// so that it does not take gigabytes.
 void Flood::run(benchmark::State& state) {
   const size_t count = is_short_form() ? 2 * kChunk : kBuffers;
   open();

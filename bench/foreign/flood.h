@@ -1,6 +1,6 @@
-// A million buffers, each asked for once, where only a few may be registered at a time: every get
-// gives a registration up and makes another. Beside it UCX's cache with the same limit, and an
-// io_uring's bare registering and taking back. What is timed is every single get with its put.
+// A million buffers, each requested once, while only a few may be registered at a time: every get
+// gives up one registration and makes another. Compared with UCX's cache under the same limit, and
+// with bare io_uring registration and deregistration. Every single get is timed, with its put.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +22,13 @@ class Flood {
  public:
   static constexpr unsigned kLimit = 64;
 
-  // Makes it one Google Benchmark, with counters mean, p99 and max for each side. Before the run.
+  // Makes it one Google Benchmark, with counters mean, p99 and max for each side. Call before the
+  // run.
   void add();
   void print() const;
-  // Gets of ours, each of which must have been a registration.
+  // Gets on our side, each of which must have been a registration.
   uint64_t gets() const { return gets_; }
-  // False when there were ever more foreign registrations than the limits allow.
+  // False if there were ever more foreign registrations than the limits allow.
   bool kept_limits() const { return kept_limits_; }
 
  private:
@@ -38,14 +39,14 @@ class Flood {
 
   void open();
   void run(benchmark::State& state);
-  // Nanoseconds of each.
+  // Records nanoseconds for each buffer.
   void ask_for_all(Side side, char* chunk, size_t buffers);
   void check_limits();
   Figures figures(Side side) const;
   bool has(Side side) const { return !times_[side].empty(); }
 
   rdm_domain* domains_[kSides] = {};
-  Ring shared_ring_;  // a domain's
+  Ring shared_ring_;  // a domain's ring
   Ring ring_;
 #if BENCH_HAS_UCX
   std::unique_ptr<UcxCache> ucx_;

@@ -1,4 +1,4 @@
-// A number of malloc'd buffers of mixed sizes, and everybody who knows their keys.
+// A set of malloc'd buffers of mixed sizes, and everything that knows their keys.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@
 
 namespace rdmalloc::bench {
 
-// Buffers of 64 B to 64 KiB, as many per doubling; never freed.
+// Buffers of 64 B to 64 KiB, equally many per doubling; never freed.
 std::vector<Buffer> allocate_buffers(size_t count);
 
-// Knows the first so many of the buffers. Exits when two of its members disagree.
+// Knows the first `count` of the buffers. Exits if two of its members disagree.
 class Field {
  public:
   Field(const rdm_domain* domain, const std::vector<Buffer>& all, size_t count);
@@ -25,15 +25,15 @@ class Field {
   const rdm_domain* const domain;
   const std::vector<Buffer> buffers;
   std::vector<uint32_t>
-      array;  // by index: who keeps the key beside the buffer has no need of a lookup
+      array;  // by index: code that stores the key beside the buffer needs no lookup
   CheckedTable table;
   IntervalMap map;
 #if BENCH_HAS_UCX
   std::unique_ptr<UcxCache> ucx;
 #endif
 
-  // Buffers in random order, so many that the processor does not learn it; another one for each of
-  // kMostThreads.
+  // Buffers in random order, so many that the processor cannot learn it; a different order for each
+  // of kMostThreads.
   static constexpr size_t kMostThreads = 2;
   const std::vector<Buffer>& random_order(size_t thread) const { return orders_[thread]; }
 

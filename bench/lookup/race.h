@@ -1,4 +1,4 @@
-// Times one way of finding keys, in threads that run at the same time.
+// Times one way of finding keys, in threads that run concurrently.
 #pragma once
 
 #include <time.h>
@@ -14,7 +14,8 @@
 namespace rdmalloc::bench {
 
 // Throughput: the addresses are known in advance, so the processor overlaps calls. Latency: each
-// address is made from the answer before, so that none starts before the one before has ended.
+// address is computed from the previous answer, so no call starts before the previous one has
+// ended.
 enum class Mode { kThroughput, kLatency };
 
 inline uint64_t now_ns(clockid_t clock) {
@@ -23,13 +24,13 @@ inline uint64_t now_ns(clockid_t clock) {
   return static_cast<uint64_t>(time.tv_sec) * 1000000000U + static_cast<uint64_t>(time.tv_nsec);
 }
 
-// Keeps thread number `self` on a processor of its own, as far as there are.
+// Binds thread number `self` to a processor of its own, as far as there are enough.
 void settle(size_t self);
 
-// 0, which the compiler cannot know.
+// Zero, unknown to the compiler.
 inline volatile uint32_t no_bits = 0;
 
-// `find(buffer)` returns the key. The sum keeps the compiler from leaving it out.
+// `find(buffer)` returns the key. The sum keeps the compiler from removing the call.
 template <Mode kMode, typename Find>
 [[gnu::noinline]] uint64_t walk(const Find& find, const Buffer* next, const Buffer* end) {
   const uint32_t mask = no_bits;
@@ -43,10 +44,10 @@ template <Mode kMode, typename Find>
   return sum;
 }
 
-// About `slice_ns` of wall time of calls for field.random_order(thread). The slice's time is that
-// of one call in one thread; it is undisturbed when every thread had a processor almost all of the
-// time. CPU time is what is counted, because that is what a thread that waits for a lock in a loop
-// loses too, and what other programs change least.
+// Calls for field.random_order(thread) for about `slice_ns` of wall time. The slice's time is that
+// of one call in one thread; it is undisturbed if every thread had a processor almost all of the
+// time. Counts CPU time, because that includes spinning on a lock, and is least affected by other
+// programs.
 template <Mode kMode, typename Field, typename Find>
 Slice race_once(const Field& field, size_t threads, uint64_t slice_ns, const Find& find) {
   constexpr ptrdiff_t kChunk = 4096;
@@ -81,8 +82,8 @@ Slice race_once(const Field& field, size_t threads, uint64_t slice_ns, const Fin
   return mean;
 }
 
-// Again, a few times, while other programs take the processors: threads that do not run at the same
-// time do not meet at a lock either.
+// Retries a few times while other programs take the processors: threads that do not run
+// concurrently do not contend for a lock either.
 template <Mode kMode, typename Field, typename Find>
 Slice race(const Field& field, size_t threads, uint64_t slice_ns, const Find& find) {
   constexpr int kTries = 4;

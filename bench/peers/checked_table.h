@@ -1,6 +1,6 @@
-// The least that a checked lookup can be: a call into another shared object that checks the window,
-// reads the table of granules, checks the bounds and fills in the same result. It counts nothing,
-// knows one domain and never registers: what rdm_lookup costs beyond it, it pays for its promises.
+// The minimum for a checked lookup: a call into another shared object that checks the window, reads
+// the table of granules, checks the bounds and fills in the same result. It counts nothing, knows
+// one domain and never registers: whatever rdm_lookup costs beyond it pays for its guarantees.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,14 @@ struct CheckedTable {
   std::vector<uint16_t> by_granule;  // index of the region's entry; 0: none
   std::vector<rdm_mr> entries{{}};   // the first one covers nothing
 
-  // What the domain says of each region there is.
+  // Filled with what the domain says about each existing region.
   static CheckedTable of(const rdm_domain* domain);
 };
 
 extern "C" RDM_API int bench_checked_lookup(const CheckedTable* table, const void* address,
                                             size_t length, rdm_mr* out);
 
-// A call of a function that does nothing, in the same place: what no lookup by call can beat. It
-// returns 0.
+// A call of an empty function in the same place, which no called lookup can beat. Returns 0.
 extern "C" RDM_API int bench_empty_call(const void* table, const void* address, size_t length,
                                         rdm_mr* out);
 

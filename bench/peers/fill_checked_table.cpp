@@ -1,4 +1,4 @@
-// Apart from the lookup: this part is linked to the library, the lookup's shared object is not.
+// Separate from the lookup: this part is linked to the library; the lookup's shared object is not.
 #include <algorithm>
 
 #include "bench/peers/checked_table.h"
@@ -15,7 +15,7 @@ std::vector<rdm_region> all_regions() {
 
 uintptr_t number(const void* address) { return reinterpret_cast<uintptr_t>(address); }
 
-// Calls use(mr) for each registration there is of the region. Pages that were moved away have none.
+// Calls use(mr) for each of the region's registrations. Pages that were moved away have none.
 template <typename Use>
 void for_each_registration(const rdm_domain* domain, const rdm_region& region, Use use) {
   constexpr size_t kPage = 4096;

@@ -1,4 +1,5 @@
-// Apart from what opens domains on it: workloads that are not linked to the library use this part.
+// Separate from the code that opens domains on it: workloads that are not linked to the library use
+// this part.
 #include <atomic>
 
 #include "bench/peers/free_device.h"

@@ -1,5 +1,5 @@
-// A device that costs nothing, for whoever caches registrations: what is measured on it is the
-// cache.
+// A device that costs nothing, so that measurements on it show the cost of the registration cache
+// alone.
 #pragma once
 
 #include "bench/peers/ucx_cache.h"
@@ -8,10 +8,10 @@
 
 namespace rdmalloc::bench {
 
-// The operations; their context is null.
+// The backend's operations; their context is null.
 const rdm_backend& free_backend();
 
-// A domain on it. Of the options, `size` and `error` are filled in. Exits when it cannot be opened.
+// Opens a domain on it; fills in `size` and `error` of the options. Exits if it cannot be opened.
 rdm_domain* open_free_domain(rdm_domain_options options = {});
 
 #if BENCH_HAS_UCX
@@ -19,7 +19,7 @@ rdm_domain* open_free_domain(rdm_domain_options options = {});
 Registrar& free_registrar();
 #endif
 
-// Registrations that were ever made on it.
+// The number of registrations ever made on it.
 size_t free_registrations();
 
 }  // namespace rdmalloc::bench

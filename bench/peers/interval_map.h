@@ -1,4 +1,5 @@
-// What one writes first: an ordered map of registered buffers under a reader-writer lock.
+// The obvious first implementation: an ordered map of registered buffers under a reader-writer
+// lock.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@ namespace rdmalloc::bench {
 class IntervalMap {
  public:
   void add(void* base, size_t length, uint32_t key);
-  // As rdm_lookup().
+  // Like rdm_lookup().
   int find(const void* address, size_t length, rdm_mr* out) const;
 
  private:

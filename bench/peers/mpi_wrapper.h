@@ -1,5 +1,5 @@
-// What a function of MPI_Alloc_mem's form costs that does nothing but call malloc, and its partner:
-// the least that any library between a program and malloc can cost. In a shared object of its own.
+// The cost of a function with MPI_Alloc_mem's signature that only calls malloc, and of its
+// counterpart: the minimum for any library between a program and malloc. In its own shared object.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,7 @@
 namespace rdmalloc::bench {
 namespace {
 
-// The priority UCX's transports give their caches' handlers.
+// The priority that UCX's transports give their caches' event handlers.
 constexpr int kEventPriority = 1000;
 constexpr size_t kPage = 4096;
 

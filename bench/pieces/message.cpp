@@ -34,7 +34,7 @@ rdm_domain* open_domain(int ring_fd) {
   return domain;
 }
 
-// At a multiple of huge pages.
+// Aligned to a huge page.
 char* map_memory(size_t length, Pages pages) {
   void* mapped = mmap(nullptr, length + kHugePage, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -71,7 +71,7 @@ void Message::prepare() {
   if (pages_ == Pages::kFresh) madvise(memory_, length_, MADV_DONTNEED);
 }
 
-// Every byte of a page differs from its neighbours, and every page from the others.
+// Each byte differs from its neighbours in the page, and each page from the others.
 void Message::fill(char* bytes, unsigned seed) const {
   for (size_t i = 0; i < length_; ++i) bytes[i] = static_cast<char>(i * 167 + (i >> 12) + seed);
 }

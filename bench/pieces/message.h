@@ -1,6 +1,6 @@
-// A long message between memory that is registered for nothing else and a file in memory, through
-// an io_uring: in one go, or in pieces. A thread of the kernel's copies the bytes, as a card would,
-// while this one registers.
+// A long message between memory that is registered only for it and a file in memory, through an
+// io_uring: all at once, or in pieces. A kernel thread copies the bytes, as a network card would,
+// while this thread registers.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@ namespace rdmalloc::bench {
 
 // The memory that messages are sent from or received into.
 enum class Pages {
-  kSmall,  // 4 KiB, there already: sent from
-  kHuge,   // 2 MiB, there already: sent from
-  kFresh,  // none yet: received into; registering faults them in
+  kSmall,  // 4 KiB, already present: sent from
+  kHuge,   // 2 MiB, already present: sent from
+  kFresh,  // not yet present: received into; registering faults the pages in
 };
 
-// For one thread. Every failure ends the program with a sentence.
+// For one thread. Every failure prints a message and ends the program.
 class Message {
  public:
   Message(Pages pages, size_t length);
@@ -25,14 +25,14 @@ class Message {
   Message(const Message&) = delete;
   Message& operator=(const Message&) = delete;
 
-  // Before each transfer, not to be timed: fresh pages become fresh again.
+  // Call before each transfer, untimed: makes fresh pages fresh again.
   void prepare();
-  // Around a transfer, not to be timed: other bytes than ever before, and that all of them arrived.
+  // Call around a transfer, untimed: writes new bytes, and checks that all of them arrived.
   void start_proof();
   void end_proof();
 
-  // The ways to transfer it, in nanoseconds of wall time.
-  double registered_before();                             // registered once, in one go
+  // The ways to transfer it; each returns nanoseconds of wall time.
+  double registered_before();                             // registered beforehand, all at once
   double registered_before(size_t piece, unsigned most);  // the same, in pieces
   double whole();                                         // register, transfer, deregister
   double pieces(size_t piece, unsigned most);
@@ -42,7 +42,7 @@ class Message {
   Ring::Transfer transfer(char* address, size_t length, const rdm_mr& mr) const;
   void transfer_whole(const rdm_mr& mr);
   void transfer_pieces(size_t piece, unsigned most);
-  // The same with a key that all of it has.
+  // The same with one key that covers all of it.
   void transfer_parts(const rdm_mr& mr, size_t piece, unsigned most);
 
   char* source() const { return pages_ == Pages::kFresh ? arrived_ : memory_; }
@@ -56,8 +56,8 @@ class Message {
   Ring ring_;
   rdm_domain* domain_ = nullptr;
   int file_ = -1;
-  char* memory_ = nullptr;   // what the transfers are from or to
-  char* arrived_ = nullptr;  // the file
+  char* memory_ = nullptr;   // source or target of the transfers
+  char* arrived_ = nullptr;  // the file's bytes
   unsigned seed_ = 0;
 };
 

@@ -1,18 +1,16 @@
 #include "bench/shm/partner.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <string>
 
 #include "bench/support/median.h"
+#include "tests/support/child.h"
 
 namespace rdmalloc::bench {
 namespace {
@@ -20,10 +18,11 @@ namespace {
 constexpr size_t kLongest = 4096;
 constexpr unsigned kOffsets = 64;
 constexpr size_t kLine = 64;
-// Without an answer for so long, somebody else has the processor that the partner needs.
+// After this many polls without an answer, another program has the processor that the partner
+// needs.
 constexpr unsigned kPollsToYield = 2000;
 
-// The clock's own steps are a tenth of a round trip.
+// Several at once, because one step of the clock is a tenth of a round trip.
 constexpr unsigned kTimedAtOnce = 8;
 
 double now_ns() {
@@ -37,7 +36,8 @@ double now_ns() {
   exit(EXIT_FAILURE);
 }
 
-// The two that talk get a processor each, where there are two: on one they would only take turns.
+// The two communicating ranks get a processor each if there are two: on one they would only
+// alternate.
 void stay_on(unsigned index) {
   static const cpu_set_t allowed = [] {
     cpu_set_t set;
@@ -69,7 +69,7 @@ rdm_shm* enter(const std::string& name, unsigned layout, unsigned procs, unsigne
   return segment;
 }
 
-// False: nothing came for a while.
+// False: nothing arrived for a while.
 bool receive(rdm_shm* segment, rdm_shm_message* out) {
   for (unsigned i = 0; i < kPollsToYield; ++i) {
     if (rdm_shm_poll(segment, out) == RDM_OK) return true;
@@ -80,12 +80,12 @@ bool receive(rdm_shm* segment, rdm_shm_message* out) {
   return false;
 }
 
-// As a receiver does: copies it to where it is wanted, and gives the fragment back before it
-// answers. If it came back later, whether the sender still found it for its next message would
-// depend on who is a few ns faster, and that decides on a fifth of a round trip.
+// Does what a receiver does: copies the message to its destination, and returns the fragment before
+// it answers. If it returned it later, a race of a few ns would decide whether the sender finds it
+// for its next message, and that makes a difference of a fifth of a round trip.
 void take(rdm_shm* segment, const rdm_shm_message& message, char* to) {
   memcpy(to, message.data, message.length);
-  asm volatile("" : : "r"(to) : "memory");  // as if somebody read it
+  asm volatile("" : : "r"(to) : "memory");  // as if the data were read
   rdm_shm_release(segment, &message);
 }
 
@@ -94,7 +94,7 @@ void take(rdm_shm* segment, const rdm_shm_message& message, char* to) {
   for (;;) {
     rdm_shm_message message;
     if (!receive(segment, &message)) {
-      // Between the slices of this segment it must not use a processor.
+      // Between the slices of this segment, it must not use a processor.
       if (rdm_shm_wait(segment, 1000) == RDM_PEER_DIED) _exit(0);
       continue;
     }
@@ -106,11 +106,8 @@ void take(rdm_shm* segment, const rdm_shm_message& message, char* to) {
 }
 
 pid_t start(const std::string& name, unsigned layout, unsigned procs, unsigned rank) {
-  const pid_t parent = getpid();
-  const pid_t child = fork();
+  const pid_t child = test::fork_bound();
   if (child != 0) return child;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);
   rdm_shm* segment = enter(name, layout, procs, rank);
   if (rank == 1) {
     stay_on(1);
@@ -133,14 +130,13 @@ Partner::Partner(unsigned layout, unsigned procs) {
 }
 
 Partner::~Partner() {
-  for (const pid_t other : others_) kill(other, SIGKILL);
-  for (const pid_t other : others_) waitpid(other, nullptr, 0);
+  for (const pid_t other : others_) test::kill_child(other);
   rdm_shm_detach(segment_);
 }
 
 void Partner::ping(size_t length, unsigned number) {
-  // From another offset in a page each time: how fast a copy is depends on where in their pages the
-  // two sides lie, and one layout would have the luck.
+  // Uses a different offset in the page each time: the speed of a copy depends on where in their
+  // pages the two sides lie, which might favour one layout.
   static const char bytes[kLongest + kOffsets * kLine] = {};
   const char* const from = bytes + number % kOffsets * kLine;
   if (rdm_shm_send(segment_, 1, number, from, length) != RDM_OK) give_up("sending");
@@ -152,7 +148,7 @@ void Partner::ping(size_t length, unsigned number) {
 }
 
 double Partner::round_trip(size_t length, unsigned count) {
-  // It sleeps.
+  // Warm up: the partner is asleep.
   for (unsigned i = 0; i < count / 4; ++i) ping(length, i);
   times_.clear();
   for (unsigned i = 0; i < count; i += kTimedAtOnce) {

@@ -1,5 +1,5 @@
 // The other side of a ping-pong: a process that sends back what it receives, through a segment of
-// shared memory; and, where asked for, more ranks of the same segment, asleep.
+// shared memory; and, if requested, more ranks of the same segment, asleep.
 #pragma once
 
 #include <sys/types.h>
@@ -13,7 +13,7 @@ namespace rdmalloc::bench {
 
 class Partner {
  public:
-  // Ends the program with a sentence if there cannot be such a segment.
+  // If the segment cannot be created, prints why and ends the program.
   Partner(unsigned layout, unsigned procs);
   // Kills the other ranks.
   ~Partner();

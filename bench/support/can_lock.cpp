@@ -8,7 +8,7 @@ namespace rdmalloc::bench {
 bool can_lock(size_t bytes) {
   void* range = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  // On fault: charges the limit, but takes no pages.
+  // MLOCK_ONFAULT counts against the limit, but takes no pages.
   const bool locked = range != MAP_FAILED && mlock2(range, bytes, MLOCK_ONFAULT) == 0;
   if (range != MAP_FAILED) munmap(range, bytes);
   if (locked) return true;

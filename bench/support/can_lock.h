@@ -4,10 +4,10 @@
 
 namespace rdmalloc::bench {
 
-// What a program returns that cannot run here; ctest then says skipped.
+// The exit status of a program that cannot run here; ctest then reports it as skipped.
 inline constexpr int kSkipped = 77;
 
-// False when this process may not lock so much memory, and a line says what to do.
+// False if this process may not lock that much memory; prints what to do.
 bool can_lock(size_t bytes);
 
 }  // namespace rdmalloc::bench

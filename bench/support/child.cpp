@@ -64,8 +64,8 @@ std::string read_all(int fd) {
   return text;
 }
 
-// Writes a file's contents to a child's standard input, from a thread of its own, so that the child
-// cannot wait for us while we wait for what it prints.
+// Writes a file's contents to a child's standard input, from a separate thread, so that the child
+// cannot wait for us while we wait for its output.
 class Feeder {
  public:
   explicit Feeder(const std::string& path) {
@@ -84,11 +84,11 @@ class Feeder {
   Feeder(const Feeder&) = delete;
   Feeder& operator=(const Feeder&) = delete;
 
-  // The child's; -1 when there is nothing to feed.
+  // The child's end of the pipe; -1 if there is nothing to feed.
   int end() const { return ends_[0]; }
 
-  // Once the child has its end: ours must be the last but its own, or a child that ends early
-  // leaves the thread waiting.
+  // Call once the child has its end. Then closes ours: if another copy stayed open, a child that
+  // ends early would leave the thread blocked.
   void start() {
     if (ends_[0] < 0) return;
     close(std::exchange(ends_[0], -1));
@@ -97,7 +97,8 @@ class Feeder {
 
  private:
   void write_all() {
-    // For a child that ends early; blocked in this thread alone, because children inherit it.
+    // A child that ends early raises SIGPIPE here. Blocked in this thread only, because children
+    // inherit the mask.
     sigset_t pipe_signal;
     sigemptyset(&pipe_signal);
     sigaddset(&pipe_signal, SIGPIPE);
@@ -119,7 +120,7 @@ void wait_for(pid_t pid, Outcome& outcome) {
   int status = 0;
   rusage usage{};
   wait4(pid, &status, 0, &usage);
-  outcome.ended_s = std::chrono::duration<double>(  // which is CLOCK_MONOTONIC here
+  outcome.ended_s = std::chrono::duration<double>(  // this is CLOCK_MONOTONIC
                         std::chrono::steady_clock::now().time_since_epoch())
                         .count();
   outcome.started = WIFEXITED(status) && WEXITSTATUS(status) == 0;

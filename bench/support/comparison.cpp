@@ -28,7 +28,7 @@ std::list<Entry> entries;
 std::map<std::string, double> mean_bars;
 bool child_failed = false;
 
-// The order changes each time: a run may leave the machine warmer or poorer for the next.
+// Alternates the order: a run may leave the machine warmer, or with less free memory, for the next.
 bool measure_both(Entry& entry) {
   Cost ours;
   Cost theirs;
@@ -77,7 +77,7 @@ void print_row(const std::string& name, const std::string& peer, double ours, do
          ratio, wall_ratio, bar_text, verdict(ratio, bar));
 }
 
-// True when every bar is met.
+// True if every bar is met.
 bool print_table() {
   bool met = true;
   std::map<std::string, std::pair<double, int>> logs;

@@ -1,7 +1,6 @@
-// Several ways to do the same, timed in turns: every round runs each of them for a slice of time,
-// one right after the other and in another order than the round before, so that what else happens
-// on the machine happens to all. Figures are medians of the rounds; ratios are medians of the
-// rounds' ratios.
+// Several ways to do the same thing, timed in turns: every round runs a slice of each, one right
+// after the other and in a different order than the round before, so that disturbances on the
+// machine affect all. Figures are medians of the rounds; ratios are medians of the rounds' ratios.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +11,7 @@
 namespace rdmalloc::bench {
 
 struct Slice {
-  double ns = 0;            // of whatever the contest counts in
+  double ns = 0;            // per unit of whatever the contest counts
   bool undisturbed = true;  // by other programs
 };
 
@@ -23,7 +22,7 @@ struct Contest {
   int rounds = 1;
 
   struct Round {
-    std::vector<double> ns;  // by side
+    std::vector<double> ns;  // one per side
     bool undisturbed = true;
   };
   std::vector<Round> measured = {};
@@ -32,17 +31,18 @@ struct Contest {
   double time(size_t side) const;
   double ratio(size_t side, size_t of) const;
   size_t disturbed() const;
-  // Of the rounds that were not disturbed, if any; else of all.
+  // The median over the undisturbed rounds, or over all if there are none.
   double median_of(const std::function<double(const Round&)>& figure) const;
 };
 
-// Makes it a Google Benchmark, whose time is that of the side `timed`, with a counter ns_SIDE for
-// each. It must outlive the run.
+// Makes it a Google Benchmark whose time is that of the side `timed`, with a counter ns_SIDE for
+// each side. The contest must outlive the run.
 void add(Contest& contest, size_t timed);
 
 enum class Limit { kAtLeast, kAtMost };
 
-// Prints the worst of the values and whether it keeps the limit; no values keep every limit.
+// Prints the worst of the values, and whether it is within the limit; no values satisfy every
+// limit.
 bool judge(const std::string& what, const std::vector<double>& values, Limit limit, double bar);
 
 }  // namespace rdmalloc::bench

@@ -8,14 +8,18 @@
 
 namespace rdmalloc::bench {
 
-bool has_memory(size_t bytes) {
+size_t available_memory() {
   std::ifstream file("/proc/meminfo");
   std::string field;
   size_t kib = 0;
   while (file >> field >> kib && field != "MemAvailable:") {
     file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
   }
-  const size_t available = field == "MemAvailable:" ? kib << 10 : 0;
+  return field == "MemAvailable:" ? kib << 10 : 0;
+}
+
+bool has_memory(size_t bytes) {
+  const size_t available = available_memory();
   if (available >= bytes) return true;
   fprintf(stderr, "skipped: this needs %zu MiB of memory, and %zu MiB are available\n", bytes >> 20,
           available >> 20);

@@ -1,6 +1,6 @@
 // One piece of work done by several sides in turns: each round starts a child for every side, one
-// right after the other, and begins with another side than the round before, so that what else
-// happens on the machine happens to all. Figures are medians of the rounds; ratios are medians of
+// right after the other, beginning with a different side than the round before, so that
+// disturbances on the machine affect all. Figures are medians of the rounds; ratios are medians of
 // the rounds' ratios.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace rdmalloc::bench {
 
-// What is read off a child; negative: it is not there.
+// A figure taken from a child's outcome; negative: it is missing.
 using Figure = std::function<double(const Outcome&)>;
 
 // The number that the child printed after the key, in units of `unit`.
@@ -24,7 +24,7 @@ struct Side {
   std::function<Outcome()> run;
 };
 
-// A side that is a command under an allocator.
+// A side that runs a command under an allocator.
 Side side_of(const Allocator& allocator, const std::vector<std::string>& command,
              const std::vector<std::string>& environment = {});
 
@@ -32,27 +32,28 @@ struct Match {
   std::string name;  // group/case
   std::vector<Side> sides;
   int rounds = 1;
-  std::vector<std::vector<Outcome>> outcomes = {};  // by round, then by side
+  std::vector<std::vector<Outcome>> outcomes = {};  // indexed by round, then side
 
-  // False when a child failed; then the round does not count.
+  // False if a child failed; the round then does not count.
   bool measure();
   bool was_run() const { return !outcomes.empty(); }
-  // The side's number; sides.size() when there is none of this name.
+  // The side's index; sides.size() if there is none of this name.
   size_t find(const std::string& side) const;
   double figure(size_t side, const Figure& figure) const;
   double ratio(size_t side, size_t of, const Figure& figure) const;
-  // The side with the lowest figure among those that `counts`; sides.size() when there is none.
+  // The side with the lowest figure among those for which `counts` is true; sides.size() if there
+  // is none.
   size_t lowest(const Figure& figure, const std::function<bool(const Side&)>& counts) const;
 };
 
-// Makes it a Google Benchmark whose time is this figure of the first side, in nanoseconds, with a
-// counter for each side. It must outlive the run.
+// Makes it a Google Benchmark whose time is the first side's figure, in nanoseconds, with a counter
+// for each side. The match must outlive the run.
 void add(Match& match, const Figure& nanoseconds);
 
-// Runs Google Benchmark with the program's arguments. False when they are wrong or a child failed.
+// Runs Google Benchmark with the program's arguments. False if these are wrong or a child failed.
 bool run_matches(int argc, char** argv);
 
-// The exit status: 1 when something failed or, but not in the short form, a bar was missed.
+// The exit status: 1 if something failed or, except in the short form, a bar was missed.
 int status_of(bool ran, bool met);
 
 }  // namespace rdmalloc::bench

@@ -5,7 +5,7 @@
 
 namespace rdmalloc::bench {
 
-// 0 of nothing.
+// 0 if there are no values.
 inline double median(std::vector<double> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());

@@ -6,10 +6,10 @@
 
 namespace rdmalloc::bench {
 
-// Our option for it: NAME=value.
+// Our option that selects it: NAME=value.
 std::string huge_option(const std::string& kind);
 
-// False when this machine has no such pages for so many bytes, and a line says so.
+// False if this machine does not have that many bytes in such pages; prints a line about it.
 bool has_pages(const std::string& kind, size_t bytes);
 
 }  // namespace rdmalloc::bench

@@ -8,7 +8,7 @@
 namespace rdmalloc::bench {
 namespace {
 
-// Without <random>'s distributions, which differ between standard libraries; the engine does not.
+// Avoids <random>'s distributions, which differ between standard libraries; the engine does not.
 class Writer {
  public:
   Writer() {
@@ -16,7 +16,7 @@ class Writer {
   }
 
   std::string line() {
-    // What logs have most of: a line like an earlier one, with other numbers.
+    // Logs consist mostly of lines like earlier ones with different numbers.
     if (!frames_.empty() && below(4) != 0) return fill(frames_[below(frames_.size())]);
     std::string frame;
     for (size_t count = 4 + below(12); count > 0; --count) {
@@ -32,7 +32,7 @@ class Writer {
 
   size_t below(size_t bound) { return engine_() % bound; }
 
-  // The first words are the most frequent.
+  // Prefers the first words.
   size_t any_word() { return below(below(below(kWords) + 1) + 1); }
 
   std::string word() {

@@ -1,4 +1,4 @@
-// Getting pinned memory: through malloc on a fresh heap, and with the bare system calls.
+// Acquiring pinned memory: through malloc on a fresh heap, and with the bare system calls.
 #include <stdlib.h>
 
 #include "bench/workloads/library.h"
@@ -7,10 +7,10 @@
 
 namespace rdmalloc::bench {
 
-// One block for which the heap has to acquire a region. Says what the heap got, so that the reader
-// sees when the memory was not pinned, or the pages not huge.
+// One block for which the heap must acquire a region. Reports what the heap got, to show if the
+// memory was not pinned, or the pages were not huge.
 void run_acquire(const Arguments& arguments, Meter& meter) {
-  keep(malloc(1));  // the heap's own start is not measured
+  keep(malloc(1));  // the heap's start-up is not measured
   const rdm_stats before = library().stats();
   meter.start();
   void* block = malloc(arguments.bytes);

@@ -1,6 +1,6 @@
-// Large blocks that nobody touches: what malloc and free themselves cost there. Each workload runs
-// for a fixed time and reports, of one pair of malloc and free, its CPU and wall time in
-// picoseconds, and how often a million pairs had to wait for another thread.
+// Large untouched blocks: the cost of malloc and free themselves. Each workload runs for a fixed
+// time and reports, per pair of malloc and free, CPU and wall time in picoseconds, and how often a
+// million pairs had to wait for another thread.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ uint64_t measured_ns(const Arguments& arguments) {
   return kMillisecond * (arguments.short_form ? 4 : 150);
 }
 
-// work() does `count` pairs at a time, between two looks at the clock; the pairs done.
+// work() does `count` pairs between two reads of the clock. Returns the number of pairs done.
 template <typename Work>
 uint64_t repeat_until(uint64_t end_ns, size_t count, const Work& work) {
   uint64_t pairs = 0;
@@ -50,7 +50,7 @@ struct Share {
   uint64_t cpu_ns = 0;
   uint64_t started_ns = 0;
   uint64_t ended_ns = 0;
-  uint64_t switches = 0;  // voluntary: it waited
+  uint64_t switches = 0;  // voluntary ones: it waited
 
   void begin() {
     switches = voluntary_switches();
@@ -87,7 +87,7 @@ void report_shares(const std::vector<Share>& shares) {
   report("switches_per_million", all.switches * 1'000'000 / all.pairs);
 }
 
-// Sizes whose logarithm is uniform, drawn before the clock runs.
+// Sizes with a uniform logarithm, drawn before the clock starts.
 class Sizes {
  public:
   Sizes(size_t low, size_t high, uint64_t seed) : table_(kCount) {
@@ -124,7 +124,7 @@ Shape shape_of(const char* text) {
   return shape;
 }
 
-// Blocks of random sizes; a pair frees one of them, any, and puts a new one in its place.
+// Blocks of random sizes; a pair frees a random one and replaces it with a new one.
 class LiveSet {
  public:
   LiveSet(const Shape& shape, uint64_t seed)
@@ -148,7 +148,7 @@ class LiveSet {
   }
 
  private:
-  // Of a linear congruential generator, whose upper bits are good enough, and cheap.
+  // From a linear congruential generator, whose upper bits are good enough, and cheap.
   size_t any() {
     state_ = state_ * 1664525U + 1013904223U;
     return (uint64_t{state_} * blocks_.size()) >> 32;
@@ -161,9 +161,8 @@ class LiveSet {
 
 }  // namespace
 
-// block_pair BYTES [threaded]: one block that comes back before the next one is asked for.
-// threaded: in a process that has had a second thread, as most with a device have; glibc takes its
-// locks only then.
+// block_pair BYTES [threaded]: one block, freed before the next malloc. threaded: in a process that
+// has had a second thread, as most with a device have; only then does glibc take its locks.
 void run_block_pair(const Arguments& arguments, Meter& meter) {
   const auto pairs = [size = arguments.bytes](size_t count) {
     for (size_t i = 0; i < count; ++i) {
@@ -183,7 +182,7 @@ void run_block_pair(const Arguments& arguments, Meter& meter) {
   report_shares(shares);
 }
 
-// block_set THREADS LOW-HIGH/LIVE: each thread replaces blocks of a live set of its own.
+// block_set THREADS LOW-HIGH/LIVE: each thread replaces blocks of its own live set.
 void run_block_set(const Arguments& arguments, Meter& meter) {
   const Shape shape = shape_of(arguments.kind);
   const size_t count = std::max<size_t>(arguments.bytes, 1);
@@ -199,7 +198,7 @@ void run_block_set(const Arguments& arguments, Meter& meter) {
     Share& share = shares[self];
     share.begin();
     share.end(repeat_until(share.started_ns + measured_ns(arguments), kAtOnce, pairs));
-    pthread_barrier_wait(&barrier);  // nobody tears down while another is measured
+    pthread_barrier_wait(&barrier);  // nobody tears down while another thread is measured
   };
   meter.start();
   std::vector<std::thread> threads;
@@ -211,8 +210,8 @@ void run_block_set(const Arguments& arguments, Meter& meter) {
   report_shares(shares);
 }
 
-// block_exchange: one thread mallocs batches of 64 KiB to 4 MiB, another frees them, while the next
-// batch is made. What they wait for each other is not counted as CPU time.
+// block_exchange: one thread mallocs batches of blocks of 64 KiB to 4 MiB, and another frees them
+// while the next batch is made. Waiting for each other does not count as CPU time.
 void run_block_exchange(const Arguments& arguments, Meter& meter) {
   constexpr size_t kBatch = 128;
   const size_t rounds = arguments.repeat(400);
@@ -226,7 +225,7 @@ void run_block_exchange(const Arguments& arguments, Meter& meter) {
   std::thread freeing([&] {
     for (size_t round = 0; round <= rounds; ++round) {
       const uint64_t start = now(CLOCK_THREAD_CPUTIME_ID);
-      // Nothing in the first round.
+      // Frees nothing in the first round.
       for (void*& block : batches[(round + 1) % 2]) free(std::exchange(block, nullptr));
       freed_ns += now(CLOCK_THREAD_CPUTIME_ID) - start;
       pthread_barrier_wait(&barrier);

@@ -49,7 +49,7 @@ class Ucx : public Cache {
   UcxCache cache_;
 };
 
-// Keys of a ring's table.
+// Hands out the keys of a ring's table.
 class RingRegistrar : public Registrar {
  public:
   RingRegistrar() {

@@ -1,4 +1,4 @@
-// What bench_device_workload can run: needs an io_uring, or rdmalloc's domains.
+// The workloads of bench_device_workload, which need an io_uring or rdmalloc's domains.
 #include "bench/workloads/meter.h"
 
 namespace rdmalloc::bench {

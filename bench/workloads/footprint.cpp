@@ -1,6 +1,6 @@
-// One allocation pattern per run, for bench_footprint: the plain malloc interface, every byte
-// touched, so that what is held is resident. Prints the peak of what was live and of what the
-// process held for it.
+// One allocation pattern per run, for bench_footprint: plain malloc, every byte touched, so that
+// all allocated memory is resident. Prints the peak of the live memory and of what the process held
+// for it.
 //
 //   bench_footprint_workload PATTERN
 #include "bench/workloads/footprint.h"
@@ -17,7 +17,7 @@ void release_all(std::vector<Block>* blocks) {
   for (auto& block : *blocks) release(&block);
 }
 
-// The last one takes its place.
+// The last block takes its place.
 void release_any(Random* random, std::vector<Block>* blocks) {
   Block& block = (*blocks)[random->below(blocks->size())];
   release(&block);
@@ -64,7 +64,7 @@ void fill_and_thin(Random* random, std::vector<Block>* blocks, size_t level, siz
   const size_t goal = live() + level;
   std::vector<Block> fresh;
   while (live() < goal) fresh.push_back(allocate(random->spread(low, high)));
-  // What a phase sets up first is what outlives it.
+  // The blocks that a phase allocates first outlive it.
   const size_t kept = fresh.size() / 20;
   std::shuffle(fresh.begin() + static_cast<ptrdiff_t>(kept), fresh.end(),
                std::mt19937_64(random->below(1000)));
@@ -73,8 +73,8 @@ void fill_and_thin(Random* random, std::vector<Block>* blocks, size_t level, siz
   blocks->insert(blocks->end(), fresh.begin(), fresh.end());
 }
 
-// p: a phase of small objects, one of large ones, one of medium ones; each leaves its first
-// twentieth.
+// p: a phase of small objects, one of large ones, one of medium ones; the first twentieth of each
+// survives its phase.
 void phases() {
   Random random(3);
   std::vector<Block> blocks;
@@ -100,7 +100,7 @@ void large_buffers() {
   release_all(&blocks);
 }
 
-// d: a fixed number of buffers whose typical size drifts upwards, as problem sizes in a sweep do.
+// d: a fixed number of buffers whose typical size drifts upwards, like problem sizes in a sweep.
 void drifting_sizes() {
   Random random(5);
   std::vector<Block> blocks(256);
@@ -135,8 +135,8 @@ void store() {
   release_all(&messages);
 }
 
-// r: a hundredth of all small objects survives, anywhere; then large ones are wanted. No allocator
-// that cannot move objects gets the small ones' pages back.
+// r: a random hundredth of all small objects survives; then large ones are allocated. No allocator
+// that cannot move objects can recover the small ones' pages.
 void random_survivors() {
   Random random(7);
   std::vector<Block> small;

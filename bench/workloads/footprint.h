@@ -1,5 +1,5 @@
-// What the patterns of bench_footprint_workload are made of: blocks of the plain malloc interface,
-// touched as soon as they are there, and the sum of what is live.
+// The building blocks of bench_footprint_workload's patterns: plain malloc blocks that are touched
+// at once, and the sum of the live bytes.
 #pragma once
 
 #include <stdlib.h>
@@ -43,7 +43,7 @@ inline Block allocate(size_t size) {
   return {address, size};
 }
 
-// Does nothing to an empty one.
+// Does nothing to an empty block.
 inline void release(Block* block) {
   free(block->address);
   bytes.live -= block->size;
@@ -63,7 +63,7 @@ class Random {
   explicit Random(unsigned seed) : engine_(seed) {}
   size_t below(size_t bound) { return engine_() % bound; }
   size_t between(size_t low, size_t high) { return low + below(high - low + 1); }
-  // Sizes whose logarithm is uniform: as many per doubling.
+  // Sizes with a uniform logarithm: equally many per doubling.
   size_t spread(size_t low, size_t high) {
     const double unit = static_cast<double>(engine_() >> 11) * 0x1.0p-53;
     return static_cast<size_t>(
@@ -75,9 +75,9 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-// The patterns that are hard on an allocator that keeps its pages (footprint_hard.cpp). They keep
-// their blocks in a static table, which is no part of what the malloc under test holds once
-// touch_table() has made it resident.
+// The patterns that are hard for an allocator that keeps its pages (footprint_hard.cpp). Their
+// blocks are in a static table, which does not count towards the memory of the malloc under test
+// once touch_table() has made it resident.
 void touch_table();
 void four_vectors();
 void wide_mix();

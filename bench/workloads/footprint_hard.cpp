@@ -1,5 +1,5 @@
-// The patterns that an allocator which keeps its pages finds hard: blocks that outgrow every hole,
-// sizes that span six orders of magnitude, and phases that want nothing of what the last one had.
+// Patterns that are hard for an allocator that keeps its pages: blocks that outgrow every hole,
+// sizes that span six orders of magnitude, and phases that cannot reuse what the previous one left.
 #include <span>
 
 #include "bench/workloads/footprint.h"
@@ -18,14 +18,14 @@ void release_all() {
   used = 0;
 }
 
-// The last one takes its place.
+// The last block takes its place.
 void release_any(Random* random) {
   Block& block = table[random->below(used)];
   release(&block);
   block = table[--used];
 }
 
-// A new block, after as many old ones are gone as it takes to stay at the level.
+// Adds a new block, after freeing as many old ones as needed to stay at the level.
 void put_within(Random* random, size_t level, size_t size) {
   while (used != 0 && live() + size > level) release_any(random);
   put(size);
@@ -33,7 +33,7 @@ void put_within(Random* random, size_t level, size_t size) {
 
 }  // namespace
 
-// By writing, or its pages would be the zero page.
+// Writes, because otherwise the table would consist of zero pages.
 void touch_table() {
   for (Block& block : table) block.size = 1;
   for (Block& block : table) block.size = 0;
@@ -52,7 +52,7 @@ void four_vectors() {
   }
 }
 
-// M: sizes from 16 B to 64 MiB; any one is freed to stay at 200 MiB.
+// M: sizes from 16 B to 64 MiB; random ones are freed to stay at 200 MiB.
 void wide_mix() {
   Random random(8);
   for (int step = 0; step < 5000; ++step) {
@@ -62,7 +62,7 @@ void wide_mix() {
 }
 
 // P: a million small objects, all freed; four of 30 MiB, all freed; 800 of 100 to 200 KB, all
-// freed; three times.
+// freed; three times over.
 void freed_phases() {
   Random random(9);
   for (int round = 0; round < 3; ++round) {
@@ -75,7 +75,7 @@ void freed_phases() {
   }
 }
 
-// B: 300 blocks of 1 to 101 MiB; any one is freed to stay at 400 MiB.
+// B: 300 blocks of 1 to 101 MiB; random ones are freed to stay at 400 MiB.
 void big_blocks() {
   Random random(10);
   for (int step = 0; step < 300; ++step) {

@@ -1,5 +1,5 @@
-// What keeping foreign memory registered costs those who map and unmap memory, and what the first
-// question for a buffer costs.
+// What keeping foreign memory registered costs programs that map and unmap memory, and what the
+// first get of a buffer costs.
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -17,8 +17,8 @@ constexpr size_t kLength = size_t{64} << 10;
 constexpr size_t kPage = 4096;
 constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-// Not through the library, nor through anybody's hooks; but in a function, as libc's are: a return
-// after a system call may cost a hundred nanoseconds.
+// Bypasses the library and all hooks, but in a function, like libc's: a return after a system call
+// may cost a hundred nanoseconds.
 [[gnu::noinline]] char* raw_map(size_t length, int more_flags = 0) {
   const long address = os::system_call(SYS_mmap, 0, static_cast<long>(length),
                                        PROT_READ | PROT_WRITE, kFlags | more_flags, -1, 0);
@@ -34,7 +34,7 @@ void* called_map(size_t length) {
   return mmap(nullptr, length, PROT_READ | PROT_WRITE, kFlags, -1, 0);
 }
 
-// With a page between them.
+// With a page between buffers.
 std::vector<char*> map_buffers(size_t count, int more_flags = 0) {
   std::vector<char*> buffers;
   for (size_t i = 0; i < count; ++i) buffers.push_back(raw_map(kLength + kPage, more_flags));
@@ -43,8 +43,8 @@ std::vector<char*> map_buffers(size_t count, int more_flags = 0) {
 
 }  // namespace
 
-// mmap and munmap of 64 KiB that nobody registered, in a process in which arguments.bytes other
-// buffers are; then munmap of buffers that are registered.
+// mmap and munmap of 64 KiB that nobody registered, in a process with arguments.bytes other
+// buffers; then munmap of registered buffers.
 void run_unmap(const Arguments& arguments, Meter& meter) {
   enum { kRaw, kUnmap, kBoth, kRegistered, kOther };
   constexpr size_t kPairs = 1000;
@@ -72,7 +72,7 @@ void run_unmap(const Arguments& arguments, Meter& meter) {
   for (size_t round = 0; round < arguments.repeat(60); ++round) {
     for (size_t i = 0; i < kRegistered; ++i) pairs_of((i + round) % kRegistered);
   }
-  // Without buffers nothing is ever to be registered.
+  // Without buffers, nothing is to be registered at all.
   for (size_t round = 0; arguments.bytes != 0 && round < arguments.repeat(50); ++round) {
     const std::vector<char*> registered = map_buffers(kBatch);
     const std::vector<char*> others = map_buffers(kBatch);
@@ -89,8 +89,9 @@ void run_unmap(const Arguments& arguments, Meter& meter) {
   report_monitor();
 }
 
-// The first get of a buffer of 64 KiB with its put, and the munmap that ends its registration,
-// beside an io_uring's bare registering, and taking back and a system call. Pages are there.
+// The first get of a 64 KiB buffer with its put, and the munmap that ends its registration, against
+// bare io_uring registration and deregistration, the latter plus a system call. The pages are
+// present.
 void run_miss(const Arguments& arguments, Meter& meter) {
   enum { kGet, kForget, kAdd, kRemove };
   constexpr size_t kBatch = 128;

@@ -1,5 +1,5 @@
-// What pages of 2 MiB are for: much memory in one block, acquired, read at random, and given back
-// by the end of the process.
+// What 2 MiB pages are for: much memory in one block, acquired, read at random, and released by
+// process exit.
 #include <stdlib.h>
 
 #include "bench/workloads/meter.h"
@@ -15,8 +15,8 @@ uint64_t now() {
   return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000U + static_cast<uint64_t>(time.tv_nsec);
 }
 
-// Each read tells where the next one is, as in a list: what it waits for is the page tables' walk
-// and the memory.
+// Each read yields the address of the next, as in a list, so it waits for the page-table walk and
+// the memory.
 uint64_t read_at_random(const volatile char* block, size_t bytes, size_t count) {
   Random random(1);
   uint64_t sum = 0;
@@ -28,11 +28,11 @@ uint64_t read_at_random(const volatile char* block, size_t bytes, size_t count) 
 
 }  // namespace
 
-// huge BYTES. Prints when the process began to end, on CLOCK_MONOTONIC; who waits for it knows how
-// long that took.
+// huge BYTES. Prints when the process began to exit, on CLOCK_MONOTONIC; the waiting parent can
+// compute how long that took.
 void run_huge(const Arguments& arguments, Meter& meter) {
   const size_t bytes = arguments.bytes;
-  keep(malloc(1));  // the heap's own start is not measured
+  keep(malloc(1));  // the heap's start-up is not measured
   meter.start();
   auto* block = static_cast<volatile char*>(malloc(bytes));
   if (block == nullptr) fail("malloc", "no memory");

@@ -1,4 +1,4 @@
-// What the workloads of several threads share.
+// Common code of the multi-threaded workloads.
 #pragma once
 
 #include <stdlib.h>

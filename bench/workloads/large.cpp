@@ -1,5 +1,5 @@
-// Large blocks, taken and given back again and again: what a program pays that allocates its
-// message buffers anew for every step.
+// Large blocks, allocated and freed repeatedly: the cost for a program that allocates its message
+// buffers anew in every step.
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ void touch(void* block, size_t from, size_t to) {
   for (size_t i = from; i < to; i += kPage) bytes[i] = 1;
 }
 
-// The first turn is not measured: it is where an allocator that keeps memory gets it.
+// The first turn is not measured: there, an allocator that keeps memory acquires it.
 template <typename Turn>
 void repeat(const Arguments& arguments, Meter& meter, Turn turn) {
   // About the same number of bytes for every size.
@@ -56,8 +56,8 @@ void run_large_calloc(const Arguments& arguments, Meter& meter) {
   });
 }
 
-// A block that grows by 1 MiB steps up to the size, every new page touched. Others move pages with
-// mremap; pages that devices read cannot be moved.
+// A block that grows to the size in steps of 1 MiB, every new page touched. Other allocators move
+// pages with mremap; pages that devices read cannot be moved.
 void run_large_growth(const Arguments& arguments, Meter& meter) {
   const size_t count = arguments.short_form ? 1 : 3;
   meter.start();

@@ -12,7 +12,7 @@ void find(Function& function, const char* name) {
   function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
 }
 
-// `open(options, out)`.
+// Calls `open(options, out)`.
 template <typename Open>
 rdm_domain* open_or_exit(const Open& open) {
   char why[256] = "rdmalloc is not there";

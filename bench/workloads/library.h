@@ -1,4 +1,4 @@
-// rdmalloc's functions, where the process has them. The workloads are not linked to the library,
+// rdmalloc's functions, if the process has them. The workloads are not linked to the library,
 // because they must run under every malloc.
 #pragma once
 
@@ -19,7 +19,7 @@ struct Library {
 
   // All zeros under other mallocs.
   rdm_stats stats() const;
-  // Exits when it cannot be opened, and says why.
+  // Exits and says why if it cannot be opened.
   rdm_domain* open_io_uring(int ring_fd, unsigned flags = 0) const;
   rdm_domain* open(const rdm_backend& backend) const;
 };

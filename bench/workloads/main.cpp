@@ -1,6 +1,6 @@
-// PROGRAM NAME [BYTES [KIND]]: runs one workload once under whatever malloc the process has,
-// and prints what it cost as "key value" lines. Different mallocs cannot share a process, so the
-// bench_* programs start this one with another LD_PRELOAD each time.
+// PROGRAM NAME [BYTES [KIND]]: runs one workload once under the malloc that the process has, and
+// prints its cost as "key value" lines. Different mallocs cannot share a process, so the bench_*
+// programs start this one with a different LD_PRELOAD each time.
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ namespace rdmalloc::bench {
 
 namespace {
 
-// Says whose malloc this process has, so that a peer that was not loaded is not measured as one.
+// Prints whose malloc this process has, so that a peer that failed to load is not measured as one.
 int print_owner() {
   Dl_info info{};
   void* address = dlsym(RTLD_DEFAULT, "malloc");

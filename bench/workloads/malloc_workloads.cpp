@@ -1,4 +1,4 @@
-// What bench_workload can run: needs nothing but a malloc.
+// The workloads of bench_workload, which need nothing but a malloc.
 #include "bench/workloads/meter.h"
 
 namespace rdmalloc::bench {

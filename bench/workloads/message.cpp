@@ -1,4 +1,4 @@
-// Messages: take a buffer, fill it, send it by its key, free it; again and again.
+// Messages: allocate a buffer, fill it, send it by its key, free it; repeatedly.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kSmallest = size_t{64} << 10;
 constexpr size_t kLargest = size_t{64} << 20;
 
-// How a buffer gets its key. registrations(): made so far.
+// How a buffer gets its key. registrations(): how many were made so far.
 class Keys {
  public:
   explicit Keys(Ring& ring) : ring_(ring) {}
@@ -104,7 +104,7 @@ std::unique_ptr<Keys> keys_of(const char* kind, Ring& ring) {
   fail(kind, "not a way to get keys: lookup, each, ucx (if built with libucx-dev)");
 }
 
-// Always the same size, or, for 0, all sizes: as many per doubling.
+// Always the same size; for 0, all sizes, equally many per doubling.
 std::vector<size_t> sizes_of(size_t bytes) {
   constexpr size_t kMixed = 64;
   if (bytes != 0) return {bytes};
@@ -134,7 +134,7 @@ class Sender {
     free(buffer);
   }
 
-  // Sends one message to where it can be read again: exits when the device did not see what the
+  // Sends one message to a file that can be read back; exits if the device did not see what the
   // program wrote.
   void prove(size_t size) {
     const int null = sink_;
@@ -162,10 +162,10 @@ class Sender {
 
 }  // namespace
 
-// The first rounds are not measured: it is where whoever caches registrations makes them.
+// The first rounds are not measured: there, registration caches make their registrations.
 void run_message(const Arguments& arguments, Meter& meter) {
   constexpr size_t kWarmUp = 3;
-  constexpr size_t kBytes = size_t{640} << 20;  // about as many for each size
+  constexpr size_t kBytes = size_t{640} << 20;  // about this many for each size
   const std::vector<size_t> sizes = sizes_of(arguments.bytes);
   Sender sender(arguments.kind);
   sender.prove(sizes.front());

@@ -1,5 +1,5 @@
-// What a workload needs from the program around it: its arguments, and the clock that says which
-// part of it is measured.
+// What a workload needs from the program around it: its arguments, and the clock for the measured
+// part.
 #pragma once
 
 #include <time.h>
@@ -10,8 +10,8 @@
 
 namespace rdmalloc::bench {
 
-// CPU time of all threads of the process, and wall time, between start() and stop(). CPU time is
-// what allocators are compared by: other programs on the machine change it least.
+// CPU time of all threads of the process, and wall time, between start() and stop(). Allocators are
+// compared by CPU time, because other programs on the machine affect it least.
 class Meter {
  public:
   void start() {
@@ -37,26 +37,26 @@ class Meter {
 };
 
 struct Arguments {
-  size_t bytes = 0;         // of workloads that take a size
-  const char* kind = "";    // of workloads that take a page kind
-  bool short_form = false;  // finish in milliseconds: the smoke test
-  // Repetitions: `full`, or a small part of it in the short form.
+  size_t bytes = 0;         // for workloads that take a size
+  const char* kind = "";    // for workloads that take a page kind
+  bool short_form = false;  // finish within milliseconds: the smoke test
+  // Repetitions: `full`, or a small fraction of it in the short form.
   size_t repeat(size_t full) const { return short_form ? full / 50 + 1 : full; }
 };
 
-// One named workload; `run` calls start() and stop() once each.
+// A named workload; `run` calls start() and stop() once each.
 struct Workload {
   const char* name;
   void (*run)(const Arguments& arguments, Meter& meter);
 };
 
-// Those that this program has.
+// The workloads of this program.
 std::span<const Workload> workloads();
 
 // Keeps the compiler from removing memory that nobody reads.
 inline void keep(void* pointer) { asm volatile("" : : "r"(pointer) : "memory"); }
 
-// Marsaglia's xorshift: the same numbers in every run, no library call.
+// Marsaglia's xorshift: the same numbers in every run, without library calls.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15U + 1) {}
@@ -111,10 +111,10 @@ void run_unmap(const Arguments& arguments, Meter& meter);
 void run_miss(const Arguments& arguments, Meter& meter);
 void run_slow_device(const Arguments& arguments, Meter& meter);
 
-// More keys for the result line, from a workload that knows more than its time.
+// Adds a key to the result, for workloads that report more than their time.
 void report(const char* key, uint64_t value);
 
-// Says what went wrong, and exits.
+// Prints what went wrong, and exits.
 [[noreturn]] void fail(const char* what, const char* why);
 
 }  // namespace rdmalloc::bench

@@ -1,6 +1,6 @@
-// Workloads that allocators are known by, written anew from their published descriptions. What
-// decides is the shape of each: who frees what another allocated, in which order, and which objects
-// share a cache line. The figures are not those of the programs they are named after.
+// Well-known allocator workloads, rewritten from their published descriptions. What matters is the
+// shape of each: who frees what another thread allocated, in which order, and which objects share a
+// cache line. The figures are not those of the original programs.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 namespace rdmalloc::bench {
 namespace {
 
-// Small sizes more often than large ones, as the logarithm of what a program asks for is spread.
+// Small sizes are more frequent than large ones: requests are roughly uniform in the logarithm.
 size_t skewed(Random& random, size_t low, size_t high) {
   const size_t most = random.between(low, high);
   return random.between(low, most);
@@ -28,7 +28,7 @@ void write_over(void* object, size_t size, size_t times) {
   }
 }
 
-// Berger's two about false sharing: objects of eight bytes that are allocated, written to and freed
+// Berger's two tests of false sharing: eight-byte objects that are allocated, written and freed
 // over and over. An allocator that gives two threads parts of one cache line makes them slow.
 constexpr size_t kTiny = 8;
 void write_tiny_objects(size_t rounds) {
@@ -41,7 +41,7 @@ void write_tiny_objects(size_t rounds) {
   }
 }
 
-// Slots through which threads hand objects to whoever comes next.
+// Slots through which threads pass objects to whichever thread comes next.
 class Exchange {
  public:
   explicit Exchange(size_t count) : slots_(count) {}
@@ -59,8 +59,8 @@ class Exchange {
   std::vector<std::atomic<void*>> slots_;
 };
 
-// sh6bench and sh8bench: generations of objects; of each generation a third is freed in the order
-// of allocation, a third the other way round, and a third outlives the next two generations.
+// sh6bench and sh8bench: generations of objects. Of each generation, a third is freed in allocation
+// order, a third in reverse order, and a third outlives the next two generations.
 void churn_generations(Random& random, size_t largest, size_t rounds) {
   constexpr size_t kObjects = 3'000;
   Slots generation(kObjects, nullptr);
@@ -87,7 +87,7 @@ void churn_generations(Random& random, size_t largest, size_t rounds) {
 void run_xmalloc(const Arguments& arguments, Meter& meter) {
   constexpr size_t kBatch = 4'096;
   const size_t rounds = arguments.repeat(300);
-  // Each producer has a consumer; batches go to and fro by a barrier, which costs no CPU time.
+  // Each producer has a consumer; they exchange batches at a barrier, which costs no CPU time.
   std::vector<Slots> batches(kThreads, Slots(kBatch, nullptr));
   pthread_barrier_t barrier;
   pthread_barrier_init(&barrier, nullptr, kThreads);
@@ -96,7 +96,7 @@ void run_xmalloc(const Arguments& arguments, Meter& meter) {
     const bool produces = self % 2 == 0;
     Random random(self + 1);
     for (size_t round = 0; round <= rounds; ++round) {
-      // While one batch of a pair is filled the other is emptied.
+      // While one batch of a pair is filled, the other is emptied.
       Slots& batch = batches[(self & ~size_t{1}) + (round + (produces ? 0 : 1)) % 2];
       if (produces && round < rounds) {
         for (void*& object : batch) {
@@ -113,7 +113,7 @@ void run_xmalloc(const Arguments& arguments, Meter& meter) {
   pthread_barrier_destroy(&barrier);
 }
 
-// cache-thrash: all threads write to small objects of their own.
+// cache-thrash: each thread writes to its own small objects.
 void run_cache_thrash(const Arguments& arguments, Meter& meter) {
   const size_t rounds = arguments.repeat(400'000);
   meter.start();
@@ -121,8 +121,8 @@ void run_cache_thrash(const Arguments& arguments, Meter& meter) {
   meter.stop();
 }
 
-// cache-scratch: the first object of each thread comes from one thread, side by side with the
-// others': who gives it out again to the thread that freed it keeps the line shared.
+// cache-scratch: one thread allocates the first object of every thread, side by side. An allocator
+// that gives such an object back to the thread that freed it keeps the line shared.
 void run_cache_scratch(const Arguments& arguments, Meter& meter) {
   const size_t rounds = arguments.repeat(400'000);
   Slots first(kThreads, nullptr);
@@ -155,8 +155,8 @@ void run_sh8(const Arguments& arguments, Meter& meter) {
   meter.stop();
 }
 
-// mstress, of mimalloc's tests: threads come and go, keep some objects, and hand others to any
-// thread by way of a table.
+// mstress, from mimalloc's tests: threads come and go, keep some objects, and pass others to any
+// thread through a table.
 void run_mstress(const Arguments& arguments, Meter& meter) {
   const size_t generations = arguments.repeat(20);
   Exchange table(1'000);
@@ -185,8 +185,8 @@ void run_mstress(const Arguments& arguments, Meter& meter) {
   meter.stop();
 }
 
-// rptest, rpmalloc's benchmark: sizes up to 16 KB, each step frees some of what the thread has and
-// allocates as many anew, and now and then a batch goes to another thread to be freed.
+// rptest, rpmalloc's benchmark: sizes up to 16 KB. Each step frees some of the thread's objects and
+// allocates as many new ones; now and then a batch goes to another thread to be freed.
 void run_rptest(const Arguments& arguments, Meter& meter) {
   constexpr size_t kBatch = 100;
   const size_t steps = arguments.repeat(3'000);

@@ -1,5 +1,5 @@
-// Getting memory that a device may use: through malloc with a domain open, and with the bare system
-// calls. And how many registrations a heap takes.
+// Acquiring memory that a device may use: through malloc with an open domain, and with the bare
+// system calls. Also counts the registrations of a heap.
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 namespace rdmalloc::bench {
 namespace {
 
-// Every byte has a key, of however many memory regions.
+// Every byte has a key, however many memory regions that takes.
 bool has_keys(const rdm_domain* domain, char* next, const char* end) {
   while (next < end) {
     rdm_mr mr{};
@@ -47,7 +47,7 @@ void grow_small(size_t count) {
   for (void*& buffer : buffers) keep(buffer = malloc(size_t{16} << random.below(7)));
 }
 
-// What a vector does that is pushed to; two of them, so that none can always grow in place.
+// Grows like a vector under push_back; two of them, so that neither can always grow in place.
 void grow_by_doubling(size_t largest) {
   constexpr size_t kFirst = size_t{1} << 16;
   void* vectors[2] = {};
@@ -58,7 +58,7 @@ void grow_by_doubling(size_t largest) {
 
 }  // namespace
 
-// On a fresh heap, with the domain open: a program opens it once.
+// On a fresh heap with the domain open, because a program opens it once.
 void run_register(const Arguments& arguments, Meter& meter) {
   keep(malloc(1));
   const rdm_domain* domain = library().open_io_uring(-1);
@@ -84,7 +84,7 @@ void run_register_bare(const Arguments& arguments, Meter& meter) {
   meter.stop();
 }
 
-// How many memory regions a domain has after so many buffers, or bytes.
+// How many memory regions a domain has after that many buffers, or bytes.
 void run_count(const Arguments& arguments, Meter& meter) {
   library().open(kCounting);
   meter.start();

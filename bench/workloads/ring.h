@@ -1,5 +1,5 @@
-// The device of these benchmarks: an io_uring that writes from registered buffers, to which a
-// registration is what it is to a network card: pages pinned, and a key.
+// The device of these benchmarks: an io_uring that writes from registered buffers. Registration
+// means the same to it as to a network card: pinned pages and a key.
 #pragma once
 
 #include <liburing.h>
@@ -9,7 +9,7 @@
 
 namespace rdmalloc::bench {
 
-// For one thread. Every failure ends the program with a sentence.
+// For one thread. Every failure prints a message and ends the program.
 class Ring {
  public:
   Ring();
@@ -19,41 +19,43 @@ class Ring {
 
   int fd() const { return ring_.ring_fd; }
 
-  // An empty table of so many keys. Not for a ring that a domain of rdmalloc's registers with.
+  // Creates an empty table of `keys` keys. Not for a ring that one of rdmalloc's domains registers
+  // with.
   void make_table(unsigned keys);
-  // Registers memory under this key, in place of what was there.
+  // Registers memory under this key, replacing what was there.
   void add(uint32_t key, void* base, size_t length);
   void remove(uint32_t key) { add(key, nullptr, 0); }
-  // Calls of add(), without those of remove().
+  // Calls of add(), not counting those by remove().
   size_t registrations() const { return registrations_; }
 
-  // Writes the memory, which must be registered under this key, to the file's start, and waits.
+  // Writes the memory, which must be registered under this key, to the start of the file, and
+  // waits.
   void send(int file, const void* memory, size_t length, uint32_t key);
 
-  // Starts writing memory to the file, or reading it from there, and returns at once: a thread of
-  // the kernel's does it. At most kDepth at a time.
+  // Starts writing memory to the file, or reading it from there, and returns at once: a kernel
+  // thread does the transfer. At most kDepth at a time.
   static constexpr unsigned kDepth = 8;
   enum class Direction { kToFile, kFromFile };
   struct Transfer {
     Direction direction;
     int file;
-    size_t offset;  // in the file
+    size_t offset;  // within the file
     void* memory;
     size_t length;
     uint32_t key;
   };
-  // `id`: below kDepth, none that is under way.
+  // `id`: below kDepth, and not that of a transfer in progress.
   void start(const Transfer& transfer, uint64_t id);
-  // Waits until one has ended, all of it; its id.
+  // Waits until a transfer has completed in full; returns its id.
   uint64_t finish();
 
  private:
-  // The result, and the id, of what has ended.
+  // The result and the id of a completed transfer.
   int wait(uint64_t* id);
 
   io_uring ring_ = {};
   size_t registrations_ = 0;
-  size_t lengths_[kDepth] = {};  // of the transfers under way
+  size_t lengths_[kDepth] = {};  // of the transfers in progress
 };
 
 }  // namespace rdmalloc::bench

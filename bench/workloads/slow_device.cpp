@@ -1,5 +1,5 @@
-// How long a lookup takes while a large region is being registered with a device that needs 0.2 s
-// for a GiB.
+// How long lookups take while a large region is being registered with a device that needs 0.2 s per
+// GiB.
 #include <stdlib.h>
 #include <time.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kSmall = 4096;
 constexpr size_t kSmallBlocks = 64;
-constexpr uint64_t kSettleNs = 200'000'000;  // until all is registered that was there
+constexpr uint64_t kSettleNs = 200'000'000;  // until all existing memory is registered
 constexpr uint64_t kLongestNs = 60'000'000'000;
 
 int limits(void*, rdm_backend_limits*) { return RDM_OK; }
@@ -46,8 +46,8 @@ uint64_t now_ns() {
 
 }  // namespace
 
-// slow_device BYTES: lookups of pages anywhere in a block of that size that was just malloc'd, and
-// of small blocks that come meanwhile, until all of the block is registered; tells the longest, and
+// slow_device BYTES: lookups of random pages in a newly malloc'd block of that size, and of small
+// blocks allocated meanwhile, until all of the block is registered. Reports the longest lookup, and
 // how many found nothing.
 void run_slow_device(const Arguments& arguments, Meter& meter) {
   rdm_domain* const domain = library().open(kSlow);

@@ -27,7 +27,7 @@ void churn(size_t live, size_t low, size_t high, size_t steps, Meter& meter) {
 
 }  // namespace
 
-// The fast path alone: the object comes back before the next one is asked for.
+// The fast path alone: the object is freed before the next one is allocated.
 void run_pairs(const Arguments& arguments, Meter& meter) {
   const size_t size = arguments.bytes != 0 ? arguments.bytes : 64;
   const size_t pairs = arguments.repeat(30'000'000);
@@ -44,12 +44,12 @@ void run_churn(const Arguments& arguments, Meter& meter) {
   churn(20'000, 8, 1024, arguments.repeat(10'000'000), meter);
 }
 
-// Beyond small: the sizes where slabs hold few objects or an extent holds one.
+// Beyond small: sizes for which a slab holds few objects, or an extent holds one.
 void run_medium(const Arguments& arguments, Meter& meter) {
   churn(1'000, 1024, 65536, arguments.repeat(2'000'000), meter);
 }
 
-// Many vectors that grow by half in turns, as strings and arrays under construction do.
+// Many vectors that grow by half in turn, like strings and arrays under construction.
 void run_growth(const Arguments& arguments, Meter& meter) {
   constexpr size_t kVectors = 1'000;
   constexpr size_t kLargest = 2 * 1024;

@@ -1,5 +1,5 @@
-// How long one thread can be held up while another acquires much memory: by the kernel's lock on
-// the address space, or by the malloc's own.
+// How long one thread can be delayed while another acquires much memory: by the kernel's lock on
+// the address space, or by the malloc's own locks.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +27,8 @@ using std::chrono::microseconds;
 
 struct Action {
   const char* name;
-  Clock::duration (*run)();  // how long it took, without what cleans up after it
-  microseconds pause;        // before the next one: the other thread is to get somewhere
+  Clock::duration (*run)();  // returns how long it took, without its clean-up
+  microseconds pause;        // before the next one, so that the other thread makes progress
 };
 
 Clock::duration map_and_unmap() {
@@ -40,7 +40,7 @@ Clock::duration map_and_unmap() {
   return Clock::now() - start;
 }
 
-// With others live, so that what is freed is not at once what is wanted.
+// With other blocks live, so that the freed one is not reused at once.
 Clock::duration malloc_and_free() {
   static void* blocks[64] = {};
   static size_t next = 0;
@@ -85,15 +85,15 @@ uint64_t nanoseconds(Clock::duration duration) {
 
 }  // namespace
 
-// stall BYTES mmap|malloc|fork[+domain]: one thread mallocs and touches so many bytes, in one
-// block; this one does the action until that has ended, and tells the longest it took. +domain:
-// with a domain open on an io_uring of its own.
+// stall BYTES mmap|malloc|fork[+domain]: one thread mallocs and touches BYTES in one block; this
+// one repeats the action until that has ended, and reports the longest time. +domain: with a domain
+// open on an io_uring of its own.
 void run_stall(const Arguments& arguments, Meter& meter) {
   const std::string kind = arguments.kind;
   const size_t plus = kind.find('+');
   const Action& action = action_of(kind.substr(0, plus));
   if (plus != std::string::npos) library().open_io_uring(-1);
-  action.run();  // what only the first one costs is not asked here
+  action.run();  // the first run's one-time costs are not measured
   std::atomic<bool> done = false;
   Clock::duration worst{};
   uint64_t count = 0;
@@ -113,7 +113,7 @@ void run_stall(const Arguments& arguments, Meter& meter) {
   report("actions", count);
 }
 
-// domain: only opens one, to learn whether it can be.
+// domain: only opens one, to learn whether that is possible.
 void run_domain(const Arguments&, Meter& meter) {
   meter.start();
   library().open_io_uring(-1);

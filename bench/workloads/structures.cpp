@@ -67,7 +67,7 @@ void run_trees(const Arguments& arguments, Meter& meter) {
   meter.stop();
 }
 
-// Lists that are built whole and torn down whole: every slab fills, and every slab empties.
+// Lists that are built and torn down as a whole: every slab fills, and every slab empties.
 void run_lists(const Arguments& arguments, Meter& meter) {
   constexpr size_t kLinks = 200'000;
   const size_t rounds = arguments.repeat(60);

@@ -8,7 +8,7 @@
 #include "bench/workloads/meter.h"
 
 namespace rdmalloc::bench {
-// Each thread churns a live set of its own.
+// Each thread churns its own live set.
 void run_threads(const Arguments& arguments, Meter& meter) {
   const size_t steps = arguments.repeat(3'000'000);
   meter.start();
@@ -21,8 +21,8 @@ void run_threads(const Arguments& arguments, Meter& meter) {
   meter.stop();
 }
 
-// Producers and consumers: what one thread allocates another frees. The two meet at a barrier
-// between turns instead of spinning on a queue, whose waiting would be measured too.
+// Producers and consumers: one thread frees what another allocates. They meet at a barrier between
+// turns, because spinning on a queue would be measured too.
 void run_exchange(const Arguments& arguments, Meter& meter) {
   constexpr size_t kBatch = 20'000;
   const size_t rounds = arguments.repeat(200);
@@ -47,7 +47,7 @@ void run_exchange(const Arguments& arguments, Meter& meter) {
 }
 
 // After Larson and Krishnan's server simulation: threads die and leave their objects to successors,
-// who free them.
+// which free them.
 void run_larson(const Arguments& arguments, Meter& meter) {
   const size_t generations = arguments.repeat(100);
   std::vector<Slots> slots(kThreads, Slots(1'000, nullptr));

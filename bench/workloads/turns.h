@@ -24,7 +24,7 @@ class Turns {
     sides_[side].wall.push_back(picoseconds(meter.wall_ns(), count));
   }
 
-  // NAME_cpu_ps and NAME_wall_ps: the medians, of one.
+  // Reports the medians for one operation as NAME_cpu_ps and NAME_wall_ps.
   void report_all() const {
     for (size_t i = 0; i < sides_.size(); ++i) {
       if (sides_[i].cpu.empty()) continue;

@@ -1,5 +1,5 @@
-# Runs in the guest: every test that results/tests names, each in a shell of its own, and says at
-# the end that none is left.
+# Runs in the guest: runs every test that results/tests names, each in its own shell, and records at
+# the end that all have run.
 for test in $(cat "$GUEST_RESULTS/tests"); do
   echo "guest: $test"
   name=${test##*/}

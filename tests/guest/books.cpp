@@ -1,10 +1,10 @@
-// The library's books are the kernel's, to the page: VmLck is what is pinned, VmPin what
-// registering pinned, with no domain open, one, and two, while the heap grows, and when they are
-// closed.
+// The library's books match the kernel's to the page: VmLck equals what the library pinned, VmPin
+// what registration pinned, with no, one and two open domains, while the heap grows and after the
+// domains are closed.
 //
 //   books            must hold; every region is registered in every domain
 //   books looked-up  must hold; large blocks are registered when they are looked up
-//   books hidden     the same, with a registration that the library knows nothing of: must not hold
+//   books hidden     the same plus a registration that the library does not know: must not hold
 #include "tests/guest/keys.h"
 
 namespace {
@@ -21,7 +21,7 @@ bool agree(const rdm_stats& books, uint64_t domains) {
          (by_lookup || books.registered_pinned_bytes == domains * books.pinned_bytes);
 }
 
-// A thread of the library's may be registering: it gets a moment.
+// A library thread may still be registering; give it a moment.
 void check(const char* when, uint64_t domains) {
   rdm_stats books = probe::stats();
   for (int tries = 0; tries < 10 && !agree(books, domains); ++tries) {

@@ -1,10 +1,13 @@
-# For the scripts in tests/guest/tests, which run in the guest. Each is a list of these:
+# For the scripts in tests/guest/tests, which run in the guest. Each consists of lines such as:
 #
 #   promise "sentence" SECONDS COMMAND...   the command must end with status 0
-#   control "sentence" SECONDS COMMAND...   the same without us: must end with status 1
+#   control "sentence" SECONDS REGEX COMMAND...
+#                                           the same without the library: must end with status 1
+#                                           and print a line that matches, so that it fails for
+#                                           the intended reason
 #
-# The sentence stands on the same line: CMake makes a test of each such line. A command that ends
-# with 77 is a skip, and has printed why: "SKIPPED: REASON".
+# The sentence stands on the first line: CMake makes a test of each such line. A command that ends
+# with 77 is skipped and has printed the reason: "SKIPPED: REASON".
 set -u
 # shellcheck disable=SC2034  # used by those who source this
 programs=$GUEST_BUILD/tests/guest
@@ -13,17 +16,17 @@ rdmalloc=$GUEST_BUILD/bin/rdmalloc
 
 verdict() {
   printf '%s\t%s\t%s\n' "$1" "$2" "$3" >> "$GUEST_RESULTS/verdicts"
-  # To the console, for who watches.
+  # To the console, for anyone watching.
   echo "$1 $2${3:+: $3}" > /dev/console
 }
 
-# What follows in the script is skipped when this program is not there.
+# If this program is missing, the rest of the script is skipped.
 absent=
 requires() {
   command -v "$1" > /dev/null || absent=$2
 }
 
-# Where in the kernel every thread of every program is, for a command that does not end.
+# Shows where in the kernel each thread of each program is, for a command that does not end.
 show_threads() {
   echo "-- after $1 seconds"
   for thread in /proc/[0-9]*/task/[0-9]*; do
@@ -54,7 +57,13 @@ run_case() {
   cat /tmp/output
   echo "-- status $status after $((($(date +%s%N) - started) / 1000000)) ms"
   case $status in
-    "$expected") verdict PASS "$sentence" "" ;;
+    "$expected")
+      if [ -z "$says" ] || grep -qE -- "$says" /tmp/output; then
+        verdict PASS "$sentence" ""
+      else
+        verdict FAIL "$sentence" "status $status as promised, but no line matches '$says'"
+      fi
+      ;;
     77)
       reason=$(sed -n 's/^SKIPPED: //p' /tmp/output | tail -n 1)
       if [ -n "$reason" ]; then
@@ -69,14 +78,17 @@ run_case() {
 }
 
 promise() {
+  says=
   run_case 0 "$@"
 }
 
 control() {
   control_sentence=$1
-  shift
-  run_case 1 "control: $control_sentence" "$@"
+  control_seconds=$2
+  says=$3
+  shift 3
+  run_case 1 "control: $control_sentence" "$control_seconds" "$@"
 }
 
-# As an argument of the two: the rest is run with the library preloaded.
+# As an argument of promise or control: runs the rest with the library preloaded.
 with=env\ LD_PRELOAD=$library

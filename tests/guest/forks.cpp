@@ -1,10 +1,9 @@
-// fork while memory is registered: the child works on all of its heap, the parent's registrations
-// keep reading the parent's pages, and a child's domain of its own reads the child's.
+// fork with registered memory: the child uses all of its heap, the parent's registrations keep
+// reading the parent's pages, and a domain that the child opens reads the child's.
 //
 //   forks                the parent opens its domain, and forks
-//   forks init           somebody, as UCX does, has called ibv_fork_init() before
-//   Without the library a buffer of malloc's is registered by ibv_reg_mr.
-#include <sys/wait.h>
+//   forks init           ibv_fork_init() was called first, as UCX does
+//   Without the library, a buffer from malloc is registered with ibv_reg_mr.
 
 #include <vector>
 
@@ -45,7 +44,7 @@ void check_all(const std::vector<Object>& all, unsigned char wanted, const char*
   }
 }
 
-// What a device sees of each object.
+// Checks what the device reads from each object.
 void check_device(guest::RcPair& pair, guest::Keys& keys, const std::vector<Object>& all,
                   unsigned char wanted, const char* who) {
   guest::PeerBuffer peer(pair, kLargest);
@@ -65,7 +64,7 @@ void check_device(guest::RcPair& pair, guest::Keys& keys, const std::vector<Obje
   }
 }
 
-// Ranges that a child would not get, in a heap that is all the program's memory.
+// Checks that a child inherits every range of the heap, which is all of the program's memory.
 void check_inheritance() {
   FILE* maps = fopen("/proc/self/smaps", "re");
   char line[512];
@@ -82,7 +81,7 @@ void check_inheritance() {
   if (maps != nullptr) fclose(maps);
 }
 
-// A child of the library's may not use its parent's registrations, and may make its own.
+// A child must not use its parent's registrations, and may make its own.
 void own_domain(const guest::Keys& parents, const std::vector<Object>& all) {
   rdm_mr mr{};
   for (const Object& object : all) {
@@ -93,7 +92,8 @@ void own_domain(const guest::Keys& parents, const std::vector<Object>& all) {
   }
   guest::RcPair pair;
   guest::Keys keys(pair);
-  // What the child acquires itself is pinned, and so can be registered; what it inherited is not.
+  // Memory that the child allocates itself is pinned and can be registered; inherited memory is
+  // not.
   std::vector<Object> mine;
   for (size_t i = 0; i < 4; ++i) {
     mine.push_back(
@@ -104,9 +104,7 @@ void own_domain(const guest::Keys& parents, const std::vector<Object>& all) {
   check_device(pair, keys, mine, 'c', "child's own domain");
 }
 
-[[noreturn]] void child(const guest::Keys& parents, const std::vector<Object>& all,
-                        int parent_has_written) {
-  alarm(60);
+int child(const guest::Keys& parents, const std::vector<Object>& all, int parent_has_written) {
   check_all(all, 'p', "child, first");
   write_all(all, 'c');
   char byte = 0;
@@ -115,7 +113,7 @@ void own_domain(const guest::Keys& parents, const std::vector<Object>& all) {
   for (const Object& object : all) free(object.bytes);
   write_all(make_objects(), 'n');
   if (probe::library().loaded()) own_domain(parents, make_objects());
-  _exit(verdict.status());
+  return verdict.status();
 }
 
 void fork_once(guest::RcPair& pair, guest::Keys& keys, const std::vector<Object>& all) {
@@ -124,20 +122,13 @@ void fork_once(guest::RcPair& pair, guest::Keys& keys, const std::vector<Object>
   if (probe::library().loaded()) check_inheritance();
   int ends[2];
   if (pipe(ends) != 0) probe::skip("no pipe");
-  const pid_t pid = fork();
-  if (pid < 0) return verdict.broken("fork failed: %m");
-  if (pid == 0) child(keys, all, ends[0]);
+  const pid_t pid = probe::start_child([&] { return child(keys, all, ends[0]); });
   write_all(all, 'q');
   check_device(pair, keys, all, 'q', "parent, after it wrote");
   (void)!write(ends[1], "w", 1);
-  int status = 0;
-  waitpid(pid, &status, 0);
+  verdict.expect_good_end("the child", probe::end_of(pid));
   close(ends[0]);
   close(ends[1]);
-  if (WIFSIGNALED(status))
-    verdict.broken("the child died: %s", strsignal(WTERMSIG(status)));
-  else if (status != 0)
-    verdict.broken("the child found something broken");
   check_all(all, 'q', "parent, after the child wrote");
   check_device(pair, keys, all, 'q', "parent, after the child's end");
 }
@@ -152,7 +143,7 @@ int main(int argc, char** argv) {
   guest::Keys keys(pair);
   std::vector<Object> all = make_objects();
   fork_once(pair, keys, all);
-  // And once more, with memory that came after the domain and after a fork.
+  // Once more, with memory allocated after the domain was opened and after a fork.
   const std::vector<Object> more = make_objects();
   all.insert(all.end(), more.begin(), more.end());
   fork_once(pair, keys, all);

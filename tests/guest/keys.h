@@ -1,6 +1,6 @@
-// Where a test's keys come from: from the library's domain when it is preloaded; without it from
-// what registration caches do that nobody tells about free(): register a buffer when it is first
-// seen, remember it by its address, and trust that. That is the control.
+// Where a test gets its keys. With the library preloaded: from a domain. Without it, as the
+// control: from a naive registration cache, which registers a buffer when first seen, remembers it
+// by address, and never learns of free().
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -9,13 +9,14 @@
 
 #include "tests/guest/rc_pair.h"
 #include "tests/integration/probe.h"
+#include "tests/integration/regcache/with_reason.h"
 
 namespace guest {
 
 inline constexpr int kAllRights =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
-// The library's domains; null in a control.
+// The library's domain functions; null in a control.
 struct Domains {
   decltype(rdm_domain_open_verbs)* open =
       probe::symbol<decltype(rdm_domain_open_verbs)>("rdm_domain_open_verbs");
@@ -32,18 +33,13 @@ inline const Domains& domains() {
   return found;
 }
 
-// Ends the program as broken when a domain cannot be opened.
+// Ends the program as broken if the domain cannot be opened.
 inline rdm_domain* open_domain(const RcPair& pair, int access, unsigned flags) {
-  char why[512] = "";
-  rdm_domain_options options{};
-  options.size = sizeof options;
-  options.flags = flags;
-  options.error = why;
-  options.error_size = sizeof why;
+  probe::DomainOptions options(flags);
   rdm_domain* domain = nullptr;
   const int status = domains().open(pair.domain(), access, &options, &domain);
   if (status == RDM_OK) return domain;
-  printf("BROKEN: no domain: status %d: %s\n", status, why);
+  printf("BROKEN: no domain: status %d: %s\n", status, options.why);
   fflush(stdout);
   _exit(probe::kBroken);
 }
@@ -63,14 +59,14 @@ class Keys {
 
   rdm_domain* domain() const { return domain_; }
 
-  // The same for memory outside of malloc, with a reference that put() gives back.
+  // The same for memory outside malloc; put() releases the reference.
   bool get(const void* address, size_t length, rdm_mr* out) {
     if (domain_ == nullptr) return find(address, length, out);
     return domains().get(domain_, address, length, out) == RDM_OK;
   }
   bool put(const rdm_mr& mr) { return domain_ == nullptr || domains().put(domain_, &mr) == RDM_OK; }
 
-  // False: there is no key.
+  // False if there is no key.
   bool find(const void* address, size_t length, rdm_mr* out) {
     if (domain_ != nullptr) return domains().lookup(domain_, address, length, out) == RDM_OK;
     ibv_mr*& known = cache_[address];

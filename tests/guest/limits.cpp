@@ -1,11 +1,12 @@
-// The limit on locked memory is reached while a domain is open: malloc goes on, lookups say what
-// has no key, and what has a key is sent right. Run as an ordinary user with a small
-// RLIMIT_MEMLOCK.
+// The limit on locked memory is reached while a domain is open: malloc still succeeds, lookups
+// report memory without a key, and memory with a key is sent correctly. Run as an ordinary user
+// with a small RLIMIT_MEMLOCK.
 //
-//   limits MIB    so much is allocated
+//   limits MIB    how much is allocated
 #include <vector>
 
 #include "tests/guest/keys.h"
+#include "tests/integration/regcache/with_reason.h"
 
 namespace {
 
@@ -14,7 +15,7 @@ probe::Verdict verdict;
 
 uint64_t charged_bytes() { return probe::kib_field("/proc/self/status", "VmPin:"); }
 
-// True when it has a key.
+// Whether it has a key.
 bool send(guest::RcPair& pair, const rdm_domain* domain, const guest::PeerBuffer& peer, void* bytes,
           int fill) {
   memset(bytes, fill, kSize);
@@ -28,21 +29,17 @@ bool send(guest::RcPair& pair, const rdm_domain* domain, const guest::PeerBuffer
   return true;
 }
 
-// What a domain registers is charged once more: a second one does not fit, and leaves nothing
+// Each domain's registrations are charged again: a second domain does not fit, and leaves nothing
 // behind.
 void open_another(uint64_t charged) {
   guest::RcPair pair;
-  char why[512] = "";
-  rdm_domain_options options{};
-  options.size = sizeof options;
-  options.error = why;
-  options.error_size = sizeof why;
+  probe::DomainOptions options;
   rdm_domain* domain = nullptr;
   const int status =
       guest::domains().open(pair.domain(), IBV_ACCESS_LOCAL_WRITE, &options, &domain);
-  printf("a second domain: status %d: %s\n", status, why);
+  printf("a second domain: status %d: %s\n", status, options.why);
   if (status != RDM_OUT_OF_BUDGET) verdict.broken("a second domain: status %d", status);
-  if (strstr(why, "memlock") == nullptr && strstr(why, "MEMLOCK") == nullptr) {
+  if (strstr(options.why, "memlock") == nullptr && strstr(options.why, "MEMLOCK") == nullptr) {
     verdict.broken("the reason does not name the memlock limit");
   }
   if (status == RDM_OK) (void)guest::domains().close(domain);

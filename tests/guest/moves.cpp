@@ -1,7 +1,7 @@
-// Address and page stay married, for the CPU and for the device, while somebody tries to part them.
+// An address keeps its page, for the CPU and for the device, whatever tries to separate them.
 //
-//   moves migrate      the kernel is told to compact memory, and to move the process's pages from
-//                      one NUMA node to the other and back. Without the library: mlocked memory.
+//   moves migrate      the kernel is told to compact memory and to move the process's pages back
+//                      and forth between the NUMA nodes. Without the library: mlocked memory.
 //   moves advise       the program itself gives advice that would drop or swap the heap's pages.
 //                      Without the library: a registered buffer.
 #include <errno.h>
@@ -50,7 +50,7 @@ std::vector<Object> make_objects(size_t count) {
   return made;
 }
 
-// Writes by the CPU, looks through the device.
+// Writes through the CPU and reads through the device.
 class Witness {
  public:
   bool find(const Object& object, rdm_mr* out) {
@@ -185,7 +185,7 @@ void advise() {
     record_frames(object);
     for (const Advice& advice : kAdvice) {
       memset(object.bytes, 'k', object.size);
-      // What a program expects of it where pages are dropped: zeroes.
+      // Where pages are dropped, the program expects zeros.
       unsigned char expected = 'k';
       if (madvise(inside, length, advice.advice) == 0) {
         printf("%s was taken\n", advice.name);

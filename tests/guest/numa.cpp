@@ -1,5 +1,5 @@
-// Whose memory is where: what a thread mallocs lies on the NUMA node where that thread runs, also
-// when another node's thread is the first to touch it, and when another node's memory was freed.
+// Which node memory lies on: what a thread allocates lies on that thread's node, even when a thread
+// of another node touches it first, and even when it reuses memory freed on another node.
 //
 //   numa
 #include <sys/syscall.h>
@@ -36,7 +36,7 @@ void release(const Buffers& all) {
   for (unsigned char* bytes : all) free(bytes);
 }
 
-// Whole pages inside the buffers only.
+// Looks only at whole pages inside the buffers.
 void check(const Buffers& all, int node, const char* what) {
   size_t elsewhere = 0;
   for (unsigned char* bytes : all) {

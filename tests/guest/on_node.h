@@ -11,7 +11,7 @@ namespace guest {
 
 inline constexpr int kNodes = 2;
 
-// Does the work in a thread that stays there. The guest's node k has one processor, k.
+// Runs the work in a thread bound to that node. Node k of the guest has one processor, k.
 template <typename Work>
 void on_node(int node, Work work) {
   std::thread thread([&] {

@@ -1,9 +1,9 @@
-/* A program that knows MPI and nothing of rdmalloc: two ranks send each other messages of several
- * sizes. Each is malloc'd, filled, sent and freed; who receives it looks at every byte.
+/* A program that uses MPI and knows nothing of rdmalloc: two ranks exchange messages of several
+ * sizes. Each message is allocated, filled, sent and freed; the receiver checks every byte.
  *
  *   pingpong ROUNDS
  *
- * Exit status: 0 every byte was right, 1 not. */
+ * Exit status: 0 if every byte was right, otherwise 1. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

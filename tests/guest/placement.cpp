@@ -1,13 +1,13 @@
-// Where pages lie on a machine of four nodes, by the kernel's word.
+// Where pages lie on a machine with four nodes, according to the kernel.
 //
-//   placement touch [domain]       one thread mallocs an array, the others each touch their part of
-//                                  it: each part lies on its thread's node; `domain`: with a domain
-//                                  open, which registers the array afterwards
+//   placement touch [domain]       one thread allocates an array, each other thread touches its
+//                                  part: the part lies on that thread's node; `domain`: with a
+//                                  domain open, which registers the array afterwards
 //   placement policy NAME          under the memory policy interleave, bind or preferred, set as
-//                                  numactl does, memory lies where that says
-//   placement told RDMALLOC        what `rdmalloc stats --numa` tells of it is the same
-//   placement turns                threads of all nodes need the same amount of memory one after
-//                                  the other: what is resident is that, and a quarter more
+//                                  numactl does, memory lies where the policy says
+//   placement told RDMALLOC        what `rdmalloc stats --numa` reports agrees
+//   placement turns                threads of all nodes use the same amount of memory in turn: the
+//                                  resident size stays within that and a quarter more
 #include <linux/mempolicy.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -30,7 +30,7 @@ probe::Verdict verdict;
 
 using Shares = std::array<double, kAllNodes>;
 
-// Of the pages that have come.
+// Counts only pages that are present.
 Shares shares_of(const char* from, size_t bytes) {
   std::vector<void*> pages;
   for (size_t at = 0; at < bytes; at += probe::kPage) {
@@ -69,7 +69,7 @@ char* touch_by_all() {
   return array;
 }
 
-// A huge page at the border of two parts lies on the node of whoever came first.
+// A huge page across the border of two parts lies on the node that touched it first.
 void check_parts(const char* array, const char* when) {
   constexpr size_t kHuge = size_t{2} << 20;
   for (int node = 0; node < kAllNodes; ++node) {
@@ -96,7 +96,7 @@ void check_touch_with_domain() {
   check_parts(array, "registered");
 }
 
-// The table of nodes: node, processors, its memory, the heap's bytes on it, others.
+// The table of nodes: node, processors, its memory, the heap's bytes on it, the bytes of others.
 void check_told(const char* rdmalloc) {
   if (!probe::library().loaded()) probe::skip("needs the library");
   check_parts(touch_by_all(), "fresh memory");
@@ -117,7 +117,7 @@ void check_told(const char* rdmalloc) {
   if (pclose(output) != 0 || nodes != kAllNodes) verdict.broken("the command tells of %d", nodes);
 }
 
-// The policy, and the share that each node is to have under it.
+// A policy and the share of memory that each node is to have under it.
 struct Policy {
   const char* name;
   int mode;
@@ -135,8 +135,8 @@ const Policy* find_policy(const std::string& name) {
   return nullptr;
 }
 
-// As numactl: the policy stays over exec. So does it that pages are small: huge ones are spread as
-// wholes, which are too few to tell shares by.
+// As numactl does: the policy survives exec. So does the ban on huge pages: spread as units, they
+// would be too few to measure shares.
 int start_under(const Policy& policy, char** argv) {
   if (syscall(SYS_set_mempolicy, policy.mode, &policy.nodes, 8 * sizeof policy.nodes) != 0) {
     probe::skip("no memory policy can be set");
@@ -161,7 +161,7 @@ void check_share(const Policy& policy, const Shares& found, const char* what) {
 void check_under(const Policy& policy) {
   char* const array = touch_by_all();
   check_share(policy, shares_of(array, kArray), "a large block");
-  // Enough that the first pages, which the loader had, do not count.
+  // Enough that the first pages, which the loader touched, do not matter.
   constexpr size_t kSmall = 1024;
   std::vector<char*> small;
   Shares sum{};

@@ -1,8 +1,9 @@
 // Pools of buffers with a real RDMA device, and on two NUMA nodes.
 //
-//   pools keys            what is sent by the lkey that came with a buffer is right, and a peer
-//                         reaches exposed buffers, and no others, by the rkey that came with them
-//   pools numa            a thread's buffers lie on its node, also after others put them back
+//   pools keys            a buffer is sent correctly with its lkey; a peer reaches exposed buffers,
+//                         and no others, with their rkey
+//   pools numa            a thread's buffers lie on its node, even after other threads returned
+//                         them
 #include <sys/syscall.h>
 
 #include <vector>
@@ -10,6 +11,7 @@
 #include "include/rdmalloc/pool.h"
 #include "tests/guest/keys.h"
 #include "tests/guest/on_node.h"
+#include "tests/integration/regcache/with_reason.h"
 
 namespace {
 
@@ -30,18 +32,13 @@ struct PoolLibrary {
 PoolLibrary pools;
 
 rdm_pool* create(rdm_domain* domain, unsigned flags) {
-  char why[1024] = "";
-  rdm_pool_options options{};
-  options.size = sizeof options;
+  probe::PoolOptions options(flags);
   options.buffer_bytes = kSize;
   options.alignment = probe::kPage;
   options.grow_by = kBuffers;
-  options.flags = flags;
-  options.error = why;
-  options.error_size = sizeof why;
   rdm_pool* pool = nullptr;
   if (pools.create(domain, &options, &pool) == RDM_OK) return pool;
-  printf("BROKEN: no pool: %s\n", why);
+  printf("BROKEN: no pool: %s\n", options.why);
   exit(probe::kBroken);
 }
 
@@ -92,7 +89,7 @@ void check_nodes(const Buffers& all, int node, const char* what) {
   size_t elsewhere = 0;
   for (const rdm_buffer& buffer : all) {
     void* page = buffer.address;
-    *static_cast<volatile char*>(page) = 1;  // pages come by need, and this thread may be anywhere
+    *static_cast<volatile char*>(page) = 1;  // pages come on demand, this thread may be anywhere
     int where = -1;
     if (syscall(SYS_move_pages, 0, 1UL, &page, nullptr, &where, 0) != 0) {
       probe::skip("move_pages cannot be asked");

@@ -1,24 +1,22 @@
 #!/bin/sh
-# Makes what the guest boots from: Debian's own kernel, and an initramfs with busybox and the
-# modules it needs. Nothing is installed; what is there already, of the same version, is kept.
+# Prepares the guest's boot files: Debian's own kernel, and an initramfs with busybox and the
+# modules it needs. Nothing is installed; existing files of the same version are kept.
 #
 #   prepare.sh FOLDER [VERSION]    fills FOLDER with vmlinuz and initramfs
 #
-# VERSION: of Debian's other kernels one, such as 5.10 (Debian 11's) or 6.12 (Debian 12's backports). Their
-# packages are looked up in lists of the folder's own: the host's apt learns nothing of them.
+# VERSION: another of Debian's kernels, such as 5.10 (Debian 11's) or 6.12 (Debian 12's backports).
+# Its package is looked up in the folder's own lists, so the host's apt is left unchanged.
 #
 # Exit status: 0 done, 77 not possible here (the reason is printed).
 set -eu
 folder=$1
 version=${2:-}
 here=$(cd "$(dirname "$0")" && pwd)
-# The network card's driver, its interface to programs, the host's files, a cable between two ends.
-modules="virtio_pci 9p 9pnet_virtio veth crc32_generic ib_uverbs rdma_rxe rdma_ucm"
+# The network card's driver, its user-space interface, the host's files with an overlay, and a cable
+# with two ends.
+modules="virtio_pci 9p 9pnet_virtio overlay veth crc32_generic ib_uverbs rdma_rxe rdma_ucm"
 
-skip() {
-  echo "SKIPPED: $1"
-  exit 77
-}
+. "$here/../support/verdict.sh"
 
 for program in qemu-system-x86_64 cpio modprobe depmod rdma apt-get dpkg-deb; do
   PATH=$PATH:/usr/sbin:/sbin command -v $program > /dev/null ||
@@ -26,11 +24,11 @@ for program in qemu-system-x86_64 cpio modprobe depmod rdma apt-get dpkg-deb; do
 done
 PATH=$PATH:/usr/sbin:/sbin
 
-# Options of apt, for lists of the folder's own.
+# Options that make apt use the folder's own lists.
 own_lists() {
   apt=$folder/apt
   mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
-  # From where the host has its packages.
+  # The mirror that the host uses.
   mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2> /dev/null |
     grep -v -e security -e '^$' | head -n 1)
   echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${mirror:-none:} $1 main" \
@@ -61,7 +59,7 @@ if [ -z "$kernel" ]; then
   [ ! -e "$folder/vmlinuz" ] || exit 0
   skip "apt knows no kernel package: type: apt-get update"
 fi
-# What is made depends on the kernel, and on this file.
+# The result depends on the kernel and on this file.
 stamp="$kernel $(cksum < "$0") $(cksum < "$here/init")"
 [ "$(cat "$folder/stamp" 2> /dev/null)" != "$stamp" ] || exit 0
 
@@ -77,13 +75,13 @@ dpkg-deb --fsys-tarfile "$work"/debs/linux-image-*.deb | tar -x -C "$work" --wil
   './lib/modules/*/kernel/crypto/*' './lib/modules/*/kernel/lib/*' './lib/modules/*/kernel/net/*' \
   './lib/modules/*/kernel/arch/*' './lib/modules/*/kernel/drivers/infiniband/*' \
   './lib/modules/*/kernel/drivers/virtio/*' './lib/modules/*/kernel/drivers/net/veth.ko*'
-# busybox inserts what is not compressed.
+# busybox inserts only uncompressed modules.
 find "$work/lib/modules" -name '*.ko.xz' -exec unxz {} +
 dpkg-deb --fsys-tarfile "$work"/debs/busybox-static*.deb | tar -x -C "$work" ./bin/busybox
 release=$(basename "$work"/lib/modules/*)
 depmod -b "$work" "$release" 2> "$work/depmod.log"
 
-# In the order to insert them, each once.
+# Each module once, in insertion order.
 for module in $modules; do
   modprobe -d "$work" -S "$release" --show-depends "$module" || skip "$kernel has no $module"
 done | sed -n 's/^insmod \([^ ]*\).*/\1/p' | awk '!seen[$0]++' > "$work/order"

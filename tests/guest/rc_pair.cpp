@@ -10,7 +10,7 @@ namespace guest {
 namespace {
 
 constexpr uint8_t kPort = 1;
-// Of RoCE's: the one made of the interface's IPv4 address.
+// RoCE's GID made from the interface's IPv4 address.
 constexpr uint8_t kGidIndex = 1;
 constexpr time_t kCompletionSeconds = 20;
 
@@ -45,7 +45,7 @@ int to_receive(ibv_qp* pair, uint32_t other, const ibv_gid& gid) {
                            IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
-// Time-outs are long, because an emulated machine may stand still for a while.
+// Timeouts are long because an emulated machine may stall.
 int to_send(ibv_qp* pair) {
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTS;
@@ -118,7 +118,7 @@ void RcPair::connect() {
   connect(peers_, mine_);
 }
 
-// The first status that is not a success. A failure flushes what is behind it.
+// Returns the first unsuccessful status. After a failure the remaining work is flushed.
 ibv_wc_status RcPair::complete(unsigned completions) {
   ibv_wc_status status = IBV_WC_SUCCESS;
   for (const time_t end = now() + kCompletionSeconds; completions != 0;) {

@@ -1,9 +1,9 @@
-// Two reliable connected queue pairs of one process, connected to each other through the first RDMA
-// device there is: the program's end, and its peer's. What the program's end does by lkey reads or
-// writes the memory as the device sees it, not as the CPU does; that is what the tests compare.
+// Two reliable connected queue pairs in one process, connected through the first RDMA device: the
+// program's end and its peer. Operations by lkey at the program's end read or write memory as the
+// device sees it, not as the CPU does; the tests compare the two.
 //
-// Not thread-safe. In a child of fork it is dead: open another one there. A failure to set it up
-// ends the program as skipped, with the reason; a completion that does not come ends it as broken.
+// Not thread-safe. It does not work in a child of fork: open another one there. If setup fails, the
+// program ends as skipped, with the reason; if a completion does not come, it ends as broken.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -12,11 +12,11 @@
 
 namespace guest {
 
-// What an operation reads from or writes to.
+// The memory that an operation reads or writes.
 struct Piece {
   void* address = nullptr;
   size_t length = 0;
-  uint32_t key = 0;  // lkey for one's own memory, rkey for the peer's
+  uint32_t key = 0;  // lkey for the program's own memory, rkey for the peer's
 };
 
 class RcPair {
@@ -28,11 +28,11 @@ class RcPair {
 
   ibv_pd* domain() const { return pd_; }
 
-  // Each waits for its completion. After a status that is not IBV_WC_SUCCESS the pair is connected
-  // anew, so that the next one works. Lengths are those of `mine`.
+  // Each waits for its completion. After a status other than IBV_WC_SUCCESS the pair is
+  // reconnected, so that the next operation works. `mine` gives the length.
   ibv_wc_status write(const Piece& mine, const Piece& peers);
   ibv_wc_status read(const Piece& mine, const Piece& peers);
-  // Into memory of the peer's, by its lkey.
+  // Into the peer's memory, by its lkey.
   ibv_wc_status send(const Piece& mine, const Piece& peers);
 
  private:
@@ -50,7 +50,7 @@ class RcPair {
   ibv_gid gid_{};
 };
 
-// A buffer outside of any malloc, registered by itself with all rights: the peer's side.
+// The peer's side: a buffer outside malloc, registered separately with all rights.
 class PeerBuffer {
  public:
   PeerBuffer(const RcPair& pair, size_t length);

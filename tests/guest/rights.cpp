@@ -1,8 +1,7 @@
-// What a peer can do with a key it was given: nothing to the heap, everything to the exposed region
-// that the key is of, nothing beyond that region's end. With the heap shared by name, everything.
-//
+// What a peer can do with a key: nothing to the heap, anything within the exposed region that the
+// key is for, and nothing beyond its end. If the heap is shared by name, anything there too.
 //   rights           a domain with remote rights
-//   rights share     the same, with RDM_DOMAIN_SHARE_HEAP: the heap is no longer closed
+//   rights share     the same with RDM_DOMAIN_SHARE_HEAP: the heap is open too
 #include "tests/guest/keys.h"
 
 namespace {
@@ -13,7 +12,7 @@ probe::Verdict verdict;
 
 class Peer {
  public:
-  // A peer that tries to read and to write `kSent` bytes at `address` by a key it was given.
+  // A peer tries to read and write `kSent` bytes at `address` with a given key.
   void try_both(unsigned char* address, uint32_t key, ibv_wc_status wanted, const char* what) {
     const guest::Piece target{address, kSent, key};
     unsigned char before[kSent];
@@ -68,7 +67,7 @@ void check_domain(Peer& peer, int access, unsigned flags, ibv_wc_status exposed_
                 "an exposed object's last bytes");
   peer.try_both(heap + kSent, exposed_key.rkey, IBV_WC_REM_ACCESS_ERR, "the heap by exposed key");
 
-  // What lies behind the region's last byte cannot be looked at: it is a gap. Half of it is enough.
+  // Half of this access lies beyond the region, in a gap that cannot be inspected.
   auto* last = static_cast<unsigned char*>(exposed_key.base) + exposed_key.length;
   peer.try_both(last - kSent, exposed_key.rkey, exposed_status, "the last bytes of the region");
   guest::PeerBuffer buffer(peer.pair(), kSent);

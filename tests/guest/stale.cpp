@@ -1,9 +1,9 @@
-// The classic scenario: a buffer is registered, sent and freed; another one comes to lie at its
-// address, and is sent by the key that is remembered. The peer must get what the program wrote.
+// The classic scenario: a buffer is registered, sent and freed; another is allocated at the same
+// address and sent with the remembered key. The peer must receive what the program wrote.
 //
 //   stale classic        one buffer after the other at one address
 //   stale rounds N       N buffers of random sizes, each sent, read or written by the peer
-//   stale foreign N      the same with mappings instead of malloc, which are unmapped or dropped
+//   stale foreign N      the same with mappings instead of malloc, unmapped or dropped
 #include <sys/mman.h>
 
 #include <vector>
@@ -13,13 +13,13 @@
 namespace {
 
 constexpr size_t kUsual = size_t{4} << 10;
-// What glibc maps and unmaps one by one, unless it has learnt better.
+// From this size on glibc maps and unmaps each block, unless it has raised its threshold.
 constexpr size_t kLarge = size_t{128} << 10;
 constexpr int kLargeDoublings = 3;
 constexpr size_t kLargest = kLarge << (kLargeDoublings - 1);
 probe::Verdict verdict;
 
-// Words of a generator: no two rounds have a word in common but by chance.
+// Random words: different rounds share one only by chance.
 void fill(unsigned char* bytes, size_t size, uint64_t seed) {
   probe::Random random(seed);
   size_t at = 0;
@@ -32,7 +32,7 @@ void fill(unsigned char* bytes, size_t size, uint64_t seed) {
 
 // ---- classic
 
-// Larger than the largest size from which glibc may keep freed memory: free() unmaps it.
+// Above the largest threshold that glibc can reach: free() unmaps it.
 constexpr size_t kUnmapped = size_t{33} << 20;
 constexpr size_t kSent = size_t{64} << 10;
 
@@ -116,7 +116,8 @@ class Rounds {
   }
 
  private:
-  // So many lie between a free and the next malloc of that size that pages come and go.
+  // This many blocks are live between a free and the next malloc of that size, so that pages come
+  // and go.
   static constexpr uint64_t kLive = 64;
 
   void give_back(const Object& object) const {
@@ -145,7 +146,7 @@ class Rounds {
                     : keys_.find(object.bytes, object.size, mr);
   }
 
-  // Mostly small, because what is emulated is slow. Large ones are of few sizes, as in programs.
+  // Mostly small, because emulation is slow. As in real programs, large blocks come in few sizes.
   size_t size() {
     const uint64_t kind = random_.below(128);
     if (kind == 0) return kLarge << random_.below(kLargeDoublings);

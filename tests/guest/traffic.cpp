@@ -1,6 +1,6 @@
-// Threads that grow the heap, send by key, and open and close domains of their own meanwhile. Each
-// region is registered by whoever comes first: the domain's opening, a thread of the library's, or
-// a lookup. Never inside malloc: a driver mallocs, and takes locks.
+// Threads that grow the heap, send by key, and open and close their own domains. Each region is
+// registered by whoever comes first: the opening of a domain, a library thread or a lookup. Never
+// inside malloc, because a driver allocates and takes locks.
 //
 //   traffic THREADS ROUNDS
 #include <thread>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kLargest = size_t{64} << 10;
 constexpr uint64_t kLive = 500;
-// A domain is closed and opened anew so often.
+// How often a domain is closed and reopened.
 constexpr uint64_t kReopened = 200;
 probe::Verdict verdict;
 

@@ -1,14 +1,14 @@
-/* A program that knows MPI and nothing of rdmalloc: two ranks send each other messages of several
- * sizes, each malloc'd, filled, sent and freed. Who receives looks at every byte. After a warm-up
- * it asks the kernel how many memory regions the device's driver registers from there on, and the
- * clock. It frees its last messages after MPI_Finalize.
+/* A program that uses MPI and knows nothing of rdmalloc: two ranks exchange messages of several
+ * sizes, each allocated, filled, sent and freed. The receiver checks every byte. After a warm-up
+ * the program reads the kernel's count of the memory regions that the device's driver registers,
+ * and the clock. It frees its last messages after MPI_Finalize.
  *
- *   ucx_loop ROUNDS MOST [fork]   under tests/guest/counted, which sets the kernel's counter up
+ *   ucx_loop ROUNDS MOST [fork]   under tests/guest/counted, which sets up the kernel's counter
  *
- * With `fork` each rank has children along the way, which look at their heap.
+ * With `fork` each rank forks children along the way, which check their heap.
  *
- * Exit status: 0 every byte was right, and MOST registrations or fewer were counted; 1 not; 77 the
- * kernel does not count. */
+ * Exit status: 0 if every byte was right and at most MOST registrations were counted; 1 if not;
+ * 77 if the kernel does not count. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ struct record {
 
 static int wrong;
 
-/* Of the probe that counts; -1: there is none. */
+/* Reads the counting probe; -1 if there is none. */
 static long registrations(void) {
   FILE* profile = fopen("/sys/kernel/tracing/kprobe_profile", "r");
   if (profile == NULL) return -1;
@@ -68,7 +68,7 @@ static void go_round(int rank, int round, struct record* last) {
   }
 }
 
-/* A child that reads what its parent received, and writes to it. */
+/* Forks a child that reads and overwrites what its parent received. */
 static void have_a_child(const struct record* last) {
   const pid_t child = fork();
   if (child == 0) {

@@ -1,4 +1,4 @@
-# The MPI program of tests/ucx.sh, once for each MPI library.
+# The MPI program of tests/ucx.sh, once per MPI library.
 if(MPI_C_FOUND)
   add_executable(guest_ucx_loop ucx_loop.c)
   target_compile_options(guest_ucx_loop PRIVATE -fno-builtin)
@@ -7,7 +7,7 @@ if(MPI_C_FOUND)
     RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
 endif()
 
-# By its own compiler: CMake looks for one MPI library in a build, and that is the other.
+# Built with MPICH's own compiler: CMake finds only one MPI library per build, and that is Open MPI.
 find_program(MPICH_COMPILER mpicc.mpich)
 if(MPICH_COMPILER)
   set(mpich_program ${CMAKE_CURRENT_BINARY_DIR}/ucx_loop_mpich)

@@ -1,8 +1,9 @@
-// Arenas that the program makes and unmakes itself, while memory runs out and the library looks for
-// free pages in all arenas there are.
+// The program creates and destroys jemalloc arenas while memory runs out and the library searches
+// all arenas for free pages.
 //
-//   arenas destroyed        made, used and destroyed by some threads; others exhaust the memory cap
-//   arenas hooked           one with extent hooks that malloc, and hold a lock of the program's
+//   arenas destroyed        some threads create, use and destroy arenas; others exhaust the memory
+//                           cap
+//   arenas hooked           one arena has extent hooks that malloc while holding the program's lock
 //   arenas several-hooked   the same from several threads
 #include <errno.h>
 #include <pthread.h>
@@ -55,7 +56,7 @@ void* make_and_destroy(void*) {
   return nullptr;
 }
 
-// What is refused makes the library look for free pages in all arenas.
+// A refused request makes the library search all arenas for free pages.
 void* exhaust(void*) {
   constexpr size_t kBlocks = 64;
   while (!stop) {
@@ -92,7 +93,7 @@ void check_destroyed() {
   if (refused == 0) verdict.broken("nothing was refused");
 }
 
-// extent_hooks_t of jemalloc's header.
+// extent_hooks_t from jemalloc's header.
 struct ExtentHooks {
   void* (*alloc)(ExtentHooks*, void*, size_t, size_t, bool*, bool*, unsigned);
   bool (*dalloc)(ExtentHooks*, void*, size_t, bool, unsigned);
@@ -118,7 +119,7 @@ class Hook {
     if (!uses_arena) verdict.broken("a hook was called from a call that has to do with others");
     locked_ = pthread_mutex_lock(&hooks_lock) == 0;
     is_in_hook = true;
-    // The rest of the program's bookkeeping. One day there is no memory left.
+    // Like any bookkeeping of a program; at some point there is no memory left.
     free(malloc(1));
     if (void* entry = malloc(kMiB)) kept_ = entry;
   }
@@ -176,7 +177,7 @@ void* use_hooked(void*) {
       if (block != nullptr) probe::engine().dallocx(block, probe::kNoTcacheFlag);
     }
     uses_arena = false;
-    // Beyond the cap this is refused, and the library looks for free pages.
+    // Beyond the cap this is refused, and the library searches for free pages.
     if (malloc(kMiB) == nullptr) ++refused;
   }
   return nullptr;
@@ -185,7 +186,7 @@ void* use_hooked(void*) {
 void check_hooked(size_t threads) {
   size_t length = sizeof hooked_arena;
   ExtentHooks* mine = &hooks;
-  uses_arena = true;  // what describes the arena lies in memory of its hooks
+  uses_arena = true;  // the arena's metadata lies in memory from its hooks
   if (probe::engine().mallctl("arenas.create", &hooked_arena, &length, &mine, sizeof mine) != 0) {
     verdict.broken("cannot create an arena");
     return;

@@ -1,5 +1,5 @@
-// What operator new owes a C++ program when there is no memory: shared by a C++ program and by a
-// plugin of a C program.
+// What operator new must do when memory runs out: shared by a C++ program and by a C program's
+// plugin.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,7 @@ inline int check_bad_alloc() {
   if (::operator new[](size, kAlignment, std::nothrow) != nullptr) {
     verdict.broken("aligned nothrow new[]");
   }
-  // The handler runs until it throws, or takes itself away.
+  // The handler is called until it throws or uninstalls itself.
   std::set_new_handler([] {
     if (++handler_calls == 3) std::set_new_handler(nullptr);
   });

@@ -1,5 +1,5 @@
-// What callers of the malloc family rely on beyond getting memory: NULL and ENOMEM for what is too
-// large, errno left alone by what succeeds, and the alignments that glibc 2.36 gives.
+// What callers of the malloc family rely on besides memory: NULL and ENOMEM for sizes too large,
+// errno unchanged by success, and the alignments that glibc 2.36 gives.
 #include <errno.h>
 #include <malloc.h>
 
@@ -20,7 +20,7 @@ struct Call {
   void* (*get)(size_t size);
 };
 
-// errno as malloc would set it; on success it stays as it was.
+// Sets errno as malloc would; success leaves it unchanged.
 void* posix_memalign_of(size_t alignment, size_t size) {
   void* const unset = &verdict;
   void* got = unset;
@@ -99,11 +99,11 @@ void check_too_large() {
   }
 }
 
-// Among them are calls that grow the heap, that make a thread's cache, and that send a warning.
+// Includes calls that grow the heap, create a thread's cache, or print a warning.
 void check_success() {
   for (size_t size = 0; size <= size_t{16} << 20; size = size == 0 ? 1 : size * 4) {
     for (const Call& call : kCalls) {
-      if (size == 0 && strstr(call.name, "object") != nullptr) continue;  // that frees
+      if (size == 0 && strstr(call.name, "object") != nullptr) continue;  // that would free it
       errno = kUntouched;
       void* got = call.get(size);
       if (got == nullptr) {
@@ -118,7 +118,7 @@ void check_success() {
   }
 }
 
-// So many at once that none is aligned by chance.
+// So many at once that they cannot all be aligned by chance.
 void check_alignment(const char* what, size_t at_least, size_t size, void* (*get)(size_t)) {
   constexpr size_t kCount = 33;
   void* all[kCount];

@@ -1,5 +1,5 @@
-// malloc is no cancellation point: a thread whose cancellation is pending gets through calls that
-// grow the heap, and what it locked there is free afterwards.
+// malloc is not a cancellation point: a thread with a pending cancellation completes calls that
+// grow the heap, and the locks it took are free afterwards.
 #include <errno.h>
 #include <pthread.h>
 
@@ -24,13 +24,13 @@ void* work(void*) {
   for (void* block : blocks) {
     if (block == nullptr) verdict.broken("malloc failed with errno %d", errno);
   }
-  return nullptr;  // What it got stays, so that the next thread must grow the heap too.
+  return nullptr;  // Its memory is kept, so that the next thread must grow the heap too.
 }
 
 }  // namespace
 
 int main() {
-  alarm(30);  // A lock that was left behind ends in SIGALRM.
+  alarm(30);  // A lock left behind ends the test by SIGALRM.
   for (size_t i = 0; i < kThreads; ++i) {
     pthread_t thread;
     if (pthread_create(&thread, nullptr, work, nullptr) != 0) probe::skip("cannot start a thread");

@@ -1,22 +1,26 @@
 #!/bin/sh
-# Runs one program under one set of limits and compares how it ended with what was promised.
+# Runs one program under one set of limits and compares its end with what was promised.
 #
 #   case.sh [options] -- PROGRAM ARGUMENTS
 #
-#   --library FILES    preload these, with colons between; without it the program runs with the stock malloc (a control)
-#   --expect STATUS    exit status that the promise asks for (default 0), or `killed` for SIGKILL
+#   --library FILES    preload these, separated by colons; without it the program runs with the
+#                      stock malloc (a control)
+#   --expect STATUS    the promised exit status (default 0), or `killed` for SIGKILL; 1 is a broken
+#                      promise, so --says or --lines must tell which
 #   --user             run as an ordinary user without capabilities
 #   --memlock KIB      RLIMIT_MEMLOCK
 #   --address-space KIB  RLIMIT_AS
-#   --cgroup MIB       inside a memory control group of its own with this limit, of either version
-#   --high MIB         of version 2, and with this memory.high: nobody must be slowed down by it
+#   --cgroup MIB       inside its own memory control group with this limit, of either version
+#   --high MIB         in version 2, also with this memory.high, which must not slow the program
+#                      down
 #   --lines N REGEX    standard error has exactly N lines that match (may be repeated)
 #   --only-lines N     standard error has exactly N lines
-#   --says REGEX       standard output has a line that matches: what a control fails of
+#   --says REGEX       standard output has a line that matches: the reason for a control's failure
 #   NAME=VALUE         environment of the program
 #
 # Exit status: 0 as promised, 1 not, 77 skipped (the reason is printed).
 set -eu
+. "$(dirname "$0")/../support/verdict.sh"
 library=
 expect=0
 user=no
@@ -28,11 +32,6 @@ environment=
 lines=
 only_lines=
 says=
-
-skip() {
-  echo "SKIPPED: $1"
-  exit 77
-}
 
 while [ "$1" != -- ]; do
   case $1 in
@@ -54,6 +53,11 @@ while [ "$1" != -- ]; do
 done
 shift
 
+if [ "$expect" = 1 ] && [ -z "$says$lines" ]; then
+  echo "case.sh: a control fails of what it is there for: add --says or --lines" >&2
+  exit 2
+fi
+
 work=$(mktemp -d)
 group=
 finish() {
@@ -67,9 +71,9 @@ trap finish EXIT
 errors=$work/stderr
 
 if [ "$user" = yes ]; then
-  [ "$(id -u)" = 0 ] || skip "becoming another user needs root"
-  command -v setpriv >/dev/null || skip "no setpriv"
-  # That user may not be able to reach the build folder.
+  need_root "become another user"
+  need setpriv
+  # That user may be unable to reach the build folder.
   chmod 755 "$work"
   cp "$1" "$work/program"
   chmod 755 "$work/program"
@@ -81,14 +85,13 @@ if [ "$user" = yes ]; then
     copies=$copies${copies:+:}$work/$(basename "$file")
   done
   library=$copies
-  set -- setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set -all \
-    --inh-caps -all env $environment ${library:+LD_PRELOAD=$library} "$@"
+  set -- $as_user env $environment ${library:+LD_PRELOAD=$library} "$@"
 else
   set -- env $environment ${library:+LD_PRELOAD=$library} "$@"
 fi
 
 if [ -n "$cgroup" ]; then
-  # Below the group this process is in, or below the mount when that is not visible from here.
+  # Below this process's group, or below the mount if that group is not visible from here.
   root=/sys/fs/cgroup/memory
   limit=memory.limit_in_bytes
   own=$root$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)
@@ -96,7 +99,7 @@ if [ -n "$cgroup" ]; then
     root=/sys/fs/cgroup
     limit=memory.max
     grep -qw memory "$root/cgroup.controllers" 2>/dev/null || skip "no memory control group at $root"
-    # Groups with processes in them have none with limits below, but the root.
+    # Except for the root, a group with processes cannot have subgroups with limits.
     own=$root
     echo +memory >"$root/cgroup.subtree_control" || skip "cannot limit memory below $root"
   fi
@@ -121,7 +124,7 @@ status=0
 [ -z "$says" ] || cat "$work/stdout"
 cat "$errors" >&2
 
-# The shell itself says "Killed" there; that line is not the program's.
+# The shell itself prints "Killed"; that line is not the program's.
 sed -i '/^Killed$/d; /case.sh: .*Killed/d' "$errors"
 [ "$status" = 77 ] && exit 77
 if [ -n "$high" ]; then

@@ -1,14 +1,14 @@
-// A program that allows itself a handful of system calls, as sandboxes do, and is killed at any
-// other: it mallocs, resizes and frees blocks of all sizes from then on.
+// A program that, as sandboxes do, allows itself a handful of system calls and is killed at any
+// other. From then on it allocates, resizes and frees blocks of all sizes.
 //
 //   confined prctl | syscall | unheard | late | child | threads [pinned]
 //   confined tell | not
 //
-// prctl, syscall: by which function of libc's the filter is installed. unheard: by none. late: when
-// the program has a heap of 100 MiB already. child, threads: and starts those, whose calls are on
-// the list then. pinned: what it gets is pinned as before. tell: a call that is not on the list is
-// named on standard error before it is answered with ENOSYS. not: without a filter, for who has one
-// around the whole program.
+// prctl, syscall: the libc function that installs the filter. unheard: installed by neither. late:
+// when the program already has a heap of 100 MiB. child, threads: starts those, whose calls are
+// then allowed. pinned: memory is still pinned as before. tell: a forbidden call is named on
+// standard error and answered with ENOSYS. not: without a filter, when one already surrounds the
+// program.
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ constexpr unsigned kAllowed[] = {SYS_read,     SYS_write,      SYS_mmap,        
                                  SYS_mprotect, SYS_madvise,    SYS_mremap,      SYS_brk,
                                  SYS_exit,     SYS_exit_group, SYS_rt_sigreturn};
 
-// What libc makes to start a thread or a child, to wait for it, and where locks are contended.
+// The calls libc makes to start and wait for a thread or a child, and for contended locks.
 constexpr unsigned kOfThreads[] = {SYS_clone,           SYS_clone3, SYS_wait4,
                                    SYS_set_robust_list, SYS_rseq,   SYS_rt_sigprocmask,
                                    SYS_rt_sigaction,    SYS_futex,  SYS_gettid};
@@ -58,8 +58,8 @@ void on_call(int, siginfo_t* what, void* context) {
 #endif
 }
 
-// Where the kernel's clock is one that only the kernel can read (hpet, acpi_pm), all that asks for
-// the time makes a call: libc, jemalloc, we.
+// If only the kernel can read its clock source (hpet, acpi_pm), asking for the time takes a system
+// call: in libc, in jemalloc, and in rdmalloc.
 bool is_time_a_call() {
   char name[32] = {};
   const int fd = open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY);
@@ -124,7 +124,8 @@ void resize(Block* block, size_t size) {
   fill(block, memory, size);
 }
 
-// Sizes from 1 byte to 32 MiB, all ways to get memory, and holes that large blocks do not fit.
+// Sizes from 1 byte to 32 MiB, through every allocation function, leaving holes too small for large
+// blocks.
 void churn(size_t steps) {
   for (size_t i = 0; i < steps; ++i) {
     Block* const block = &blocks[random_numbers.below(kBlocks)];
@@ -151,7 +152,7 @@ void drop_all() {
   for (Block& block : blocks) drop(&block);
 }
 
-// Ever larger by moving.
+// Grows one block larger and larger by moving it.
 void grow_one() {
   Block block;
   for (size_t size = 4096; size < 2 * kLargest; size += size / 3) resize(&block, size);
@@ -159,20 +160,17 @@ void grow_one() {
 }
 
 void run_child() {
-  const pid_t child = fork();
+  const pid_t child = fork();  // the filter forbids alarms
   if (child == 0) {
     const uint64_t inherited = probe::stats().pinned_bytes;
     churn(3000);
     drop_all();
     grow_one();
-    // What it has is not locked, nor is what it gets.
+    // Neither inherited nor new memory is locked.
     if (inherited != 0 || probe::stats().pinned_bytes != 0) verdict.broken("the child claims pins");
     _exit(verdict.status());
   }
-  int status = 0;
-  if (waitpid(child, &status, 0) != child || status != 0) {
-    verdict.broken("the child ended with %#x", status);
-  }
+  verdict.expect_good_end("the child", probe::end_of(child));
 }
 
 void* run_thread(void* raw) {
@@ -202,7 +200,7 @@ void run_threads() {
   for (const pthread_t thread : threads) pthread_join(thread, nullptr);
 }
 
-// By a descriptor that was opened before.
+// Through a descriptor opened earlier.
 uint64_t read_locked(int status_file) {
   static char text[8192];
   const ssize_t got = read(status_file, text, sizeof text - 1);
@@ -215,13 +213,13 @@ uint64_t read_locked(int status_file) {
   return kib << 10;
 }
 
-// What was acquired since is pinned, as the kernel says, too.
+// New memory is pinned, and the kernel agrees.
 void check_pins(const rdm_stats& before, uint64_t locked_before, int status_file) {
   const rdm_stats now = probe::stats();
   const uint64_t more = now.held_bytes - before.held_bytes;
   const uint64_t locked = read_locked(status_file) - locked_before;
   if (more < kLargest) verdict.broken("%lu bytes only were acquired", more);
-  // A page is what locked memory is made of.
+  // Locked memory comes in whole pages.
   if (locked < more || locked > more + probe::kPage) {
     verdict.broken("%lu bytes were acquired, and %lu locked", more, locked);
   }

@@ -1,32 +1,28 @@
 #!/bin/sh
-# Runs a program in surroundings that containers and small images have.
+# Runs a program in environments found in containers and small images.
 #
 #   contained.sh SURROUNDINGS COMMAND ARGUMENTS
 #
 #   no-proc       /proc is not mounted
 #   no-sys        neither /proc nor /sys
-#   read-only     nothing may be written: /dev/shm and /tmp neither
+#   read-only     nothing may be written, not even /dev/shm and /tmp
 #   no-shm        no /dev/shm
-#   rootless      root of a user namespace, whose rights do not count outside
-#   nobody        in a user namespace that knows no user
-#   own-processes in a namespace of processes of its own, with its own /proc
-#   empty-root    nothing but the program, what it is linked to, and the library
+#   rootless      root of a user namespace, whose rights end there
+#   nobody        in a user namespace that maps no user
+#   own-processes in its own PID namespace, with its own /proc
+#   empty-root    only the program, what it is linked to, and the library
 #
-# Exit status: the command's; 77 where such surroundings cannot be made (the reason is printed).
+# Exit status: the command's; 77 if the environment cannot be set up (the reason is printed).
 set -eu
+. "$(dirname "$0")/../support/verdict.sh"
 what=$1
 shift
-
-skip() {
-  echo "SKIPPED: $1"
-  exit 77
-}
-command -v unshare > /dev/null || skip "no unshare"
+need unshare
 
 may() {
   unshare "$@" true 2> /dev/null || skip "unshare $* is refused"
 }
-# The rest of the arguments: what to do first, as $1; then the command.
+# $1: what to do first; then the command.
 in_mounts() {
   may --mount
   exec unshare --mount --propagation private sh -c 'set -e; eval "$1"; shift; exec "$@"' sh "$@"
@@ -56,7 +52,7 @@ case $what in
     may --pid --fork --mount-proc
     exec unshare --pid --fork --mount-proc "$@" ;;
   empty-root)
-    # Not in the shell's own environment: chroot itself shall run as ever.
+    # Not in the shell's own environment: chroot itself must run without it.
     preload=${RDM_PRELOAD:-}
     LD_PRELOAD=$preload make_root "$1"
     status=0

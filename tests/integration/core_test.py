@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A debugger's core of a process that holds 50 MiB is small, and has all that is live in it.
+"""A debugger's core of a process that holds 50 MiB is small and contains all its live memory.
 
     core_test.py gdb|gcore PROGRAM [--library FILE] [NAME=VALUE...] [ARGUMENT...]
 
-Debuggers write every mapping but what is marked MADV_DONTDUMP, reserved addresses, too: people dump
-ranks that hang, and a terabyte of addresses would fill their disk and the process's page tables. What
-is reserved must be marked, and what is in use must not. The core is bounded here, by RLIMIT_FSIZE.
+Debuggers write every mapping not marked MADV_DONTDUMP, including reserved addresses: people dump
+hanging ranks, and a terabyte of addresses would fill their disk and the process's page tables.
+Reserved memory must be marked, and memory in use must not. RLIMIT_FSIZE bounds the core here.
 """
 
 import os
@@ -17,6 +17,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(sys.path[0] + "/../support")
+from verdict import fail, need, skip, test
+
 MIB = 1 << 20
 MOST = 200 * MIB
 BOUND = 400 * MIB
@@ -24,24 +27,14 @@ SECONDS = 60
 QUIET = ["-nx", "-iex", "set debuginfod enabled off", "-iex", "set auto-load off"]
 
 
-def skip(why):
-    print(f"SKIPPED: {why}")
-    sys.exit(77)
-
-
-def fail(why):
-    print(f"FAILED: {why}")
-    sys.exit(1)
-
-
 def bounded():
     resource.setrlimit(resource.RLIMIT_FSIZE, (BOUND, BOUND))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # of the debugger itself, when it is ended so
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # of the debugger itself, if it is killed
     resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 
 
 def debug(command, folder):
-    """What it printed, and its status: negative where a signal or the time ended it."""
+    """Its output and its status, which is negative if a signal or the timeout ended it."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, errors="replace",
                                preexec_fn=bounded, cwd=folder, start_new_session=True,
@@ -49,7 +42,7 @@ def debug(command, folder):
     try:
         output = process.communicate(timeout=SECONDS)[0]
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, 9)  # gcore is a shell script with gdb below it
+        os.killpg(process.pid, 9)  # gcore is a shell script that runs gdb
         output = process.communicate()[0] + f"\nstopped after {SECONDS} s"
     return output, process.returncode
 
@@ -96,7 +89,7 @@ def started(words, environment):
 
 
 def markers_of(process):
-    """What lies where, once all is there."""
+    """Where each marker lies, once all are there."""
     markers = {}
     for line in process.stdout:
         if line == "ready\n":
@@ -119,9 +112,7 @@ def main():
             environment.update([word.split("=", 1)])
         else:
             arguments.append(word)
-    for tool in {"gdb", how}:
-        if shutil.which(tool) is None:
-            skip(f"no {tool}: type: sh cmake/bootstrap.sh test")
+    need("gdb", how)
     with tempfile.TemporaryDirectory(prefix="rdmalloc-core-") as folder:
         if shutil.disk_usage(folder).free < 2 * BOUND:
             skip(f"less than {2 * BOUND // MIB} MiB is free in {folder}")
@@ -139,4 +130,4 @@ def main():
                 process.wait()
 
 
-main()
+test(main)

@@ -1,7 +1,7 @@
 // Every pointer from every allocation function, from before main to the last exit handler, lies in
-// one region of the window. Without the library everything counts as outside.
+// one region of the window. Without the library, every pointer counts as outside.
 //
-//   coverage MIB   the largest size, asked for by the main thread alone
+//   coverage MIB   the largest size, requested only by the main thread
 #include <malloc.h>
 #include <stdio.h>
 #include <wchar.h>
@@ -168,7 +168,7 @@ struct Everywhere {
 Everywhere static_object;
 thread_local Everywhere thread_object;
 
-// The last one to run of all handlers.
+// The last exit handler to run.
 struct Final {
   Final() {
     atexit([] {

@@ -1,4 +1,4 @@
-// The C++ header at work, over a backend that registers with nothing.
+// The C++ header in use, over a backend that registers with no device.
 #include <rdmalloc/rdmalloc.hpp>
 
 #include <cstdio>

@@ -1,11 +1,11 @@
-// Holds 50 MiB in blocks of all kinds, and waits to be dumped by a debugger: see core_test.py. Each
-// block holds its marker at its start and at its end.
+// Holds 50 MiB in blocks of all kinds and waits for a debugger to dump it: see core_test.py. Each
+// block has its marker at its start and end.
 //
 //   dumped [reserve|excluded|lost]
 //
 // Prints "ADDRESS MARKER" for each, then "ready". The controls also reserve addresses as an
-// allocator may: `reserve` as they come, `excluded` so that debuggers leave them out. `lost` has
-// them leave out a live block.
+// allocator may: `reserve` without further marking, `excluded` marked so that debuggers leave them
+// out. `lost` makes debuggers leave out a live block.
 #include <sys/mman.h>
 
 #include "tests/integration/probe.h"
@@ -53,6 +53,6 @@ int main(int argc, char** argv) {
   printf("ready\n");
   fflush(stdout);
   char byte = 0;
-  (void)!read(STDIN_FILENO, &byte, 1);  // until the test lets go
+  (void)!read(STDIN_FILENO, &byte, 1);  // until the test releases it
   return probe::kHolds;
 }

@@ -1,4 +1,4 @@
-// jemalloc's own functions, found at run time: in the library and in stock jemalloc, not in libc.
+// jemalloc's own functions, found at run time in the library or in stock jemalloc; libc has none.
 #pragma once
 
 #include <stddef.h>
@@ -29,7 +29,7 @@ inline const Engine& engine() {
   return found;
 }
 
-// As in jemalloc's header, which is not needed to build the tests.
+// From jemalloc's header, which is not needed to build the tests.
 inline constexpr int kZeroFlag = 0x40;
 inline int align_flag(size_t alignment) { return __builtin_ctzl(alignment); }
 inline int arena_flag(unsigned arena) { return static_cast<int>((arena + 1) << 20); }

@@ -1,7 +1,7 @@
-// What a program may ask of jemalloc behind the allocator's back: purge, decay, reset and destroy
-// arenas, change hooks, decay times, dss and growth limits. No page ever seen may leave its
-// address, unless that is retired, and live objects keep their bytes. Stock jemalloc gives pages
-// back: that is the control.
+// What a program can ask of jemalloc behind the allocator's back: purge, decay, reset and destroy
+// arenas, change hooks, decay times, dss and growth limits. No page ever seen may leave its address
+// unless that address is retired, and live objects keep their bytes. The control is stock jemalloc,
+// which gives pages back.
 //
 //   engine_fuzz STEPS SEED
 #include <unordered_map>
@@ -41,7 +41,7 @@ class Fuzz {
   }
 
  private:
-  // Moved to another address, and this one is nobody's for ever.
+  // Whether its contents were moved away and the address is never used again.
   static bool is_retired(const void* address) {
     return probe::library().loaded() && probe::library().owns(address) == 0;
   }
@@ -87,7 +87,7 @@ class Fuzz {
     return arenas_[random_.below(arenas_.size())];
   }
 
-  // Reset and destroy discard all objects of an arena: they are forgotten, not freed.
+  // Reset and destroy discard all objects of an arena: drop them without freeing.
   void forget(unsigned arena) {
     for (Object& object : objects_) {
       if (object.arena == arena) object.bytes = nullptr;
@@ -132,13 +132,16 @@ class Fuzz {
         ask("arena", arena, "muzzy_decay_ms", nullptr, nullptr, &decay, sizeof decay);
         break;
       case 9:
-        // The default hooks, read and set again, as programs do that wrap them.
+        // Reads the default hooks and sets them again, as programs that wrap them do.
         if (ask("arena", arena, "extent_hooks", &hooks, &size, nullptr, 0) == 0) {
           ask("arena", arena, "extent_hooks", nullptr, nullptr, &hooks, sizeof hooks);
         }
         break;
       default:
-        probe::engine().mallctl("background_thread", nullptr, nullptr, &on, sizeof on);
+        // Stock jemalloc 5.3 may hang when it ends these threads while it resets an arena.
+        if (probe::library().loaded()) {
+          probe::engine().mallctl("background_thread", nullptr, nullptr, &on, sizeof on);
+        }
         probe::engine().mallctl("thread.tcache.flush", nullptr, nullptr, nullptr, 0);
     }
   }

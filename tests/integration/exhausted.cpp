@@ -1,5 +1,5 @@
-// Threads that start when there is no memory left: their first malloc has no room even for the
-// thread's own cache, and must say ENOMEM.
+// Threads that start when memory is used up: their first malloc has no room even for the thread's
+// own cache, and must set ENOMEM.
 #include <pthread.h>
 
 #include "tests/integration/probe.h"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The library exports what its version script lists and nothing else and needs no more
-# than libc and the compiler's own library, and a shim librdmalloc: above all no libstdc++.
+# The library exports exactly what its version script lists, and needs only libc and the compiler's
+# runtime (a shim also librdmalloc): above all no libstdc++.
 #
 #   exports.sh LIBRARY VERSION_SCRIPT
 set -eu

@@ -1,12 +1,12 @@
 // What callers of rdm_alloc(RDM_EXPOSED) rely on.
 //
 //   exposed calls          sizes, alignments, errors, and every function that takes the pointer
-//   exposed until-refused FLAGS  what is given is pinned, and then the answer is null and ENOMEM
-//   exposed child          the child of a fork keeps what it has, and what it gets is pinned
-//   exposed misuse WAY     ends by abort and a sentence
+//   exposed until-refused FLAGS  allocations are pinned until one is refused with null and ENOMEM
+//   exposed child          a forked child keeps its exposed memory, and new exposed memory is
+//                          pinned
+//   exposed misuse WAY     ends by abort with a message
 #include <errno.h>
 #include <malloc.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 
@@ -29,7 +29,7 @@ char* get(size_t size, size_t alignment = 0) {
   return static_cast<char*>(probe::exposed().alloc(size, alignment, RDM_EXPOSED));
 }
 
-// The same pointer, of which the compiler does not know what was done to it before.
+// The same pointer, hidden from the compiler's analysis.
 char* again(char* pointer) {
   asm volatile("" : "+r"(pointer));
   return pointer;
@@ -120,7 +120,7 @@ void check_resizing() {
   engine().sdallocx(block, 100, 0);
 }
 
-// Ordinary and exposed objects through either way of freeing.
+// Frees ordinary and exposed objects through both functions.
 void check_crossed() {
   for (const unsigned flags : {0U, unsigned{RDM_EXPOSED}}) {
     for (const size_t size : {size_t{50}, size_t{5000}, kMiB}) {
@@ -135,7 +135,7 @@ void check_crossed() {
 }
 
 void check_books() {
-  // What threads have cached counts as allocated, and a block that makes the heap grow flushes it.
+  // Thread caches count as allocated, and a block that grows the heap flushes them.
   engine().mallctl("thread.tcache.flush", nullptr, nullptr, nullptr, 0);
   const uint64_t before = probe::stats().allocated_bytes;
   char* got = get(20 * kMiB);
@@ -161,7 +161,7 @@ void check_until_refused(unsigned flags) {
   if (got == 0 || got == kMost) verdict.broken("%zu blocks of %zu were given", got, kMost);
   EXPECT(errno == ENOMEM);
   EXPECT(probe::stats().pinned_bytes == probe::kib_field("/proc/self/status", "VmLck:"));
-  // malloc goes on, beyond the budget.
+  // malloc continues beyond the budget.
   void* ordinary = malloc(16 * kMiB);
   EXPECT(ordinary != nullptr && !is_exposed(ordinary));
 }
@@ -171,9 +171,7 @@ void check_child() {
   char* freed = get(5 * kPage);
   memset(kept, 'k', 5 * kPage);
   free(freed);
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(30);
+  const probe::ChildEnd end = probe::run_child([&] {
     EXPECT(is_filled(kept, 'k', 5 * kPage));
     const uint64_t locked = probe::kib_field("/proc/self/status", "VmLck:");
     for (const size_t size : {5 * kPage, kPage, 2 * kMiB}) {
@@ -188,12 +186,9 @@ void check_child() {
     rdm_region region{};
     EXPECT(probe::region_of(kept, 50 * kPage, &region) && region.locked == 1);
     free(kept);
-    _exit(verdict.status());
-  }
-  int status = 0;
-  if (waitpid(child, &status, 0) != child || status != 0) {
-    verdict.broken("the child ended with %#x", status);
-  }
+    return verdict.status();
+  });
+  verdict.expect_good_end("the child", end);
   EXPECT(is_filled(kept, 'k', 5 * kPage));
   free(kept);
 }

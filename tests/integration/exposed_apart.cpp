@@ -2,14 +2,12 @@
 //
 //   exposed_apart storm THREADS OPERATIONS FLAGS SEED
 //     Threads allocate, resize and free with rdm_alloc(FLAGS) and with malloc, small and large,
-//     some objects in other threads. No exposed object lies in an ordinary region, nor the other
-//     way round, and all keep their contents. With FLAGS 0 that cannot be.
+//     some objects in other threads. Exposed objects never lie in ordinary regions, nor ordinary
+//     ones in exposed regions, and all keep their contents. With FLAGS 0 that is impossible.
 //   exposed_apart overwritten FLAGS
-//     A peer with keys writes all of the regions that hold what rdm_alloc(FLAGS) gave, free pages
-//     included. The process must go on: nothing of the allocator's lies there. With FLAGS 0 it
-//     dies.
+//     A peer with keys overwrites all regions that hold memory from rdm_alloc(FLAGS), free pages
+//     included. The process must survive: no allocator data lies there. With FLAGS 0 it dies.
 #include <malloc.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <mutex>
@@ -57,7 +55,7 @@ class Storm {
     }
   }
 
-  // Sizes that thread caches hold are what an exposed page must not end up in.
+  // Sizes that thread caches hold, which must never receive exposed memory.
   size_t pick_size() { return random_.size_between(1, random_.below(4) == 0 ? 300000 : 8192); }
 
   void create(Object& object) {
@@ -117,8 +115,8 @@ class Storm {
         probe::engine().dallocx(object.bytes, 0);
         break;
       case 2:
-        // Takes the size's word for it: a thread cache would get the page. Of aligned memory that
-        // is not exposed it would be the wrong word.
+        // Sized free trusts the size: a thread cache would receive the page. For aligned memory
+        // that is not exposed, the size would be wrong.
         if (object.exposed && flags_ == 0) return free(std::exchange(object, {}).bytes);
         probe::engine().sdallocx(object.bytes, object.size, 0);
         break;
@@ -128,7 +126,7 @@ class Storm {
     object = {};
   }
 
-  // With an object of whatever thread came here before.
+  // Swaps with the object of whichever thread was here before.
   void exchange(Object& object) {
     static std::mutex mutex;
     static Object market[16];
@@ -149,14 +147,14 @@ void storm(size_t count, size_t operations, unsigned flags, uint64_t seed) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// In a child, which may die of it.
-void overwrite_and_go_on(unsigned flags) {
+// In a child, because it may die.
+int overwrite_and_go_on(unsigned flags) {
   std::vector<void*> objects;
   for (size_t i = 1; i < 64; ++i) {
     objects.push_back(probe::exposed().alloc(i * 100, 0, flags));
     objects.push_back(probe::exposed().alloc(i * 5000, 0, flags));
   }
-  // Half of the small ones leave free places; what stays is of every size.
+  // Freeing half of the small ones leaves gaps; objects of every size stay.
   for (size_t i = 0; i < objects.size(); i += 4) {
     probe::exposed().free(std::exchange(objects[i], nullptr));
   }
@@ -164,26 +162,19 @@ void overwrite_and_go_on(unsigned flags) {
   rdm_region last{};
   for (void* object : objects) {
     rdm_region region{};
-    if (!probe::region_of(object, 1, &region)) _exit(probe::kBroken);
+    if (!probe::region_of(object, 1, &region)) return probe::kBroken;
     if (region.base == last.base) continue;
     last = region;
     memset(region.base, 0xa5, region.length);
   }
   for (void* object : objects) probe::exposed().free(object);
   Storm(1, flags).run(5000);
-  _exit(flags == RDM_EXPOSED ? verdict.status() : probe::kHolds);
+  return flags == RDM_EXPOSED ? verdict.status() : probe::kHolds;
 }
 
 void check_overwritten(unsigned flags) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(20);
-    overwrite_and_go_on(flags);
-  }
-  int status = 0;
-  if (waitpid(child, &status, 0) != child || status != 0) {
-    verdict.broken("the process whose regions were written ended with %#x", status);
-  }
+  verdict.expect_good_end("the process whose regions were written",
+                          probe::run_child([=] { return overwrite_and_go_on(flags); }));
 }
 
 }  // namespace

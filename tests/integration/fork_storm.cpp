@@ -1,9 +1,8 @@
-// Threads fork, spawn and exec in every way there is while others allocate and the heap grows. No
+// Threads fork, spawn and exec in every possible way while others allocate and the heap grows. No
 // child may find a lock that nobody will release, and none may crash.
 //
 //   fork_storm SECONDS
 #include <spawn.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include <atomic>
@@ -35,33 +34,19 @@ void churn(uint64_t seed, size_t operations) {
   for (void* object : objects) free(object);
 }
 
-void expect_clean(pid_t pid, const char* how) {
-  int status = 0;
-  if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) {
-    verdict.broken("%s: status %#x", how, status);
-  }
+void expect_clean(pid_t pid, const char* who) {
+  verdict.expect_good_end(who, probe::end_of(pid));
   ++children;
 }
 
 void fork_child(uint64_t seed) {
-  const pid_t pid = fork();
-  if (pid == 0) {
-    alarm(20);  // a deadlocked child ends by SIGALRM
+  const pid_t child = probe::start_child([seed] {
     churn(seed, 300);
     std::thread([seed] { churn(seed + 1, 100); }).join();
-    if (seed % 4 == 0) {
-      const pid_t grandchild = fork();
-      if (grandchild == 0) {
-        churn(seed, 50);
-        _exit(0);
-      }
-      int status = 0;
-      waitpid(grandchild, &status, 0);
-      _exit(status != 0);
-    }
-    _exit(0);
-  }
-  expect_clean(pid, "fork");
+    if (seed % 4 != 0) return 0;
+    return probe::run_child([seed] { churn(seed, 50); }).status();
+  });
+  expect_clean(child, "a child of fork");
 }
 
 void spawn_child() {
@@ -69,7 +54,7 @@ void spawn_child() {
   char* arguments[] = {name, nullptr};
   pid_t pid = -1;
   if (posix_spawnp(&pid, name, nullptr, nullptr, arguments, environ) != 0) pid = -1;
-  expect_clean(pid, "posix_spawn");
+  expect_clean(pid, "a child of posix_spawn");
 }
 
 void vfork_child() {
@@ -78,7 +63,7 @@ void vfork_child() {
     execlp("true", "true", nullptr);
     _exit(127);
   }
-  expect_clean(pid, "vfork and exec");
+  expect_clean(pid, "a child of vfork and exec");
 }
 
 void popen_child() {
@@ -125,7 +110,7 @@ int main(int argc, char** argv) {
       for (uint64_t n = 0; !done; ++n) churn(n * 100 + static_cast<uint64_t>(i), 200);
     });
   }
-  // The heap grows meanwhile, so that a fork meets the growth lock, too.
+  // The heap grows meanwhile, so that a fork also meets the growth lock.
   std::vector<void*> grown;
   const time_t end = time(nullptr) + static_cast<time_t>(seconds);
   while (time(nullptr) < end && verdict.count() == 0) {

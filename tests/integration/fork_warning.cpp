@@ -1,8 +1,9 @@
-// What is said when a domain is opened where a fork would take registered pages from their process.
+// Opening a domain prints a warning if fork would take registered pages from the process.
 //
 //   fork_warning old|new|released|on-demand
 //
-// `old`: the kernel calls itself so; `released`, `on-demand`: and the domain does not suffer by it.
+// `old`: the kernel reports an old version; `released`, `on-demand`: the domain is unaffected even
+// so.
 #include <sys/personality.h>
 
 #include <string>

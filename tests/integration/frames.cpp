@@ -1,8 +1,8 @@
-// Address and page stay married: under mixed work in many threads, with the kernel compacting
-// memory meanwhile, every address keeps its page frame while an object lives there and when another
-// comes later, and a device that reads through registrations sees the bytes that are there. Without
-// the library the objects' own pages are registered when first seen, as registration caches do that
-// nobody tells about free().
+// An address keeps its page: under mixed work in many threads, while the kernel compacts memory,
+// every address keeps its page frame while an object lives there and when another follows, and a
+// device that reads through registrations sees the current bytes. Without the library, each
+// object's pages are registered when first seen, as registration caches do that never learn of
+// free().
 //
 //   frames THREADS OPERATIONS_PER_THREAD
 #include <atomic>
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/integration/fixed_buffers.h"
+#include "tests/integration/regcache/fixed_buffers.h"
 
 namespace {
 
@@ -23,7 +23,8 @@ probe::Verdict verdict;
 probe::FixedBuffers* device;
 std::atomic<uint64_t> sent_objects{0};
 
-// Page -> frame and buffer index, for every page ever seen. Open addressing; entries never leave.
+// Page -> frame and buffer index, for every page ever seen. Open addressing; entries are never
+// removed.
 class PageTable {
  public:
   struct Entry {
@@ -32,7 +33,7 @@ class PageTable {
     std::atomic<int> buffer{-1};
   };
 
-  // Null when the table is full.
+  // Null if the table is full.
   Entry* find(uintptr_t page) {
     size_t slot = (page >> 12) * 0x9E3779B97F4A7C15U >> (64 - kBits);
     for (size_t tries = 0; tries < kSize; ++tries, slot = (slot + 1) % kSize) {
@@ -53,11 +54,11 @@ class PageTable {
 };
 PageTable pages;
 
-// What is registered: runs of pages, each from one retired page to the next, as a domain does it.
-// An address that lost its page is never used again, so a run stays as good as it was.
+// What is registered: runs of pages between retired pages, as in a domain. A retired address is
+// never used again, so a run stays valid.
 class Registrar {
  public:
-  // -1: the device takes no more buffers.
+  // -1: the device accepts no more buffers.
   int buffer_of(const void* address, size_t size) {
     const std::lock_guard hold(mutex_);
     const auto at = reinterpret_cast<uintptr_t>(address);
@@ -86,7 +87,8 @@ class Registrar {
     return probe::library().owns(reinterpret_cast<void*>(page)) == 1;
   }
 
-  // As much as there is around the object; where others grow the heap meanwhile, its own pages.
+  // Registers as much as possible around the object; if others are growing the heap, just its own
+  // pages.
   int add(uintptr_t at, size_t size, uintptr_t base, uintptr_t end) {
     const uintptr_t first = at & ~(probe::kPage - 1);
     const uintptr_t last = (at + size + probe::kPage - 1) & ~(probe::kPage - 1);
@@ -162,7 +164,7 @@ void create(Object& object, probe::Random& random) {
   object.fill = static_cast<unsigned char>(random.next());
   object.bytes = static_cast<unsigned char*>(malloc(object.size));
   if (object.bytes == nullptr) probe::refused("out of memory");
-  (void)registration_of(object);  // before the frames are recorded: from here on they must stay
+  (void)registration_of(object);  // before frames are recorded: they must not change from here on
   memset(object.bytes, object.fill, object.size);
   check_page(object.bytes, "of a new object");
   check_page(object.bytes + object.size - 1, "of a new object");

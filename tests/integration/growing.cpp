@@ -1,9 +1,9 @@
-// What a large block costs as it comes and grows.
+// The cost of a large block when it is allocated and grows.
 //
 //   growing realloc    each growth keeps every page frame and every byte: nothing is copied
 //   growing calloc     fresh zeroed blocks cost no page until they are touched
 //   growing pairs calloc|malloc   10,000 pairs of growing blocks of a gigabyte and more and their
-//                                 free() take as long in the end as at first, and leave nothing
+//                                 free() are as fast at the end as at the start, and leave nothing
 #include <time.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ void check_realloc() {
   free(block);
 }
 
-// Below RDMALLOC_SPARSE_FROM, so that they are locked, each page when it comes.
+// Below RDMALLOC_SPARSE_FROM, so that each page is locked when it is touched.
 void check_calloc() {
   constexpr size_t kCount = 16;
   constexpr size_t kSize = 16 * kMiB;
@@ -82,7 +82,7 @@ void check_calloc() {
   if (touched > kCount * kSize / 8)
     verdict.broken("touching a sixteenth costs more than an eighth");
   if (probe::stats().pinned_bytes != probe::locked_bytes()) verdict.broken("the books are wrong");
-  // What comes again was written to, and reads as zero all the same.
+  // Reused memory was written to, but must still read as zero.
   for (char* block : blocks) free(block);
   for (char*& block : blocks) block = static_cast<char*>(calloc(1, kSize));
   for (char* block : blocks) {
@@ -92,14 +92,14 @@ void check_calloc() {
   }
 }
 
-// Of the processor: what other programs do is not in it.
+// CPU time, which excludes other programs.
 uint64_t used_us() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000 + static_cast<uint64_t>(now.tv_nsec) / 1000;
 }
 
-// Microseconds of the processor that so many pairs take.
+// CPU time in microseconds for this many pairs.
 uint64_t time_pairs(size_t count, size_t* size, bool zeroed) {
   constexpr size_t kMore = 64 << 10;
   const uint64_t started = used_us();

@@ -1,8 +1,8 @@
-// Allocates and touches until it has enough or malloc says no; then compares the library's books
-// with the kernel's, lets everything go and works on. Under every limit the program must end like
-// this, never by a signal.
+// Allocates and touches until it has enough or malloc refuses; then compares the library's books
+// with the kernel's, frees everything and continues. Under every limit the program must end this
+// way, never by a signal.
 //
-//   hoard MIB BLOCK_KIB all|some|none|any   how much malloc must give
+//   hoard MIB BLOCK_KIB all|some|none|any   how much malloc must provide
 #include <errno.h>
 
 #include <algorithm>

@@ -1,15 +1,15 @@
 // What an allocator must leave alone.
 //
-//   hygiene libc     libc's code in memory is its file's
+//   hygiene libc     libc's code in memory equals its file
 //   hygiene patched  the same after this program has changed it, as patching libraries do
 //   hygiene vmas     kernel mappings grow with regions, not with buffers
-//   hygiene foreign  what another malloc gave may be passed to free and realloc
-//   hygiene exit     leaving a process takes no longer because it holds much
+//   hygiene foreign  memory from another malloc may be passed to free and realloc
+//   hygiene exit     holding much memory does not slow down exit
+//   hygiene late FILE  dlopen of the library succeeds only if it has been there from the start
 #include <link.h>
 #include <malloc.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include <vector>
@@ -49,7 +49,7 @@ void check_libc() {
   if (checked == 0) verdict.broken("no code of libc found");
 }
 
-// The first byte of a function that nobody calls.
+// Changes the first byte of a function that nobody calls.
 void patch_libc() {
   auto* code = reinterpret_cast<unsigned char*>(dlsym(RTLD_DEFAULT, "l64a"));
   auto* page = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(code) & ~(probe::kPage - 1));
@@ -70,7 +70,7 @@ size_t mappings() {
   return lines;
 }
 
-// Buffers that a stock malloc maps one by one, and a million small ones.
+// Buffers that a stock malloc maps individually, and a million small ones.
 void check_mappings() {
   static void* large[4000];
   static void* small[1000000];
@@ -80,7 +80,8 @@ void check_mappings() {
   for (size_t i = 0; i < 1000000; i += 3) free(small[i]);
   for (size_t i = 0; i < 4000; i += 2) {
     free(large[i]);
-    // Stock malloc merges neighbours' mappings in the kernel; what differs in rights stays apart.
+    // Neighbouring mappings of stock malloc merge in the kernel; different access rights keep them
+    // apart.
     large[i] = nullptr;
   }
   const size_t after = mappings();
@@ -113,7 +114,7 @@ double exit_seconds(size_t mib) {
   if (pipe(ends) != 0) probe::skip("no pipe");
   const pid_t pid = fork();
   if (pid == 0) {
-    // A program of its own: a forked child's memory is not pinned.
+    // A separate program: a forked child's memory is not pinned.
     char size[24];
     snprintf(size, sizeof size, "%zu", mib);
     dup2(ends[1], STDOUT_FILENO);
@@ -124,21 +125,24 @@ double exit_seconds(size_t mib) {
   timespec start{};
   timespec end{};
   if (read(ends[0], &start, sizeof start) != sizeof start) verdict.broken("the child said nothing");
-  int status = 0;
-  waitpid(pid, &status, 0);
+  const probe::ChildEnd child = probe::end_of(pid);
   clock_gettime(CLOCK_MONOTONIC, &end);
   close(ends[0]);
-  if (status != 0) verdict.broken("the child ended with %#x", status);
+  verdict.expect_good_end("the child", child);
   return static_cast<double>(end.tv_sec - start.tv_sec) +
          static_cast<double>(end.tv_nsec - start.tv_nsec) / 1e9;
 }
 
-// The kernel needs its time to free pages, whoever held them: some 0.1 s per GiB.
+// The kernel takes time to free pages, whoever held them: about 0.1 s per GiB.
 void check_exit() {
   const double little = exit_seconds(1);
   const double much = exit_seconds(1024);
   printf("exit: %.3f s holding 1 MiB, %.3f s holding 1 GiB\n", little, much);
   if (much > little + 1.0) verdict.broken("exit takes long");
+}
+
+void check_late(const char* library) {
+  if (dlopen(library, RTLD_NOW) == nullptr) verdict.broken("%s", dlerror());
 }
 
 int hold(size_t mib) {
@@ -164,5 +168,6 @@ int main(int argc, char** argv) {
   if (strcmp(what, "vmas") == 0) check_mappings();
   if (strcmp(what, "foreign") == 0) check_foreign();
   if (strcmp(what, "exit") == 0) check_exit();
+  if (strcmp(what, "late") == 0 && argc > 2) check_late(argv[2]);
   return verdict.status();
 }

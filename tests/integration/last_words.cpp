@@ -1,14 +1,13 @@
-// Where the library's one warning goes, when standard error is not what it was, and what comes of
-// it.
+// Where the library's one warning goes when standard error is not what it was, and whether it does
+// harm.
 //
 //   last_words taken           a file that the program opens gets descriptor 2
-//   last_words taken-at-start  it was closed already when the program started
+//   last_words taken-at-start  descriptor 2 was already closed when the program started
 //   last_words closed-pipe     nobody reads standard error any more
-// Each runs the program anew as `last_words grow`.
+// Each runs the program again as `last_words grow`.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "tests/integration/probe.h"
 
@@ -16,7 +15,7 @@ namespace {
 
 probe::Verdict verdict;
 
-// Beyond the cap, which is worth a warning.
+// Allocates beyond the cap, which triggers a warning.
 void grow() {
   for (int i = 0; i < 8; ++i) {
     if (malloc(size_t{4} << 20) == nullptr) verdict.broken("malloc failed");
@@ -26,7 +25,7 @@ void grow() {
   }
 }
 
-// A file of the program's own, with a header that must stay all there is.
+// A file of the program's own, whose header must remain its only content.
 int open_database() {
   char name[] = "/tmp/rdm_last_words_XXXXXX";
   const int fd = mkstemp(name);
@@ -62,13 +61,9 @@ void run_again(char* self, const char* how) {
     execv(self, arguments);
     _exit(127);
   }
-  int status = 0;
-  waitpid(pid, &status, 0);
-  if (WIFSIGNALED(status)) verdict.broken("killed by signal %d", WTERMSIG(status));
-  if (WIFEXITED(status) && WEXITSTATUS(status) == probe::kSkipped) _exit(probe::kSkipped);
-  if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
-    verdict.broken("ended with %d", WEXITSTATUS(status));
-  }
+  const probe::ChildEnd end = probe::end_of(pid);
+  if (end.status() == probe::kSkipped) _exit(probe::kSkipped);
+  verdict.expect_good_end("the program", end);
 }
 
 }  // namespace

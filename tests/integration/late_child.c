@@ -1,4 +1,4 @@
-/* Forks; the child outlives its parent and then exits as a program does, not by _exit. */
+/* Forks; the child outlives its parent and then exits normally, not by _exit. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,17 +1,14 @@
 #!/bin/sh
-# The report of a process is its own: a forked child that exits later does not write over it. Where
-# the name has %p, the child has a report too.
+# Each process has its own report: a forked child that exits later does not overwrite its parent's.
+# If the name has %p, the child has a report too.
 #
 #   late_child.sh PROGRAM LIBRARY
 set -eu
+. "$(dirname "$0")/../support/verdict.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# cat ends when the last of the two processes has.
+# cat ends when the last of the two processes has ended.
 run() { { env RDMALLOC_REPORT="$1" LD_PRELOAD="$3" "$2"; echo "ended with $?"; } | cat >"$work/end"; }
-fail() {
-  echo "$1"
-  exit 1
-}
 is_of_child() { grep -Eq '"forked": *1' "$1"; }
 
 run "$work/report.json" "$1" "$2"

@@ -1,5 +1,5 @@
-// A limit that the program sets for a while: what failed under it costs no addresses, so that
-// malloc works again when it is lifted, in a window that is a fraction of all that was refused.
+// The program sets a limit for a while: allocations that fail under it consume no addresses, so
+// malloc works again afterwards, in a window far smaller than all the refused requests.
 #include <errno.h>
 #include <sys/resource.h>
 

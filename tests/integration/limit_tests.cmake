@@ -1,5 +1,5 @@
-# Every limit that a process can be under: it ends by its own decision, the books equal the kernel's
-# to the page, and what cannot be pinned is said once.
+# Every limit that a process can be under: the program ends by its own decision, the books match the
+# kernel's to the page, and what cannot be pinned is reported once.
 set(said "rdmalloc: .*is not pinned")
 
 function(rdm_limit sentence)
@@ -37,18 +37,52 @@ rdm_limit("a cap above RAM is no error"
 rdm_limit("a small cap is told once and all is given"
   LIMITS RDMALLOC_CAP=4M --lines 1 "${said}" HOARD 64 64 all)
 rdm_limit("strict: a small cap ends in ENOMEM"
-  LIMITS RDMALLOC_CAP=4M RDMALLOC_STRICT=on HOARD 64 64 some)
+  LIMITS RDMALLOC_CAP=4M RDMALLOC_STRICT=on HOARD 64 64 some LABELS memlock_8M)
 foreach(cap 16M 2M)
   rdm_limit("a memory cap of ${cap} ends in ENOMEM"
     LIMITS RDMALLOC_MEMORY_CAP=${cap} HOARD 64 64 some)
 endforeach()
 rdm_limit("a memory cap of 0 ends in ENOMEM at once"
   LIMITS RDMALLOC_MEMORY_CAP=0 HOARD 64 64 none)
+# The window counts against a limit that the program sets itself; memory in the window does not.
+rdm_case("a program that limits its addresses has room for its own with a small RDMALLOC_WINDOW"
+  PROGRAM own_limit ARGUMENTS mappings LIMITS RDMALLOC_WINDOW=256M)
+rdm_case("control: by default the window alone is more than a program's limit on its addresses"
+  PROGRAM own_limit ARGUMENTS mappings LIMITS --expect 1 --says "own mapping finds no room")
+rdm_case("a limit on addresses that a program sets itself does not bound the heap"
+  PROGRAM own_limit ARGUMENTS heap
+  CONTROL "with stock malloc it bounds the heap" SAYS "the heap is limited")
+rdm_case("control: RDMALLOC_MEMORY_CAP bounds the heap of such a program"
+  PROGRAM own_limit ARGUMENTS heap
+  LIMITS RDMALLOC_MEMORY_CAP=64M --expect 1 --says "the heap is limited")
+
+# What the library reports about itself.
+rdm_case("a region says whether it is pinned, overflow or sparse, and the books have each in its sum"
+  PROGRAM kinds ARGUMENTS regions LIMITS RDMALLOC_CAP=8M RDMALLOC_SPARSE_FROM=64M
+  LABELS memlock_8M)
+rdm_case("the statistics say that the cap limits the budget"
+  PROGRAM kinds ARGUMENTS limit cap LIMITS RDMALLOC_CAP=4M LABELS memlock_8M)
+rdm_case("the statistics say that the memlock limit limits the budget"
+  PROGRAM kinds ARGUMENTS limit memlock LIMITS --user --memlock 8192 LABELS root)
+rdm_case("the statistics say that the memory that is left limits the budget"
+  PROGRAM kinds ARGUMENTS limit available LIMITS --cgroup 64 RDMALLOC_CAP=1G LABELS root)
+rdm_case("the statistics say that the node's limit limits the budget"
+  PROGRAM kinds ARGUMENTS limit node
+  LIMITS RDMALLOC_NODE_CAP=4M RDMALLOC_LEDGER=${CMAKE_CURRENT_BINARY_DIR}/kinds-ledger
+  LABELS memlock_8M)
+rdm_case("statistics fill as much of a struct as the caller has, whatever header it was built with"
+  PROGRAM kinds ARGUMENTS sizes)
+rdm_case("rdm_stats_json writes what rdm_stats_get says" PROGRAM kinds ARGUMENTS json)
+foreach(monitor none interposed)
+  rdm_case("rdm_monitor names the monitor that was chosen, and why: ${monitor}"
+    PROGRAM kinds ARGUMENTS monitor ${monitor} LIMITS RDMALLOC_MONITOR=${monitor})
+endforeach()
+
 rdm_case("threads that start when memory has run out meet ENOMEM and live"
   PROGRAM exhausted LIMITS RDMALLOC_MEMORY_CAP=16M)
 rdm_limit("options that are unknown or malformed are named in one line"
   LIMITS RDMALLOC_BANANA=1 RDMALLOC_CAP=lots --only-lines 1 --lines 1 "BANANA.*RDMALLOC_CAP"
-  HOARD 1 4 all)
+  HOARD 1 4 all LABELS memlock_8M)
 
 foreach(cgroup 16 32 256)
   foreach(block 4 256)
@@ -72,18 +106,18 @@ rdm_test("control: with stock malloc the control group's limit kills" LABELS roo
   COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --cgroup 256 --expect killed
           -- $<TARGET_FILE:integration_hoard> 1024 256 some)
 
-# What a control group has read of files is room, used lately or not.
+# File pages charged to a control group count as available, recently used or not.
 rdm_case("beside the page cache of a file read twice malloc gets what glibc's does"
   PROGRAM page_cache ARGUMENTS 180 150 LIMITS --cgroup 256 LABELS root TIMEOUT 60)
 rdm_test("glibc's malloc gets that beside the page cache of a file read twice" LABELS root TIMEOUT 60
   COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --cgroup 256
           -- $<TARGET_FILE:integration_page_cache> 180 150)
 
-# Processes of one group of 512 MiB, of which each wants more than its share and touches less:
-# however many there are, and however their pages come. The long forms are 200 rounds.
+# Processes of one 512 MiB group, each allocating more than its share and touching less: any number
+# of them, and any way of obtaining pages. The long forms run 200 rounds.
 function(rdm_shared sentence rounds)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "LIMITS;LABELS")
-  # processes, MiB of each, MiB that it touches, KiB of a block
+  # number of processes, MiB of each, MiB that it touches, KiB of a block
   foreach(wish "2 300 220 307200" "4 150 110 51200" "16 60 28 256")
     separate_arguments(wish)
     list(GET wish 0 count)
@@ -115,21 +149,21 @@ rdm_case("what is malloc'd beyond a control group's limit is given, and costs wh
   PROGRAM shared_group ARGUMENTS 2 600 200 614400 3 LIMITS --cgroup 512 LABELS root)
 rdm_case("control: a memory cap that the user set counts what is not touched, too"
   PROGRAM shared_group ARGUMENTS 2 600 200 614400
-  LIMITS --cgroup 512 RDMALLOC_MEMORY_CAP=95% --expect 1 LABELS root)
-# Within 5 % of what glibc's malloc has there, which is 30 MiB for each of 16.
+  LIMITS --cgroup 512 RDMALLOC_MEMORY_CAP=95% --expect 1 --says "^0 got all that they wanted" LABELS root)
+# Within 5 % of what glibc's malloc gets there, which is 30 MiB for each of 16.
 rdm_case("16 processes share a control group to its last twentieth, and none is killed or refused"
   PROGRAM shared_group ARGUMENTS 16 29 29 256 3 LIMITS --cgroup 512 LABELS root)
 rdm_case("pages that come at once stop short of memory.high"
   PROGRAM shared_group ARGUMENTS 1 400 100 409600
   LIMITS --cgroup 512 --high 256 RDMALLOC_POPULATE=now LABELS root)
 
-# The bar is a twentieth; what was wrong once took four times as much.
+# The bar is 5 %; the bug it guards against took four times as long.
 rdm_case("malloc-heavy work takes the processor no longer where nothing can be pinned"
-  PROGRAM overflow_cpu ARGUMENTS 15 LABELS root ALONE)
+  PROGRAM overflow_cpu ARGUMENTS 15 ALONE)
 rdm_case("malloc-heavy work takes the processor a twentieth longer at most where nothing can be pinned"
   PROGRAM overflow_cpu ARGUMENTS 5 LABELS root long ALONE)
 
-# 200 threads, of which each moves between processors while it holds large blocks.
+# 200 threads, each of which moves between processors while it holds large blocks.
 rdm_case("200 threads keep every byte of large blocks that change hands and processors"
   PROGRAM migrants ARGUMENTS 4 512 all TIMEOUT 60)
 rdm_case("200 threads keep every byte beyond 8 MiB of memlock"
@@ -140,8 +174,8 @@ rdm_case("200 threads keep every byte in an address space of 2 GiB"
 rdm_case("200 threads that meet ENOMEM now and then lose nothing and go on"
   PROGRAM migrants ARGUMENTS 4 512 some LIMITS RDMALLOC_MEMORY_CAP=100M TIMEOUT 60)
 rdm_case("control: without a cap malloc refuses 200 threads nothing"
-  PROGRAM migrants ARGUMENTS 2 512 some LIMITS --expect 1 TIMEOUT 60)
+  PROGRAM migrants ARGUMENTS 2 512 some LIMITS --expect 1 --says "malloc never failed: nothing was tried" TIMEOUT 60)
 rdm_case("control: where all is pinned nothing is beyond the pins"
-  PROGRAM migrants ARGUMENTS 2 512 all overflow LIMITS --expect 1 TIMEOUT 60)
+  PROGRAM migrants ARGUMENTS 2 512 all overflow LIMITS --expect 1 --says "no memory was beyond the pins" TIMEOUT 60 LABELS memlock)
 rdm_case("control: a byte that another thread changes is noticed"
-  PROGRAM migrants ARGUMENTS 2 512 all spoil LIMITS --expect 1 TIMEOUT 60)
+  PROGRAM migrants ARGUMENTS 2 512 all spoil LIMITS --expect 1 --says "words of a block of .* are wrong" TIMEOUT 60)

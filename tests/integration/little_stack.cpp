@@ -1,9 +1,9 @@
 // Large blocks on a stack of 8 KiB, as fibers have: malloc, calloc, realloc and free, growing and
-// gathering the heap, use no more than they may of it. The stack is painted beforehand; what lost
-// its paint was used. Below it lies a page that may not be touched.
+// gathering the heap, stay within their allowance of stack. The stack is painted beforehand;
+// overwritten paint shows what was used. Below it lies a guard page.
 //
 //   little_stack MOST_BYTES [FRAME]     FRAME: bytes that the fiber itself takes first (the
-//   control)
+//                                       control)
 #include <alloca.h>
 #include <malloc.h>
 #include <sys/mman.h>
@@ -55,7 +55,7 @@ void nothing() {}
 
 void* blocks[64];
 
-// Each doubling beyond all that is held.
+// Each doubling exceeds all that is held.
 void grow_by_malloc() {
   for (size_t i = 0; i < 12; ++i) blocks[i] = malloc(size_t{48 << 10} << i);
 }
@@ -71,7 +71,7 @@ void free_all() {
     block = nullptr;
   }
 }
-// No hole has so much.
+// No hole is that large.
 void gather() { blocks[0] = malloc(300 * kMiB); }
 
 }  // namespace
@@ -79,7 +79,7 @@ void gather() { blocks[0] = malloc(300 * kMiB); }
 int main(int argc, char** argv) {
   const size_t most = probe::argument(argc, argv, 1, 2048);
   own_frame = probe::argument(argc, argv, 2, 0);
-  // The dynamic linker binds a name when it is called first, on a kilobyte or three of stack.
+  // On first call of a name the dynamic linker binds it, using one to three kilobytes of stack.
   free(realloc(calloc(1, 100), 1000));
   free(aligned_alloc(64, 64));
   free(malloc(100 << 10));
@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
     const size_t depth = depth_of(tried.job) - base;
     printf("%s: %zu bytes of stack, %lu KiB more held\n", tried.name, depth,
            (probe::stats().peak_held_bytes - held) >> 10);
-    // What is jemalloc's takes a page, of which it needs half itself.
+    // jemalloc's objects get a page of stack; jemalloc itself needs half of it.
     const bool is_small = tried.job == grow_small;
     if (depth > (is_small ? 2 * most : most))
       verdict.broken("%s uses %zu bytes of stack", tried.name, depth);

@@ -1,10 +1,11 @@
-// A program that locks all it has, as real-time and key-keeping programs do, under a finite limit.
+// A program that locks all its memory, as real-time and key-keeping programs do, under a finite
+// limit.
 //
 //   lock_all now | later | too-much | by-right
 //
-// now: mlockall(MCL_CURRENT). later: and MCL_FUTURE. too-much: more than the limit allows is
-// mapped, and nothing may change. by-right: now, without a limit: what is not there does not count
-// as locked.
+// now: mlockall(MCL_CURRENT). later: also MCL_FUTURE. too-much: more is mapped than the limit
+// allows, and nothing may change. by-right: now, without a limit: absent pages do not count as
+// locked.
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -84,7 +85,7 @@ int main(int argc, char** argv) {
   check_there("the program", in_program, sizeof in_program);
   check_there("a block", block, kBlock);
   check_locked(before, limit.rlim_cur);
-  // What comes later counts, with MCL_FUTURE: glibc's malloc, too, has no more than the limit then.
+  // With MCL_FUTURE, new memory counts too: glibc's malloc is held to the limit as well.
   for (size_t size = 1; size <= kBlock; size *= 2) check_malloc(size);
   check_locked(before, limit.rlim_cur);
   if (munlockall() != 0) verdict.broken("munlockall: %s", strerror(errno));

@@ -1,9 +1,8 @@
-// Pinned memory when the program locks memory itself, unlocks ours, forks, or asks for an alignment
-// that is larger than all it has. The books must equal what the kernel says is locked.
+// Pinned memory when the program locks memory itself, unlocks ours, forks, or requests an alignment
+// larger than all it has. The books must match what the kernel reports as locked.
 //
 //   locks alignment | own-lock | munlockall | child
 #include <sys/mman.h>
-#include <sys/wait.h>
 
 #include <initializer_list>
 
@@ -15,7 +14,7 @@ constexpr size_t kMiB = size_t{1} << 20;
 
 probe::Verdict verdict;
 
-// `others`: what the program has locked besides malloc's memory.
+// `others`: locked bytes of the program outside malloc's memory.
 void check_books(const char* when, uint64_t others = 0) {
   const uint64_t pinned = probe::stats().pinned_bytes;
   const uint64_t locked = probe::locked_bytes();
@@ -34,7 +33,7 @@ uint64_t kept_bytes(const rdm_region& region) {
   return kept;
 }
 
-// What is said of each region adds up to the books.
+// The regions' figures add up to the books.
 void check_regions(const char* when) {
   const uint64_t pinned = probe::stats().pinned_bytes;
   uint64_t in_regions = 0;
@@ -111,9 +110,7 @@ void check_munlockall() {
 void check_child() {
   get(8 * kMiB);
   const uint64_t before = probe::stats().pinned_bytes;
-  const pid_t pid = fork();
-  if (pid == 0) {
-    alarm(30);
+  const probe::ChildEnd end = probe::run_child([] {
     if (probe::stats().pinned_bytes != 0) verdict.broken("the child claims pinned bytes");
     check_books("child");
     check_regions("child");
@@ -122,24 +119,17 @@ void check_child() {
       check_books("child with more memory");
       check_regions("child with more memory");
     }
-    const pid_t grandchild = fork();
-    if (grandchild == 0) {
+    const probe::ChildEnd grandchild = probe::run_child([] {
       if (probe::stats().pinned_bytes != 0) verdict.broken("the grandchild claims pinned bytes");
       check_books("grandchild");
       get(64 * kMiB);
       check_books("grandchild with more memory");
-      _exit(verdict.status());
-    }
-    int status = 0;
-    if (waitpid(grandchild, &status, 0) != grandchild || status != 0) {
-      verdict.broken("the grandchild ended with %#x", status);
-    }
-    _exit(verdict.status());
-  }
-  int status = 0;
-  if (waitpid(pid, &status, 0) != pid || status != 0) {
-    verdict.broken("the child ended with %#x", status);
-  }
+      return verdict.status();
+    });
+    verdict.expect_good_end("the grandchild", grandchild);
+    return verdict.status();
+  });
+  verdict.expect_good_end("the child", end);
   if (probe::stats().pinned_bytes != before) verdict.broken("the parent's books changed");
   check_books("parent");
   check_regions("parent");

@@ -1,4 +1,4 @@
-# What memory is, where it lies and that it stays there.
+# What memory consists of, where it lies, and that it stays there.
 
 rdm_case("every object from every allocation function lies in one region of the window"
   PROGRAM coverage ARGUMENTS 1024
@@ -48,22 +48,22 @@ if(LIBURING)
 
   rdm_program(retired ${LIBURING})
   rdm_case("an address that lost its page faults, and every lookup refuses it"
-    PROGRAM retired ARGUMENTS faults LIMITS RDMALLOC_GATHER=always LABELS root)
+    PROGRAM retired ARGUMENTS faults LIMITS RDMALLOC_GATHER=always LABELS memlock)
   rdm_case("an address that a block left as it grew faults by default, too"
-    PROGRAM retired ARGUMENTS faults LABELS root)
+    PROGRAM retired ARGUMENTS faults LABELS memlock)
   rdm_case("control: without gathering no address is left, and none faults"
-    PROGRAM retired ARGUMENTS faults LIMITS RDMALLOC_GATHER=off --expect 1 LABELS root)
+    PROGRAM retired ARGUMENTS faults LIMITS RDMALLOC_GATHER=off --expect 1 --says "moved: 0x.* is owned still")
   rdm_case("in a million operations no address that lost its page is handed out again"
     PROGRAM retired ARGUMENTS never 2 500000 LIMITS RDMALLOC_GATHER=always TIMEOUT 300
     CONTROL "stock malloc hands out again what it gave back"
-    SAYS "lost what was there, and is handed out again")
+    SAYS "lost what was there, and is handed out again" LABELS memlock)
   rdm_case("in a hundred million operations no address that lost its page is handed out again"
     PROGRAM retired ARGUMENTS never 4 25000000 LIMITS RDMALLOC_GATHER=always LABELS long TIMEOUT 7200)
 else()
   rdmalloc_not_built("the tests of memory with a device" integration,io_uring "${no_liburing}")
 endif()
 
-# Stock jemalloc is the control where jemalloc's own interface is used.
+# Stock jemalloc is the control for tests of jemalloc's own interface.
 rdm_case("no option or mallctl of the engine drops a page"
   PROGRAM engine_fuzz ARGUMENTS 20000 1 LABELS root ALONE)
 foreach(conf retain:true dirty_decay_ms:100 background_thread:true hpa:true,thp:always)
@@ -73,6 +73,7 @@ endforeach()
 if(STOCK_JEMALLOC)
   rdm_test("control: stock jemalloc drops pages" LABELS root ALONE
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --library ${STOCK_JEMALLOC} --expect 1
+            --says "page 0x.*: frame .*, was 0x"
             -- $<TARGET_FILE:integration_engine_fuzz> 20000 1)
 else()
   rdmalloc_not_built("the controls with stock jemalloc" integration
@@ -88,12 +89,13 @@ rdm_test("control: stock malloc gives memory back all the time"
 rdm_case("a gigabyte of zeroes costs what is touched of it"
   PROGRAM sparse)
 rdm_case("control: populated, a gigabyte of zeroes costs a gigabyte"
-  PROGRAM sparse LIMITS RDMALLOC_SPARSE_FROM=0 --expect 1)
+  PROGRAM sparse LIMITS RDMALLOC_SPARSE_FROM=0 --expect 1 --says "KiB resident with 1 % touched")
 
 rdm_case("a large block that grows by moving keeps its page frames"
   PROGRAM growing ARGUMENTS realloc LABELS root)
 rdm_case("control: without gathering it is copied to other frames"
-  PROGRAM growing ARGUMENTS realloc LIMITS RDMALLOC_GATHER=off --expect 1 LABELS root)
+  PROGRAM growing ARGUMENTS realloc LIMITS RDMALLOC_GATHER=off --expect 1 --says "page 0 of .* is another one"
+  LABELS root)
 rdm_case("calloc of fresh pages touches none"
   PROGRAM growing ARGUMENTS calloc)
 rdm_case("10,000 growing callocs that are freed take no longer in the end, and leave nothing"
@@ -101,26 +103,29 @@ rdm_case("10,000 growing callocs that are freed take no longer in the end, and l
 rdm_case("10,000 growing mallocs that are freed take no longer in the end, and leave nothing, if asked"
   PROGRAM growing ARGUMENTS pairs malloc LIMITS RDMALLOC_SPARSE=malloc)
 rdm_case("control: unless asked, what was malloc'd last is held"
-  PROGRAM growing ARGUMENTS pairs malloc LIMITS --expect 1)
+  PROGRAM growing ARGUMENTS pairs malloc LIMITS --expect 1 --says "[0-9] MiB were refused")
 rdm_case("control: populated, calloc of fresh pages costs all of them"
-  PROGRAM growing ARGUMENTS calloc LIMITS RDMALLOC_POPULATE=now --expect 1)
+  PROGRAM growing ARGUMENTS calloc LIMITS RDMALLOC_POPULATE=now --expect 1 --says "untouched blocks cost" LABELS memlock)
 
 # On a stack of 8 KiB.
 rdm_case("growing the heap by large blocks takes less than 2 KiB of stack"
-  PROGRAM little_stack ARGUMENTS 2048)
+  PROGRAM little_stack ARGUMENTS 2048 LABELS memlock)
 rdm_case("so it does when it gathers at each growth"
-  PROGRAM little_stack ARGUMENTS 2048 LIMITS RDMALLOC_GATHER=always)
+  PROGRAM little_stack ARGUMENTS 2048 LIMITS RDMALLOC_GATHER=always LABELS memlock)
+rdm_case("so it does where the memlock limit is small, and that is said"
+  PROGRAM little_stack ARGUMENTS 2048 LIMITS --user --memlock 8192 --lines 1 "memory is not pinned"
+  LABELS root)
 rdm_case("control: a frame of 3 KiB is noticed"
-  PROGRAM little_stack ARGUMENTS 2048 3072 LIMITS --expect 1)
+  PROGRAM little_stack ARGUMENTS 2048 3072 LIMITS --expect 1 --says "malloc uses .* bytes of stack")
 
 rdm_case("a sealed region cannot be unmapped, moved or protected"
   PROGRAM pages ARGUMENTS sealed LIMITS RDMALLOC_SEAL=on)
 rdm_case("control: a region that is not sealed can be unmapped"
-  PROGRAM pages ARGUMENTS sealed LIMITS --expect 1)
+  PROGRAM pages ARGUMENTS sealed LIMITS --expect 1 --says "not all are sealed")
 rdm_case("transparent huge pages are got, and counted as the kernel counts them"
   PROGRAM pages ARGUMENTS thp LIMITS RDMALLOC_HUGE=thp)
 rdm_case("control: by default no page is huge"
-  PROGRAM pages ARGUMENTS thp LIMITS --expect 1)
+  PROGRAM pages ARGUMENTS thp LIMITS --expect 1 --says "not transparent huge pages")
 set(case sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --library $<TARGET_FILE:rdmalloc>
   RDMALLOC_HUGE=hugetlb)
 set(pool sh ${CMAKE_CURRENT_SOURCE_DIR}/huge_pool.sh)
@@ -134,37 +139,37 @@ rdm_test("a pool of huge pages that is too small is no error" LABELS root ALONE
 
 rdm_program(exposed_apart)
 rdm_case("exposed and ordinary memory never share a region, in 8 threads"
-  PROGRAM exposed_apart ARGUMENTS storm 8 50000 1 1 TIMEOUT 60)
+  PROGRAM exposed_apart ARGUMENTS storm 8 50000 1 1 TIMEOUT 60 LABELS memlock)
 rdm_case("exposed and ordinary memory never share a region, without thread caches"
-  PROGRAM exposed_apart ARGUMENTS storm 4 5000 1 2 LIMITS MALLOC_CONF=tcache:false TIMEOUT 60)
+  PROGRAM exposed_apart ARGUMENTS storm 4 5000 1 2 LIMITS MALLOC_CONF=tcache:false TIMEOUT 60 LABELS memlock)
 rdm_case("exposed and ordinary memory never share a region, with transparent huge pages and seals"
   PROGRAM exposed_apart ARGUMENTS storm 4 5000 1 3 LIMITS RDMALLOC_HUGE=thp RDMALLOC_SEAL=on
-  TIMEOUT 60)
+  TIMEOUT 60 LABELS memlock)
 rdm_case("control: memory that is not exposed shares regions with all other"
-  PROGRAM exposed_apart ARGUMENTS storm 8 10000 0 1 LIMITS --expect 1 TIMEOUT 60)
+  PROGRAM exposed_apart ARGUMENTS storm 8 10000 0 1 LIMITS --expect 1 --says "exposed 1, lie in a region with exposed 0" TIMEOUT 60)
 rdm_case("a peer that writes all of every exposed region breaks nothing of the allocator's"
-  PROGRAM exposed_apart ARGUMENTS overwritten 1 TIMEOUT 60)
+  PROGRAM exposed_apart ARGUMENTS overwritten 1 TIMEOUT 60 LABELS memlock)
 rdm_case("control: who writes all of an ordinary region ends the process"
-  PROGRAM exposed_apart ARGUMENTS overwritten 0 LIMITS --expect 1 TIMEOUT 60)
+  PROGRAM exposed_apart ARGUMENTS overwritten 0 LIMITS --expect 1 --says "whose regions were written exited with 1" TIMEOUT 60)
 
 rdm_program(exposed)
 rdm_case("exposed memory has its sizes, alignments and errors, and takes every call"
-  PROGRAM exposed ARGUMENTS calls TIMEOUT 60)
+  PROGRAM exposed ARGUMENTS calls TIMEOUT 60 LABELS memlock)
 rdm_case("exposed memory is pinned or refused, for an ordinary user with 8 MiB of memlock"
   PROGRAM exposed ARGUMENTS until-refused 1 LIMITS --user --memlock 8192 LABELS root TIMEOUT 60)
 rdm_case("control: memory that is not exposed is not refused there"
-  PROGRAM exposed ARGUMENTS until-refused 0 LIMITS --user --memlock 8192 --expect 1 LABELS root
+  PROGRAM exposed ARGUMENTS until-refused 0 LIMITS --user --memlock 8192 --expect 1 --says "256 blocks of 256 were given" LABELS root
   TIMEOUT 60)
 rdm_case("exposed memory is pinned or refused, under a cap"
-  PROGRAM exposed ARGUMENTS until-refused 1 LIMITS RDMALLOC_CAP=8M TIMEOUT 60)
+  PROGRAM exposed ARGUMENTS until-refused 1 LIMITS RDMALLOC_CAP=8M TIMEOUT 60 LABELS memlock_8M)
 rdm_case("the child of a fork keeps its exposed memory, and gets none that is not pinned"
-  PROGRAM exposed ARGUMENTS child TIMEOUT 60)
+  PROGRAM exposed ARGUMENTS child TIMEOUT 60 LABELS memlock_8M)
 foreach(way twice inside unaligned realloc usable)
   rdm_case("exposed memory that is misused (${way}) ends the program with a sentence"
     PROGRAM exposed ARGUMENTS misuse ${way} LIMITS --expect 134 --only-lines 1
-    --lines 1 "^rdmalloc: .* of 0x[0-9a-f]+: no live block starts there; it was freed before" TIMEOUT 60)
+    --lines 1 "^rdmalloc: .* of 0x[0-9a-f]+: no live block starts there; it was freed before" TIMEOUT 60 LABELS memlock_8M)
 endforeach()
 
 rdm_program(cxx_interface rdmalloc)
 rdm_case("the C++ interface: domains that close themselves, exposed memory as an allocator"
-  PROGRAM cxx_interface)
+  PROGRAM cxx_interface LABELS memlock)

@@ -1,12 +1,12 @@
-// Two hundred threads malloc large blocks, fill, check and free them, hand some to each other, and
-// move between processors while they hold blocks: whatever a malloc keeps for each processor meets
-// threads that have left it. Where malloc says ENOMEM nothing is lost, and it gives again later.
+// Two hundred threads allocate, fill, check and free large blocks, pass some to each other, and
+// move between processors while they hold blocks: per-processor caches meet threads that have moved
+// away. When malloc sets ENOMEM nothing is lost, and later it succeeds again.
 //
 //   migrants SECONDS MIB all|some [overflow|spoil]
 //
 // MIB bounds what all threads hold together. `all`: malloc must never fail; `some`: it must fail
-// now and then, and give again. `overflow`: some of the memory must be beyond what may be pinned.
-// `spoil` changes a byte of each block that is handed over, which must be noticed.
+// now and then, and recover. `overflow`: some memory must exceed what may be pinned. `spoil`
+// changes a byte of each block that is passed on, which must be noticed.
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -23,7 +23,7 @@ constexpr int kThreads = 200;
 constexpr size_t kLeast = 64 << 10;
 constexpr size_t kMost = 4 << 20;
 constexpr size_t kMailboxes = 64;
-constexpr size_t kOwn = 4;  // blocks that a thread holds at most
+constexpr size_t kOwn = 4;  // the most blocks that a thread holds
 constexpr size_t kStack = 64 << 10;
 
 probe::Verdict verdict;
@@ -34,8 +34,8 @@ size_t most_held;
 bool spoils;
 cpu_set_t processors;
 
-// At the block's start, so that who is handed the block knows what it must contain. Every page and
-// the last byte bear the seed: a page that is shared with another block, or lost, shows.
+// At the block's start, so that a receiver knows its contents. Every page and the last byte carry
+// the seed, so a page that is shared with another block or lost shows.
 struct Block {
   size_t size;
   uint64_t seed;
@@ -45,7 +45,7 @@ uint64_t word_of(const Block& block, size_t offset) {
   return (block.seed ^ offset) * 0x9E3779B97F4A7C15U | 1;
 }
 
-// Calls `each` with the offset of each word that is written: three a page, and the block's last.
+// Calls `each` with the offset of each written word: three per page, and the block's last.
 template <typename Each>
 void for_each_word(size_t size, Each each) {
   constexpr size_t kStep = probe::kPage / 3 & ~size_t{7};
@@ -81,7 +81,7 @@ void let_go(Block* block, const char* when) {
   held.fetch_sub(size);
 }
 
-// Blocks on their way from one thread to another.
+// Blocks in transit between threads.
 std::atomic<Block*> mailboxes[kMailboxes];
 
 class Migrant {
@@ -110,7 +110,7 @@ class Migrant {
     if (random_.below(4) == 0) migrate();
   }
 
-  // Null where the bound or malloc says so.
+  // Null if the bound is reached or malloc refuses.
   Block* make() {
     const size_t size = random_.size_between(kLeast, kMost) & ~size_t{7};
     if (held.fetch_add(size) + size > most_held) {
@@ -136,7 +136,7 @@ class Migrant {
     return block;
   }
 
-  // Takes what lies in the mailbox in exchange, if anything.
+  // Swaps the block with what lies in the mailbox, if anything.
   void hand_over(Block*& block) {
     check(block, "before it is handed over");
     if (spoils) reinterpret_cast<char*>(block)[block->size - 1] ^= 1;
@@ -147,7 +147,7 @@ class Migrant {
     }
   }
 
-  // To one processor, whichever it is on now.
+  // Moves to one processor, whichever it is on now.
   void migrate() {
     const int count = CPU_COUNT(&processors);
     int wanted = static_cast<int>(random_.below(static_cast<uint64_t>(count)));
@@ -173,8 +173,8 @@ void* run(void* seed) {
   return nullptr;
 }
 
-// Small stacks: an address space may be bounded. In turns with the others where a thread's start
-// finds no memory, which a program must expect, too.
+// Small stacks, because the address space may be limited. If a thread cannot start for lack of
+// memory, which programs must expect, threads run in batches.
 size_t start(pthread_t* threads) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
@@ -202,7 +202,7 @@ void check_books() {
   }
 }
 
-// One thread alone, when all has been freed: what was refused before can be had now.
+// With one thread and everything freed, memory refused before must be available.
 void check_goes_on() {
   for (int round = 0; round < 20; ++round) {
     void* block = malloc(kMost);

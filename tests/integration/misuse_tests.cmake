@@ -1,10 +1,10 @@
-# What programs do to an allocator that nobody expects: they cancel its threads, destroy its arenas,
-# take its descriptors and its locks, and set limits for a while.
+# Things that programs do to an allocator unexpectedly: they cancel its threads, destroy its arenas,
+# take its descriptors and locks, and set temporary limits.
 #
-# A control is here only where stock malloc fails the same check. Most of these promises are that we
-# do no worse than stock malloc, which keeps no books, pins nothing and says nothing.
+# There is a control only where stock malloc fails the same check. Most of these promises say that
+# we do no worse than stock malloc, which keeps no books, pins nothing and prints nothing.
 
-# Stock malloc is no cancellation point either, and gets through all of this.
+# Stock malloc is not a cancellation point either, and passes all of this.
 rdm_case("a pending cancellation neither kills a thread inside malloc nor leaves a lock held"
   PROGRAM cancelled TIMEOUT 60)
 rdm_case("a pending cancellation waits while malloc warns"
@@ -28,7 +28,7 @@ rdm_test("a setuid program heeds no variable of its caller and writes no report 
 rdm_test("control: without the bit the same program obeys its caller"
   COMMAND ${setuid} --control LABELS root TIMEOUT 60)
 
-# These hold for stock malloc too: it is what programs rely on.
+# These hold for stock malloc too: programs rely on them.
 rdm_case("what is too large is NULL and ENOMEM, and what succeeds leaves errno and alignment right"
   PROGRAM calls TIMEOUT 60)
 rdm_case("calls beyond the budget, one of which warns, leave errno and alignment right"
@@ -55,7 +55,7 @@ endforeach()
 rdm_case("a forked child's books hold as it gets more beyond 8 MiB of memlock"
   PROGRAM locks ARGUMENTS child LIMITS --user --memlock 8192 LABELS root TIMEOUT 60)
 
-# Stock malloc says nothing and writes no report.
+# Stock malloc prints nothing and writes no report.
 rdm_case("no message goes into a file that took over descriptor 2"
   PROGRAM last_words ARGUMENTS taken LIMITS RDMALLOC_CAP=8M TIMEOUT 60)
 rdm_case("no message goes into a file that got descriptor 2 because it was closed at the start"
@@ -65,16 +65,8 @@ rdm_case("a message that nobody reads does not kill the program"
 rdm_case("a report as text that nobody reads does not kill the program"
   PROGRAM last_words ARGUMENTS closed-pipe LIMITS RDMALLOC_CAP=8M RDMALLOC_STATS=on TIMEOUT 60)
 
-function(rdm_c_program name)
-  add_executable(integration_${name} ${name}.c)
-  target_compile_options(integration_${name} PRIVATE -fno-builtin)
-  target_link_libraries(integration_${name} PRIVATE rdmalloc_flags dl)
-  set_target_properties(integration_${name} PROPERTIES
-    RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
-  add_dependencies(integration_${name} rdmalloc)
-endfunction()
-rdm_c_program(late_child)
-rdm_c_program(no_window)
+rdm_program(late_child)
+rdm_program(no_window)
 rdm_test("a forked child that exits later does not write over its parent's report"
   COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/late_child.sh $<TARGET_FILE:integration_late_child>
           $<TARGET_FILE:rdmalloc> TIMEOUT 60)

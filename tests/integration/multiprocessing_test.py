@@ -1,4 +1,4 @@
-"""Workers by fork, all of which allocate, send large objects back and fork again."""
+"""Forked workers that all allocate, send back large objects, and fork again."""
 import multiprocessing
 import subprocess
 

@@ -1,5 +1,6 @@
-// Aligned calls during which the engine allocates for itself: a thread's first call makes its
-// cache, a profiled call records its caller. Neither may be given the size that the call is about.
+// Aligned calls during which the engine allocates for itself: a thread's first call creates its
+// cache, a profiled call records its caller. Those inner allocations must not get the outer call's
+// size.
 //
 //   nested THREADS
 #include <pthread.h>
@@ -17,14 +18,14 @@ struct Object {
   size_t size = 0;
 };
 
-// Each bit of `path` is another call site, so each path another caller for the profiler.
+// Each bit of `path` is a different call site, so the profiler sees each path as another caller.
 [[gnu::noinline]] void* allocate_from(unsigned path, unsigned depth, size_t size) {
   void* out = nullptr;
   if (depth == 0) {
     if (posix_memalign(&out, 16, size) != 0) out = nullptr;
   } else if ((path & 1) != 0) {
     out = allocate_from(path >> 1, depth - 1, size);
-    asm volatile("" : "+r"(out));  // no tail call: the frame must be there
+    asm volatile("" : "+r"(out));  // no tail call: the profiler needs this frame
   } else {
     out = allocate_from(path >> 1, depth - 1, size);
     asm volatile("nop" : "+r"(out));

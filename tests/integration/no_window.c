@@ -1,5 +1,5 @@
-/* A program that mallocs in an address space that has no room for a window: it must run all the
- * same, and be told. Without libstdc++, because that would not fit in either. */
+/* A program in an address space without room for a window: malloc must still work, and the
+ * program must be told. Without libstdc++, which would not fit either. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

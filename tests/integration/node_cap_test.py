@@ -3,16 +3,16 @@
 
     node_cap_test.py RDMALLOC sum|control|killed|damaged|foreign
 
-What counts is what the kernel says that they have locked (VmLck).
+What counts is what the kernel reports as locked (VmLck).
 """
 
 import contextlib
 import os
-import pathlib
 import subprocess
 import sys
-import tempfile
-import time
+
+sys.path.append(sys.path[0] + "/../support")
+from verdict import check, clean_environment, need_root, test_in_folder
 
 MIB = 1 << 20
 CAP = 64
@@ -26,21 +26,13 @@ sys.stdin.readline()
 """
 
 
-def check(good, why):
-    if not good:
-        print(f"FAILED: {why}")
-        sys.exit(1)
-
-
 class Holder:
-    """A program that allocates, says what it has locked, and stays until it is let go."""
+    """A program that allocates, reports what it has locked, and stays until released."""
 
     def __init__(self, flags, mib=EACH):
-        environment = {name: value for name, value in os.environ.items()
-                       if not name.startswith(("RDMALLOC_", "LD_", "OMPI_", "SLURM_", "PMI"))}
         self.process = subprocess.Popen(
             [sys.argv[1], "run", *flags, "--", sys.executable, "-c", HOLDER, str(mib)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
         self.locked = int(self.process.stdout.readline() or b"0") << 10
         self.errors = None
 
@@ -71,7 +63,7 @@ def add_up(flags):
         return total, [one.end() for one in all_of_them]
 
 
-def sum_is_kept(flags):
+def sum_is_kept(flags, _ledger):
     total, errors = add_up(flags)
     check(total <= CAP * MIB, "more than the node's limit")
     check(total >= 2 * EACH * MIB, "much less than the node's limit")
@@ -79,12 +71,12 @@ def sum_is_kept(flags):
     check("; process " in errors[-1], f"not who holds it: {errors[-1]}")
 
 
-def control(_flags):
+def control(_flags, _ledger):
     total, _ = add_up([])
     check(total > CAP * MIB, "without the limit they stay below it, too: this test shows nothing")
 
 
-def killed(flags):
+def killed(flags, _ledger):
     with holders(flags, 2) as (first, second):
         check(second.locked >= EACH * MIB, "the second was given too little")
         third = Holder(flags)
@@ -97,7 +89,7 @@ def killed(flags):
 
 
 def refused(flags, why):
-    """Runs on with its own limits, which the flag is one of."""
+    """Runs on under its own limits, one of which is the flag."""
     one = Holder(flags)
     errors = one.end()
     check(one.process.returncode == 0, f"status {one.process.returncode}: {errors}")
@@ -106,30 +98,26 @@ def refused(flags, why):
     check(len(errors.splitlines()) == 1, f"not one sentence: {errors}")
 
 
-def damaged(flags):
-    ledger = pathlib.Path(flags[-1])
+def damaged(flags, ledger):
     ledger.write_bytes(b"no ledger at all" * 1000)
     ledger.chmod(0o600)
     refused(flags, "is damaged")
 
 
-def foreign(flags):
-    if os.geteuid() != 0:
-        print("SKIPPED: giving a file to another user needs root")
-        sys.exit(77)
-    ledger = pathlib.Path(flags[-1])
+def foreign(flags, ledger):
+    need_root("giving a file to another user")
     ledger.touch(mode=0o600)
     os.chown(ledger, 65534, 65534)
     refused(flags, "is not this user's own file")
 
 
-def main():
-    cases = {"sum": sum_is_kept, "control": control, "killed": killed, "damaged": damaged,
-             "foreign": foreign}
-    with tempfile.TemporaryDirectory(prefix="rdmalloc-node-") as folder:
-        began = time.monotonic()
-        cases[sys.argv[2]](["--node-cap", f"{CAP}M", "--ledger", f"{folder}/ledger"])
-        print(f"passed after {time.monotonic() - began:.1f} s")
+CASES = {"sum": sum_is_kept, "control": control, "killed": killed, "damaged": damaged,
+         "foreign": foreign}
 
 
-main()
+def main(folder):
+    ledger = folder / "ledger"
+    CASES[sys.argv[2]](["--node-cap", f"{CAP}M", "--ledger", str(ledger)], ledger)
+
+
+test_in_folder(main)

@@ -1,8 +1,8 @@
-// Malloc-heavy work costs the same processor time where nothing can be pinned.
+// Malloc-heavy work costs the same CPU time when nothing can be pinned.
 //
-//   overflow_cpu [PERCENT]   it takes so much more at most, by the best of several runs in turns
+//   overflow_cpu [PERCENT]   at most this much more, comparing the best of several alternating runs
 //
-// Runs itself, each time with a budget or without.
+// Runs itself, alternately with and without a budget.
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kRuns = 7;
 
-// Medium sizes: jemalloc's and blocks, with many of both taken and given back all the time.
+// Medium sizes, both jemalloc's and blocks, constantly allocated and freed.
 void work() {
   constexpr size_t kLive = 1000;
   constexpr size_t kSteps = 1'000'000;
@@ -30,7 +30,7 @@ void work() {
   }
 }
 
-// Microseconds.
+// In microseconds.
 uint64_t run(char** arguments, const char* cap) {
   const pid_t number = fork();
   if (number == 0) {

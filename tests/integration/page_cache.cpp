@@ -1,5 +1,5 @@
-// Fills a control group with pages of a file that was read twice, which count as used lately, and
-// then wants memory: the kernel gives such pages up for it.
+// Fills a control group with pages of a file that was read twice, so they count as recently used,
+// and then allocates memory: the kernel reclaims such pages for it.
 //
 //   page_cache FILE_MIB WANTED_MIB
 #include <fcntl.h>
@@ -18,7 +18,7 @@ constexpr long kTmpfs = 0x01021994;  // linux/magic.h
 
 char buffer[kStep];
 
-// Written, and none of its pages in memory.
+// Written, with none of its pages in memory.
 int make_file(size_t bytes) {
   char name[] = "page_cache.XXXXXX";
   const int file = mkstemp(name);

@@ -1,9 +1,9 @@
-// What regions are made of, compared with what the kernel says.
+// What regions consist of, compared with the kernel's view.
 //
 //   pages sealed    the kernel refuses to unmap, move or protect a region
 //   pages thp       large regions are backed by transparent huge pages
 //   pages hugetlb   large regions come from the pool of huge pages
-//   pages base      nothing is huge, and everything works
+//   pages base      no huge pages, and everything works
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
   if (strcmp(what, "base") == 0 && transparent + pool + claimed != 0) {
     verdict.broken("huge, but should not be");
   }
-  // The kernel counts pages of the pool, which never move or swap, on a line of their own.
+  // The kernel counts hugetlb pages, which never move or swap, on a separate line.
   const uint64_t locked =
       probe::locked_bytes() + probe::kib_field("/proc/self/status", "HugetlbPages:");
   if (probe::stats().pinned_bytes != locked) {

@@ -1,4 +1,4 @@
-// A C++ plugin of a C program, which brings libstdc++ into the process late and privately.
+// A C++ plugin of a C program, which brings in libstdc++ late and privately.
 #include "tests/integration/bad_alloc.h"
 
 extern "C" __attribute__((visibility("default"))) int plugin_check() {

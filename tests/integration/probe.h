@@ -1,8 +1,8 @@
 // What the test programs ask the system and the library. The library is found at run time, so that
-// the same binary runs without it: that is the control. Nothing here allocates.
+// the same binary runs without it as the control. Nothing here allocates.
 //
-// Exit status of all programs: 0 the promise holds, 1 it does not (and why is printed), 77 it
-// cannot be tried here (and why is printed).
+// Exit status of all programs: 0 the promise holds, 1 it does not (with the reason printed), 77 it
+// cannot be tested here (with the reason printed).
 #pragma once
 
 #include <dlfcn.h>
@@ -15,8 +15,16 @@
 #include <unistd.h>
 
 #include "include/rdmalloc/rdmalloc.h"
+#include "tests/support/child.h"
 
 namespace probe {
+
+using rdmalloc::test::ChildEnd;
+using rdmalloc::test::end_of;
+using rdmalloc::test::end_within;
+using rdmalloc::test::kill_child;
+using rdmalloc::test::run_child;
+using rdmalloc::test::start_child;
 
 inline constexpr int kHolds = 0;
 inline constexpr int kBroken = 1;
@@ -47,19 +55,19 @@ inline rdm_stats stats() {
   return now;
 }
 
-// Each of `domains` has all that is pinned registered, once; beyond that, only what it registered
-// of regions that lost some of their pages since: such a registration stays until the last one is
-// gone.
+// Each of `domains` has registered all pinned memory, once. In addition it may hold registrations
+// of regions that have since lost some of their pages: those stay until the last page is gone.
 inline bool registers_all(const rdm_stats& books, uint64_t domains) {
   const uint64_t pinned = domains * books.pinned_bytes;
   return books.registered_bytes >= pinned &&
          books.registered_bytes - pinned <= domains * books.retired_bytes;
 }
 
-// Of all verdicts of this process.
+// The sum of all verdicts in this process.
 inline uint64_t promises_broken = 0;
 
-// Prints the first few reasons to standard output (standard error is the library's) and counts all.
+// Prints the first few reasons to standard output (standard error belongs to the library) and
+// counts all.
 class Verdict {
  public:
   __attribute__((format(printf, 2, 3))) void broken(const char* format, ...) {
@@ -73,6 +81,9 @@ class Verdict {
     if (length > static_cast<int>(sizeof line) - 2) length = sizeof line - 2;
     line[length] = '\n';
     (void)!write(STDOUT_FILENO, line, static_cast<size_t>(length) + 1);
+  }
+  void expect_good_end(const char* who, const ChildEnd& end) {
+    if (!end.exited_well()) broken("%s %s", who, end.sentence());
   }
   int status() const { return count_ == 0 ? kHolds : kBroken; }
   uint64_t count() const { return __atomic_load_n(&count_, __ATOMIC_RELAXED); }
@@ -88,29 +99,29 @@ inline void say(const char* what, const char* reason) {
   (void)!write(STDOUT_FILENO, "\n", 1);
 }
 
-// For what this machine lacks. A promise that was broken before stays broken.
+// For what this machine lacks. A promise broken earlier stays broken.
 [[noreturn]] inline void skip(const char* reason) {
   const bool is_broken = __atomic_load_n(&promises_broken, __ATOMIC_RELAXED) != 0;
   say(is_broken ? "broken before it could be skipped: " : "SKIPPED: ", reason);
   _exit(is_broken ? kBroken : kSkipped);
 }
 
-// For what malloc, or another function of the library, did not do: a broken promise. Without the
-// library, in a control, nothing was tried.
+// For a call of malloc or another library function that failed: a broken promise. In a control,
+// without the library, nothing was tested.
 [[noreturn]] inline void refused(const char* reason) {
   if (!library().loaded()) skip(reason);
   say("refused: ", reason);
   _exit(kBroken);
 }
 
-// A domain that was opened. Only a device that is not there is a reason to skip.
+// Requires an open domain. Only a missing device is a reason to skip.
 inline void need_domain(int status, const char* why) {
   if (status == RDM_OK) return;
   if (status == RDM_UNSUPPORTED) skip(why);
   refused(why);
 }
 
-// The figure, in bytes, of a line such as "VmLck:  12 kB".
+// The value, in bytes, of a line such as "VmLck:  12 kB".
 inline uint64_t kib_field(const char* file, const char* field) {
   static thread_local char text[16384];
   const int fd = open(file, O_RDONLY | O_CLOEXEC);
@@ -129,7 +140,7 @@ inline uint64_t kib_field(const char* file, const char* field) {
 inline uint64_t locked_bytes() { return kib_field("/proc/self/status", "VmLck:"); }
 inline uint64_t resident_bytes() { return kib_field("/proc/self/status", "VmRSS:"); }
 
-// Page frame of the page that holds an address; 0: none is there. Needs root.
+// The frame of the page that holds an address; 0 if none is present. Needs root.
 inline uint64_t page_frame(const void* address) {
   static const int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   uint64_t entry = 0;
@@ -146,7 +157,7 @@ inline void need_page_frames() {
   if (page_frame(&touched) == 0) skip("page frames are hidden: needs root (CAP_SYS_ADMIN)");
 }
 
-// xorshift64*: small, seeded, the same everywhere.
+// xorshift64*: small, seeded, the same on every machine.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15U + 1) {}

@@ -16,7 +16,8 @@ rdm_case("forks neither hang nor crash with the engine's background threads"
   PROGRAM fork_storm ARGUMENTS 3 LIMITS MALLOC_CONF=background_thread:true)
 rdm_case("forks neither hang nor crash beyond the budget"
   PROGRAM fork_storm ARGUMENTS 3 LIMITS --user --memlock 64 LABELS root)
-# Which kernel it is the program plays (personality). Where RDMA drivers answer, they tell the truth.
+# The program plays an old or new kernel (personality). Where RDMA drivers answer, their answer
+# counts.
 set(fork_sentence "fork takes registered memory from this process")
 rdm_case("where a fork takes registered pages from their process, the first domain says so, once"
   PROGRAM fork_warning ARGUMENTS old LIMITS --lines 1 ${fork_sentence})
@@ -28,11 +29,10 @@ foreach(how released on-demand)
 endforeach()
 rdm_case("where a fork takes registered pages nothing is said to who wants no warnings"
   PROGRAM fork_warning ARGUMENTS old LIMITS RDMALLOC_WARN=off --lines 0 ${fork_sentence})
-find_program(PYTHON3 python3)
-if(PYTHON3)
+if(RDMALLOC_SYSTEM_PYTHON)
   rdm_test("Python's multiprocessing works"
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --library $<TARGET_FILE:rdmalloc>
-            -- ${PYTHON3} ${CMAKE_CURRENT_SOURCE_DIR}/multiprocessing_test.py)
+            -- ${RDMALLOC_SYSTEM_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/multiprocessing_test.py)
 endif()
 
 rdm_case("operator new throws, and calls the handler, as the standard says"
@@ -49,7 +49,7 @@ rdm_test("operator new throws in a C++ plugin of a C program"
 rdm_case("libc's code stays as its file has it"
   PROGRAM hygiene ARGUMENTS libc)
 rdm_case("control: changed code of libc is noticed"
-  PROGRAM hygiene ARGUMENTS patched LIMITS --expect 1)
+  PROGRAM hygiene ARGUMENTS patched LIMITS --expect 1 --says "code differs")
 rdm_case("kernel mappings grow with regions, not with buffers"
   PROGRAM hygiene ARGUMENTS vmas
   CONTROL "with stock malloc every large buffer is a mapping" SAYS "^2000 new mappings$")
@@ -57,6 +57,11 @@ rdm_case("what another malloc gave may be freed, resized and measured"
   PROGRAM hygiene ARGUMENTS foreign)
 rdm_case("a process that holds a gigabyte exits without delay"
   PROGRAM hygiene ARGUMENTS exit)
+rdm_case("dlopen finds the library where it has been from the start"
+  PROGRAM hygiene ARGUMENTS late $<TARGET_FILE:rdmalloc>)
+rdm_test("control: dlopen of the library fails where it has not, for want of static TLS"
+  COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --expect 1 --says "static TLS"
+    -- $<TARGET_FILE:integration_hygiene> late $<TARGET_FILE:rdmalloc>)
 rdm_test("the library exports what it says and needs no libstdc++"
   COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/exports.sh $<TARGET_FILE:rdmalloc>
           ${CMAKE_CURRENT_SOURCE_DIR}/../../allocator/exports.map)
@@ -68,15 +73,15 @@ function(node_case script name sentence)
 endfunction()
 if(RDMALLOC_SYSTEM_PYTHON)
   node_case(node_cap sum
-    "programs together lock no more than the node's limit, and are told who has it")
-  node_case(node_cap control "control: without a limit for the node the same programs exceed it")
-  node_case(node_cap killed "the share of a program that was killed goes to the next")
-  node_case(node_cap damaged "a damaged ledger gives a sentence, and the program runs on")
+    "programs together lock no more than the node's limit, and are told who has it" memlock)
+  node_case(node_cap control "control: without a limit for the node the same programs exceed it" memlock)
+  node_case(node_cap killed "the share of a program that was killed goes to the next" memlock)
+  node_case(node_cap damaged "a damaged ledger gives a sentence, and the program runs on" memlock)
   node_case(node_cap foreign "another user's ledger gives a sentence, and the program runs on" root)
-  node_case(reserve had "a program has its reserve pinned before main")
+  node_case(reserve had "a program has its reserve pinned before main" memlock)
   node_case(reserve control "control: without a reserve it has less")
   node_case(reserve refused "a reserve beyond the memlock limit ends the program with a sentence" root)
-  node_case(reserve node "a reserve that another process has already names that process")
+  node_case(reserve node "a reserve that another process has already names that process" memlock)
   node_case(counters phases "a program's phases are in its report, each with its own peaks")
   node_case(counters children "a forked child and an executed program have counter pages of their own")
   node_case(counters descriptors
@@ -91,9 +96,9 @@ rdm_case("while a thread mallocs and touches a gigabyte, mmap, malloc and fork o
 rdm_case("while a thread mallocs and touches a gigabyte beyond the memlock limit, others finish"
   PROGRAM stalls ARGUMENTS 1024 3 LIMITS --user --memlock 8192 LABELS root)
 rdm_case("control: others that wait for the gigabyte are noticed"
-  PROGRAM stalls ARGUMENTS 1024 1 stall LIMITS --expect 1)
+  PROGRAM stalls ARGUMENTS 1024 1 stall LIMITS --expect 1 --says "mmap took .* s while the block grew")
 
-# What debuggers write of a process: people dump ranks that hang.
+# What debuggers write of a process: people dump hanging ranks.
 function(core_case sentence how)
   rdm_test("${sentence}" COMMAND ${RDMALLOC_SYSTEM_PYTHON} -B
     ${CMAKE_CURRENT_SOURCE_DIR}/core_test.py ${how} $<TARGET_FILE:integration_dumped> ${ARGN})

@@ -1,6 +1,6 @@
-// The same mixed work again and again in several threads; two marks in the trace, impossible
-// munmaps of nothing, enclose all rounds but the first ones. Objects are below the size from which
-// realloc moves pages instead of copying bytes.
+// Repeats the same mixed work in several threads; two marks in the trace, munmaps of nothing,
+// enclose all rounds but the first ones. Objects are smaller than the size from which realloc moves
+// pages instead of copying bytes.
 //
 //   quiet THREADS ROUNDS
 #include <sys/mman.h>
@@ -18,7 +18,7 @@ constexpr uint64_t kWarmUp = 3;
 constexpr uint64_t kObjects = 200;
 constexpr size_t kLargest = size_t{512} << 10;
 
-// all_have() is called when the objects are there, and when they have other sizes.
+// all_have() is called when all objects exist, and again after they are resized.
 template <typename AllHave>
 void round(uint64_t seed, std::vector<void*>& objects, AllHave all_have) {
   probe::Random random(seed);
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   for (uint64_t i = 0; i < count; ++i) {
     threads.emplace_back([&, i] {
       std::vector<void*> objects(kObjects);
-      // Together: so that no later round can have more at a time than the heap has seen.
+      // Together, so that no later round needs more at once than the heap has seen.
       for (uint64_t n = 0; n < kWarmUp; ++n) {
         round(i, objects, [&] { together.arrive_and_wait(); });
       }

@@ -1,6 +1,6 @@
-// Threads that start when memory is used up, but for what another arena keeps: their first malloc
-// is refused, the library then finds those pages, and the thread must have a cache that is whole.
-// jemalloc walks the caches of all threads, living ones only, when it is asked for statistics.
+// Threads that start when memory is used up, except for what another arena keeps: their first
+// malloc is refused, the library then finds those pages, and the thread must get a complete cache.
+// When asked for statistics, jemalloc walks the caches of all living threads.
 #include <pthread.h>
 
 #include <initializer_list>
@@ -14,7 +14,7 @@ pthread_barrier_t turn;
 
 constexpr size_t kThreads = 100;
 constexpr size_t kReserve = 400;
-constexpr size_t kPiece = 40000;  // so small that an arena keeps it when it is freed
+constexpr size_t kPiece = 40000;  // small enough for an arena to keep when freed
 
 void exhaust() {
   for (const size_t size : {size_t{1} << 20, kPiece, size_t{12288}, size_t{4096}}) {
@@ -29,7 +29,7 @@ void use_arena(unsigned arena) {
   }
 }
 
-// Has pieces of its own arena, and frees two of them at every turn: the only memory there is.
+// Holds pieces of its own arena and frees two per turn: the only free memory.
 void* keep_reserve(void*) {
   use_arena(1);
   static void* reserve[kReserve];
@@ -41,7 +41,7 @@ void* keep_reserve(void*) {
   }
   if (held < 2 * kThreads) verdict.broken("a reserve of %zu pieces is too small", held);
   exhaust();
-  pthread_barrier_wait(&turn);  // the reserve is there, and nothing else
+  pthread_barrier_wait(&turn);  // the reserve exists, and nothing else
   for (size_t i = 0; i < kThreads; ++i) {
     pthread_barrier_wait(&turn);
     for (int piece = 0; piece < 2 && held > 0; ++piece) free(reserve[--held]);
@@ -61,8 +61,8 @@ void* work(void* result) {
   return nullptr;
 }
 
-// Stacks of a size that no ended thread has left: theirs, with what jemalloc keeps there, are
-// unmapped to make room, and a pointer into them is noticed.
+// Starts threads with a stack size that no ended thread has left: the old stacks, with jemalloc's
+// data on them, are unmapped to make room, so a pointer into them is noticed.
 void unmap_old_stacks() {
   pthread_attr_t large;
   pthread_attr_init(&large);

@@ -1,10 +1,10 @@
-// Runs a program under a filter of system calls that refuses some, as an older kernel or a
-// container engine does, and kills nobody.
+// Runs a program under a system-call filter that refuses some calls, as an older kernel or a
+// container engine does, and kills nothing.
 //
 //   refusing NAME ... -- PROGRAM ARGUMENTS
 //
-// NAME: 4.18 | 5.4 | 5.10 | 5.14 | 6.1  what kernels of that version do not know
-//       container                       what the usual profile of container engines forbids
+// NAME: 4.18 | 5.4 | 5.10 | 5.14 | 6.1  what kernels of that version lack
+//       container                       what container engines' default profile forbids
 //       CALL=ERRNO                      that call, with that errno: EPERM, ENOSYS, EINVAL, ...
 // Exit status 77: the kernel installs no filter.
 #include <string.h>
@@ -48,15 +48,15 @@ constexpr Named kCalls[] = {{"mlock", SYS_mlock},
 constexpr Named kErrors[] = {{"EPERM", EPERM},   {"ENOSYS", ENOSYS}, {"EINVAL", EINVAL},
                              {"ENOMEM", ENOMEM}, {"EAGAIN", EAGAIN}, {"EACCES", EACCES}};
 
-// In the order of versions: what a kernel older than `since` answers.
+// In order of versions: what a kernel older than `since` answers.
 struct New {
   int since;  // 1000 * major + minor
   filter::Rule rule;
   unsigned error;
 };
-constexpr unsigned kDontUnmap = 4 | 2 | 1;  // MREMAP_DONTUNMAP with what must go with it
+constexpr unsigned kDontUnmap = 4 | 2 | 1;  // MREMAP_DONTUNMAP with the flags it requires
 constexpr unsigned kUserModeOnly = 1 | O_CLOEXEC | O_NONBLOCK;
-constexpr unsigned kNoExecSeal = 1 | 2 | 8;  // MFD_NOEXEC_SEAL with what we give it
+constexpr unsigned kNoExecSeal = 1 | 2 | 8;  // MFD_NOEXEC_SEAL with the flags we add
 constexpr New kNew[] = {
     {5001, {SYS_io_uring_setup}, ENOSYS},
     {5001, {SYS_io_uring_register}, ENOSYS},

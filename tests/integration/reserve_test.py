@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Pinned memory that a program has before main, or it does not start.
+"""Pinned memory that a program has before main; otherwise it does not start.
 
     reserve_test.py RDMALLOC had|control|refused|node
 """
 
-import os
 import subprocess
 import sys
 import tempfile
 
+sys.path.append(sys.path[0] + "/../support")
+from verdict import as_user, check, clean_environment, need_root, test
+
 MIB = 1 << 20
-USER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all",
-        "--inh-caps=-all"]
 SHOW = """
 import sys
 locked = [line.split()[1] for line in open("/proc/self/status") if line.startswith("VmLck")]
@@ -19,30 +19,20 @@ print(locked[0])
 """
 
 
-def check(good, why):
-    if not good:
-        print(f"FAILED: {why}")
-        sys.exit(1)
-
-
 def run(*flags, memlock=None):
-    """Its status, the bytes that are locked, and what it said. `memlock`: KiB, as an ordinary user."""
+    """Its status, the locked bytes, and its output. `memlock`: KiB, as an ordinary user."""
     words = [sys.argv[1], "run", *flags, "--", "/usr/bin/python3", "-c", SHOW]
     if memlock is not None:
-        if os.geteuid() != 0:
-            print("SKIPPED: becoming another user needs root")
-            sys.exit(77)
-        words = ["sh", "-c", f'ulimit -l {memlock} && exec "$@"', "sh", *USER, *words]
-    environment = {name: value for name, value in os.environ.items()
-                   if not name.startswith(("RDMALLOC_", "LD_"))}
-    done = subprocess.run(words, capture_output=True, env=environment, timeout=60, cwd="/")
+        need_root("becoming another user")
+        words = ["sh", "-c", f'ulimit -l {memlock} && exec "$@"', "sh", *as_user(), *words]
+    done = subprocess.run(words, capture_output=True, env=clean_environment(), timeout=60, cwd="/")
     return done.returncode, int(done.stdout or b"0") << 10, done.stderr.decode()
 
 
 def had():
     status, locked, errors = run("--reserve", "32M")
     check(status == 0 and not errors, f"status {status}: {errors}")
-    # And the first regions of the heap, of which that of large blocks has 16 MiB.
+    # Includes the heap's first regions; the one for large blocks has 16 MiB.
     check(32 * MIB <= locked <= 64 * MIB, f"{locked} bytes are locked")
 
 
@@ -62,7 +52,7 @@ def refused():
 
 
 def node():
-    """Another process has the node's memory: it is named."""
+    """Another process holds the node's memory and is named."""
     with tempfile.TemporaryDirectory() as folder:
         limits = ["--node-cap", "64M", "--ledger", f"{folder}/ledger"]
         holder = subprocess.Popen([sys.argv[1], "run", *limits, "--reserve", "40M", "--",
@@ -78,5 +68,4 @@ def node():
         check(status == 0 and locked >= 32 * MIB, f"status {status} when it is gone: {errors}")
 
 
-{"had": had, "control": control, "refused": refused, "node": node}[sys.argv[2]]()
-print("passed")
+test({"had": had, "control": control, "refused": refused, "node": node}[sys.argv[2]])

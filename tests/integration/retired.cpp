@@ -1,14 +1,13 @@
-// An address that lost its page is nobody's, for ever.
+// An address that lost its page is never used again.
 //
 //   retired faults
-//     Blocks are grown by moving, and the heap by gathering: what they leave behind faults, and
-//     rdm_owns and lookups refuse it.
+//     Blocks grow by moving, and the heap by gathering: the addresses they leave fault, and
+//     rdm_owns and lookups refuse them.
 //   retired never THREADS OPERATIONS_PER_THREAD
-//     Through every function of the family, no page is handed out that the kernel has seen go away
-//     since the program wrote to it. Stock malloc unmaps buffers and gets their addresses again.
+//     No allocation function hands out a page that the kernel has seen disappear since the program
+//     wrote to it. Stock malloc unmaps buffers and reuses their addresses.
 #include <malloc.h>
 #include <signal.h>
-#include <sys/wait.h>
 
 #include <atomic>
 #include <thread>
@@ -16,7 +15,7 @@
 #include <vector>
 
 #include "tests/integration/exposed.h"
-#include "tests/integration/uring_device.h"
+#include "tests/integration/regcache/uring_device.h"
 
 namespace {
 
@@ -28,7 +27,7 @@ uintptr_t page_of(const void* address) {
   return reinterpret_cast<uintptr_t>(address) / probe::kPage;
 }
 
-// Of the whole address space, a bit for each page; backed as it is written.
+// One bit per page of the whole address space; backed on first write.
 class PageSet {
  public:
   PageSet() {
@@ -45,8 +44,8 @@ class PageSet {
   std::atomic<uint64_t>* words_;
 };
 
-// Calls visit(page, is there) for each page of a range; needs no rights, because it asks for no
-// frames.
+// Calls visit(page, is there) for each page of a range; needs no privileges, because it reads no
+// frame numbers.
 template <typename Visit>
 void for_each_page(uintptr_t page, size_t pages, Visit visit) {
   static const int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -88,7 +87,7 @@ class Worker {
     for (Object& object : objects_) release(object);
   }
 
-  // When nobody works any more: the kernel and the library say the same of every page.
+  // Once no thread works any more: the kernel and the library agree on every page.
   void compare() {
     if (!probe::library().loaded()) return;
     for (const Range& range : given_back_) {
@@ -197,22 +196,18 @@ void check_never(uint64_t count, uint64_t operations) {
 }
 
 bool ends_by_fault(char* address, bool by_writing) {
-  const pid_t child = fork();
-  if (child == 0) {
+  const probe::ChildEnd end = probe::run_child([=] {
     volatile char* byte = address;
     if (by_writing) {
       *byte = 1;
     } else {
       (void)*byte;
     }
-    _exit(0);
-  }
-  int status = 0;
-  if (waitpid(child, &status, 0) != child) return false;
-  return WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
+  });
+  return end.signal() == SIGSEGV;
 }
 
-// Whether the page is refused by all.
+// Checks that every function refuses the page.
 void check_refused(rdm_domain* domain, char* page, const char* how) {
   rdm_mr found{};
   if (probe::library().owns(page) != 0) {
@@ -229,7 +224,7 @@ void check_refused(rdm_domain* domain, char* page, const char* how) {
   }
 }
 
-// Its pages go with it, to a place where it has room. Returns it.
+// Moves the block with its pages to a place with room. Returns the new address.
 void* check_moved_block(rdm_domain* domain, const char* how) {
   constexpr size_t kBefore = 4 * kMiB;
   auto* const block = static_cast<char*>(probe::grow(kBefore));
@@ -249,7 +244,7 @@ void* check_moved_block(rdm_domain* domain, const char* how) {
   return moved;
 }
 
-// Holes that no request fits into are what a large request is made of.
+// A large request is assembled from holes that are too small for it.
 void check_gathered(rdm_domain* domain) {
   constexpr size_t kCount = 64;
   constexpr size_t kSize = 512 << 10;
@@ -263,7 +258,7 @@ void check_gathered(rdm_domain* domain) {
   for (size_t i = 0; i < kCount; i += 2) {
     if (probe::library().owns(blocks[i]) == 1) continue;
     if (++gone <= 4) check_refused(domain, blocks[i], "gathered");
-    // A range that ends in what was retired is nobody's, too.
+    // A range that ends in retired addresses is unowned, too.
     rdm_mr found{};
     if (probe::domains().lookup(domain, blocks[i] + probe::kPage - 1, 2, &found) == RDM_OK) {
       verdict.broken("a lookup succeeds across a page that went away");
@@ -274,7 +269,7 @@ void check_gathered(rdm_domain* domain) {
 }
 
 void check_faults() {
-  // One opened before there is anything to retire, and one after.
+  // One opened before anything is retired, and one after.
   rdm_domain* const early = probe::open_domain(-1, verdict);
   void* const first = check_moved_block(early, "moved");
   rdm_domain* const late = probe::open_domain(-1, verdict);

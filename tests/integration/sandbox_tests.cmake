@@ -1,14 +1,14 @@
-# Programs that take rights from themselves, and machines that give none: filters of system calls,
-# containers, limits on locked memory.
+# Programs that give up rights, and machines that grant none: system-call filters, containers,
+# limits on locked memory.
 
-# killed: by SIGSYS, as a shell says it
+# killed by SIGSYS, as a shell reports it
 set(bad_system_call 159)
 foreach(way prctl syscall)
   rdm_case("a program that filters its system calls by ${way} mallocs and frees blocks of all sizes"
     PROGRAM confined ARGUMENTS ${way} TIMEOUT 60)
 endforeach()
 rdm_case("what a program gets behind a filter of system calls is pinned as before"
-  PROGRAM confined ARGUMENTS prctl pinned LIMITS RDMALLOC_GATHER=off TIMEOUT 60)
+  PROGRAM confined ARGUMENTS prctl pinned LIMITS RDMALLOC_GATHER=off TIMEOUT 60 LABELS memlock)
 rdm_case("a program that holds 200 MiB goes on behind a filter of system calls"
   PROGRAM confined ARGUMENTS late TIMEOUT 60)
 foreach(what child threads)
@@ -32,7 +32,7 @@ rdm_case("control: with RDMALLOC_SANDBOX=off a filter kills"
   PROGRAM confined ARGUMENTS prctl LIMITS RDMALLOC_SANDBOX=off --expect ${bad_system_call} TIMEOUT 60)
 
 rdm_case("mlockall locks what there is, and counts nothing that is only reserved"
-  PROGRAM lock_all ARGUMENTS by-right LABELS root TIMEOUT 60)
+  PROGRAM lock_all ARGUMENTS by-right LABELS memlock TIMEOUT 60)
 foreach(limit 32768:now 32768:later 8192:too-much)
   string(REPLACE : ";" limit ${limit})
   list(GET limit 0 memlock)
@@ -44,7 +44,7 @@ foreach(limit 32768:now 32768:later 8192:too-much)
             -- $<TARGET_FILE:integration_lock_all> ${what})
 endforeach()
 
-# What a kernel or a container engine refuses changes nothing but what is pinned, and where it lies.
+# Refusals by a kernel or a container engine change only what is pinned and where it lies.
 function(rdm_refused sentence)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "REFUSED;PROGRAM;LIMITS;LABELS")
   list(GET arg_PROGRAM 0 program)
@@ -79,7 +79,7 @@ endforeach()
 rdm_refused("where nothing can be locked the books say so"
   REFUSED mlock=EPERM mlock2=EPERM PROGRAM hoard 64 64 all LIMITS --lines 1 "${said}")
 
-# Surroundings that containers have. Without a filter, and with one.
+# Environments found in containers, without a filter and with one.
 set(contained sh ${CMAKE_CURRENT_SOURCE_DIR}/contained.sh)
 set(preload env LD_PRELOAD=$<TARGET_FILE:rdmalloc>)
 foreach(what no-proc no-sys read-only no-shm rootless nobody own-processes)
@@ -99,7 +99,7 @@ foreach(way not prctl)
             $<TARGET_FILE:integration_confined> ${way})
 endforeach()
 
-# What info says of a kernel is what it does, whatever its version is called.
+# What info reports about a kernel is how it behaves, whatever its version number.
 function(rdm_lacks sentence refused what)
   rdm_test("${sentence}" TIMEOUT 60
     COMMAND sh -c "$<TARGET_FILE:integration_refusing> ${refused} -- \\

@@ -1,4 +1,5 @@
-// Each status other than RDM_OK has its sentence, as soon as it is returned: what was wrong.
+// Each status other than RDM_OK has a message, available as soon as it is returned, that says what
+// was wrong.
 #include <string>
 
 #include "include/rdmalloc/backend.h"
@@ -10,6 +11,7 @@ probe::Verdict verdict;
 
 struct {
   decltype(rdm_last_error)* last_error = probe::symbol<decltype(rdm_last_error)>("rdm_last_error");
+  decltype(rdm_strerror)* strerror = probe::symbol<decltype(rdm_strerror)>("rdm_strerror");
   decltype(rdm_domain_open)* open = probe::symbol<decltype(rdm_domain_open)>("rdm_domain_open");
   decltype(rdm_domain_open_io_uring)* open_ring =
       probe::symbol<decltype(rdm_domain_open_io_uring)>("rdm_domain_open_io_uring");
@@ -26,7 +28,7 @@ void expect(int status, int wanted, const char* part, const char* what) {
   if (said.find(part) == std::string::npos) verdict.broken("%s: \"%s\"", what, said.c_str());
 }
 
-// A device that takes everything, or, told so, nothing.
+// A device that accepts everything or, when told so, nothing.
 bool is_refusing = false;
 
 int limits(void*, rdm_backend_limits*) { return RDM_OK; }
@@ -47,6 +49,22 @@ rdm_backend table() {
   made.register_memory = register_memory;
   made.deregister_memory = deregister_memory;
   return made;
+}
+
+// No two statuses have the same message, and an invalid status has its own.
+void check_statuses() {
+  const std::string unknown = "unknown status";
+  for (int status = RDM_OK; status <= RDM_PEER_DIED; ++status) {
+    const std::string said = call.strerror(status);
+    if (said.empty() || said == unknown) verdict.broken("status %d has no sentence", status);
+    for (int other = RDM_OK; other < status; ++other) {
+      if (said == call.strerror(other))
+        verdict.broken("%d and %d: %s", status, other, said.c_str());
+    }
+  }
+  for (const int none : {-1, RDM_PEER_DIED + 1, 1 << 30}) {
+    if (call.strerror(none) != unknown) verdict.broken("%d is %s", none, call.strerror(none));
+  }
 }
 
 void check_opening() {
@@ -96,7 +114,7 @@ void check_lookups() {
   expect(call.lookup(domain, object, size_t{1} << 60, &found), RDM_NOT_OWNED, "region", "too much");
   expect(call.lookup(nullptr, object, 1, &found), RDM_INVALID, "null", "no domain");
   if (call.lookup(domain, object, 1, &found) != RDM_OK) verdict.broken("what is good has no key");
-  // The last failure's still.
+  // Still the last failure's.
   expect(RDM_OK, RDM_OK, "null", "a hit");
   if (call.close(domain) != RDM_OK) verdict.broken("not closed");
   expect(call.close(domain), RDM_INVALID, "no open domain", "closed again");
@@ -118,6 +136,7 @@ void check_memory() {
 int main() {
   if (!probe::library().loaded()) probe::skip("needs the library");
   if (*call.last_error() != '\0') verdict.broken("there is a sentence before any failure");
+  check_statuses();
   check_opening();
   check_lookups();
   check_memory();

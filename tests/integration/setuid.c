@@ -1,5 +1,5 @@
-/* A program linked to the library, which setuid.sh compiles. `setuid must`: skipped unless it became
- * somebody else as it started. */
+/* A program linked to the library, which setuid.sh compiles. `setuid must`: skipped unless its
+ * user changed at start. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,14 +1,13 @@
-// Several processes of one control group want memory at the same time, and use part of what they
-// got: none may be killed that would have lived on glibc's malloc, and none be refused.
+// Several processes of one control group allocate at the same time and use part of the memory: none
+// may be killed that would have survived on glibc's malloc, and none refused.
 //
 //   shared_group PROCESSES EACH_MIB TOUCHED_MIB BLOCK_KIB [ROUNDS [domain]]
 //
-// In each round so many processes malloc EACH_MIB in blocks, and write to the first TOUCHED_MIB of
-// them. With `domain` each has a domain open, by which a device has what is pinned of it. Nothing
-// is given back until all of them have what they wanted.
+// In each round this many processes malloc EACH_MIB in blocks and write to the first TOUCHED_MIB.
+// With `domain` each has an open domain, which registers its pinned memory. Nothing is freed until
+// all have what they asked for.
 #include <poll.h>
 #include <signal.h>
-#include <sys/wait.h>
 
 #include "tests/integration/probe.h"
 
@@ -43,7 +42,7 @@ void open_domain() {
   (void)open_ring(-1, &options, &domain);
 }
 
-// Bytes that it got.
+// Returns the bytes obtained.
 size_t take(const Wish& wish) {
   size_t got = 0;
   for (; got < wish.each; got += wish.block) {
@@ -55,7 +54,7 @@ size_t take(const Wish& wish) {
   return got;
 }
 
-// A process of its own, as exec makes them.
+// A separate process, as after exec.
 [[noreturn]] void serve(const Wish& wish) {
   char go = 0;
   if (wish.has_domain) open_domain();
@@ -83,7 +82,7 @@ Process start(char** arguments) {
   return {number, down[1], up[0]};
 }
 
-// What it got; nothing when it was killed.
+// The bytes it obtained; nothing if it was killed.
 size_t wait_for(const Process& process) {
   pollfd waiting{process.answers, POLLIN, 0};
   size_t got = 0;
@@ -92,11 +91,9 @@ size_t wait_for(const Process& process) {
 }
 
 void end(const Process& process, size_t* killed) {
-  int status = 0;
   close(process.commands);
   close(process.answers);
-  if (waitpid(process.number, &status, 0) != process.number) return;
-  *killed += WIFSIGNALED(status) ? 1 : 0;
+  *killed += probe::end_of(process.number).signal() != 0 ? 1 : 0;
 }
 
 void run(char** arguments, size_t count, const Wish& wish) {
@@ -107,7 +104,7 @@ void run(char** arguments, size_t count, const Wish& wish) {
   size_t killed = 0;
   for (size_t i = 0; i < count; ++i) served += wait_for(processes[i]) >= wish.each ? 1 : 0;
   for (size_t i = 0; i < count; ++i) end(processes[i], &killed);
-  // The kernel takes a ring apart, and unpins what it had, after its process has ended.
+  // The kernel dismantles a ring and unpins its memory only after the process has ended.
   if (wish.has_domain) usleep(kRingsEndUs);
   if (killed != 0) verdict.broken("%zu of %zu processes were killed", killed, count);
   if (served + killed != count) verdict.broken("%zu got all that they wanted", served);

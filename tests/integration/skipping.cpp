@@ -1,4 +1,4 @@
-// Programs that would skip, for what probe.h makes of them.
+// Programs that would skip, to test how probe.h judges them.
 //
 //   skipping absent|broken|refused|unsupported|failed
 #include "tests/integration/probe.h"

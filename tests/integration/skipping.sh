@@ -1,6 +1,6 @@
 #!/bin/sh
-# What a test program may call a skip: what the machine lacks, and neither a promise that was broken
-# before nor what the library refuses. And that a control fails of what it is there for.
+# A test program may skip only for what the machine lacks: not for a promise broken earlier, nor for
+# what the library refuses. And a control must fail for the intended reason.
 #
 #   skipping.sh PROGRAM LIBRARY
 set -u
@@ -21,7 +21,7 @@ ends 1 refused "$2"
 ends 77 unsupported "$2"
 ends 1 failed "$2"
 
-# A control that fails of something else has shown nothing.
+# A control that fails for another reason proves nothing.
 controls() {
   status=0
   output=$(sh "$(dirname "$0")/case.sh" --expect 1 --says "$2" -- "$program" broken) || status=$?

@@ -1,5 +1,5 @@
-// A large calloc of which little is touched must not cost what it could hold; when it is freed,
-// what was touched is given back, and the next one reads as zero again.
+// A large, mostly untouched calloc must not cost its full size; when it is freed, the touched pages
+// are given back, and the next calloc reads as zero again.
 //
 //   sparse MIB LIMIT_MIB   resident memory allowed with 1 % touched
 #include "tests/integration/probe.h"

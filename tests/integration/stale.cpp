@@ -1,14 +1,14 @@
-// The stale registration, in its shortest form: register a buffer, free it, allocate again at the
+// The stale registration in its shortest form: register a buffer, free it, allocate again at the
 // same address, write there, and let the device send. It must send what was written.
 //
 //   stale KIB
-#include "tests/integration/fixed_buffers.h"
+#include "tests/integration/regcache/fixed_buffers.h"
 
 namespace {
 
 probe::Verdict verdict;
 
-// What the registration covers: the whole region with the library, the buffer's own pages without.
+// Registers the whole region with the library, the buffer's own pages without.
 void register_around(probe::FixedBuffers& device, char* buffer, size_t size) {
   if (!probe::library().loaded()) {
     const uintptr_t page = reinterpret_cast<uintptr_t>(buffer) & ~(probe::kPage - 1);
@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
   register_around(device, first, size);
   free(first);
 
-  // Keep what lands elsewhere, so that sooner or later the address comes again.
+  // Keep blocks that land elsewhere, so that sooner or later the address is reused.
   char* second = nullptr;
   for (int attempt = 0; attempt < 100 && second != first; ++attempt) {
     second = static_cast<char*>(malloc(size));

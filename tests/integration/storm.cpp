@@ -1,6 +1,6 @@
-// Random calls of every allocation, resizing and freeing function, all contents checked: each
-// object is filled to its last usable byte with a pattern of its own, so that overlap, loss and
-// stale zeroes show. Several threads; objects also change hands and are freed elsewhere.
+// Random calls of every allocation, resizing and freeing function, with all contents checked: each
+// object is filled to its last usable byte with its own pattern, so that overlap, loss and stale
+// zeros show. Several threads; objects also change hands and are freed elsewhere.
 //
 //   storm THREADS OPERATIONS_PER_THREAD SEED LEAST_SIZE MOST_SIZE
 #include <malloc.h>
@@ -25,7 +25,7 @@ struct Object {
   char* bytes = nullptr;
   size_t requested = 0;
   size_t filled = 0;     // bytes that hold the pattern
-  size_t alignment = 0;  // 0: as malloc gives
+  size_t alignment = 0;  // 0: malloc's default
   uint64_t pattern = 0;
 };
 
@@ -44,7 +44,7 @@ void fill(Object& object, size_t bytes) {
   memcpy(object.bytes + index * 8, &value, bytes - index * 8);
 }
 
-// The first `bytes` bytes are still what fill() wrote.
+// Whether the first `bytes` bytes are still what fill() wrote.
 bool is_kept(const Object& object, size_t bytes) {
   size_t index = 0;
   for (; (index + 1) * 8 <= bytes; ++index) {
@@ -99,7 +99,7 @@ class Storm {
 
   size_t pick_size() { return random_.size_between(least_, most_); }
 
-  // Near the present size: within the class, across its borders, across a page.
+  // Near the current size: within the class, across its borders, across a page.
   size_t pick_size_near(size_t present) {
     if (random_.below(3) == 0) return pick_size();
     const size_t span = random_.below(2) == 0 ? 3 * probe::kPage : present / 2 + 1;
@@ -113,7 +113,7 @@ class Storm {
                    object.filled, static_cast<void*>(object.bytes));
   }
 
-  // Checks what an allocation promises and fills it.
+  // Checks an allocation's promises and fills it.
   void take(Object& object, void* pointer, size_t size, size_t alignment, bool zeroed,
             const char* call) {
     object.bytes = static_cast<char*>(pointer);
@@ -197,7 +197,7 @@ class Storm {
         engine().sdallocx(object.bytes, object.requested, flags);
         break;
       default:
-        // Any size between the one asked for and the usable one is legal.
+        // Any size between the requested and the usable size is legal.
         engine().sdallocx(object.bytes, object.filled, flags);
     }
     object = Object{};
@@ -250,7 +250,8 @@ class Storm {
     if (got < size && got < before) {
       verdict.broken("xallocx to %zu failed and shrank %zu to %zu", size, before, got);
     }
-    // What was asked for no longer tells the size class: an object may have declined to shrink.
+    // The requested size no longer determines the size class: an object may have declined to
+    // shrink.
     object.requested = got;
     refill(object, before, zero, "xallocx");
   }
@@ -267,7 +268,7 @@ class Storm {
     fill(object, now);
   }
 
-  // With an object of whatever thread came here before.
+  // Swaps with the object of whichever thread was here before.
   void exchange(Object& object) {
     static std::mutex mutex;
     static Object market[16];

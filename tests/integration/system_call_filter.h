@@ -1,5 +1,5 @@
-// Filters of system calls as sandboxes install them (seccomp), written out as the kernel has them:
-// no library is needed, and nothing is asked of malloc.
+// System-call filters as sandboxes install them (seccomp), written in the kernel's format: they
+// need no library and no malloc.
 #pragma once
 
 #include <errno.h>
@@ -26,7 +26,7 @@ struct Rule {
   unsigned value = 0;
 };
 
-// What the kernel does with a call that the list names, and with any other.
+// What the kernel does with the calls in the list, and with all others.
 class Program {
  public:
   Program(unsigned otherwise) : otherwise_(otherwise) {
@@ -47,7 +47,7 @@ class Program {
     add(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr));
   }
 
-  // By a function of libc's: prctl, or (`by_number`) syscall.
+  // Through a libc function: prctl, or (`by_number`) syscall.
   bool install(bool by_number) {
     const sock_fprog program = finish();
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
@@ -56,7 +56,7 @@ class Program {
   }
 
 #if defined(__x86_64__)
-  // By an instruction of the program's own, that nobody can hear.
+  // By an instruction of the program's own, which cannot be intercepted.
   bool install_unheard() {
     const sock_fprog program = finish();
     if (raw(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0) != 0) return false;

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Runs one MPI program without us, and in each form in which it can be run with us.
+"""Runs one MPI program without rdmalloc, and in each form in which it can run with it.
 
     forms_test.py openmpi|mpich STATUS PROGRAM ARGUMENTS...
 
-It must end with STATUS each time, leave no process and no segment behind, and, if that is 0, write a
-report from each rank that ran with us. Under the shim for UCX, UCX carries the messages, and each
+Each run must end with STATUS and leave no process and no segment behind; if STATUS is 0, each rank
+under rdmalloc must also write a report. Under the UCX shim, UCX carries the messages and each
 rank's heap is mapped.
 """
 
 import sys
 import time
 
-from job import FORMS, PLAIN, UCX, Job, mpirun, over, program, shims, skip, test, under
+from job import FORMS, PLAIN, UCX, Job, mpirun, over, program, shims, under
+from verdict import skip, test_in_folder
 
 RANKS = 2
 
@@ -32,4 +33,4 @@ def forms(folder):
         print(f"  {form}: status {job.status} after {time.monotonic() - began:.1f} s", flush=True)
 
 
-test(forms)
+test_in_folder(forms)

@@ -1,6 +1,6 @@
-/* Each rank says hello; then all look at what they take of the node while all are there, and the first
- * says the sum: what the kernel calls proportional set size, in which a page that n processes share
- * counts as one n-th of a page in each.
+/* Each rank says hello; while all are running, each measures its share of the node's memory, and
+ * the first prints the sum. The measure is the kernel's proportional set size: a page that n
+ * processes share counts as one n-th of a page in each.
  *
  * Exit status: 0, or 3 when it gave up. */
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 
 #include "tests/mpi/mpi_program.h"
 
-/* KiB. Without stdio, which would malloc a buffer. */
+/* In KiB. Avoids stdio, which would allocate a buffer. */
 static long own_share(void) {
   static char text[4096];
   const int file = open("/proc/self/smaps_rollup", O_RDONLY);

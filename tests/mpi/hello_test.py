@@ -1,24 +1,27 @@
 #!/usr/bin/env python3
-"""What 16 ranks that do nothing take of their node under us, and under glibc, in one run in turns.
+"""Compares the memory that 16 idle ranks use under rdmalloc and under glibc, alternating in one
+run.
 
     hello_test.py openmpi|mpich MOST_TIMES [NAME=VALUE...]
 
-The sum of the ranks' proportional set sizes while all are there; medians of the rounds. Of glibc's,
-under us it must be at most MOST_TIMES. The variables are for the ranks under us: the control's.
+It sums the ranks' proportional set sizes while all are running and takes the median of the rounds.
+Under rdmalloc it must be at most MOST_TIMES glibc's. The variables are for the ranks under
+rdmalloc; the control uses them.
 """
 
 import re
 import statistics
 import sys
 
-from job import PLAIN, RUN, Job, check, mpirun, program, test, under, variable
+from job import PLAIN, RUN, Job, mpirun, program, under, variable
+from verdict import check, test_in_folder
 
 RANKS = 16
 ROUNDS = 5
 
 
 def shares(mpi, form, variables, folder):
-    """MiB."""
+    """In MiB."""
     given = [word for entry in variables for word in variable(mpi, *entry.split("=", 1))]
     job = Job([mpirun(mpi), "-np", RANKS, *given, *under(mpi, form), program(mpi, "hello")], folder)
     job.expect(0, ranks=None if form == PLAIN else RANKS)
@@ -41,4 +44,4 @@ def hello(folder):
           "their node with glibc")
 
 
-test(hello)
+test_in_folder(hello)

@@ -1,7 +1,7 @@
-"""Starts MPI jobs without and with rdmalloc, and looks at what they leave behind.
+"""Starts MPI jobs without and with rdmalloc, and checks what they leave behind.
 
-The environment names the build folder: RDMALLOC_BUILD. A test ends by returning (passed), by skip()
-or by fail(); no process of a job is left then.
+The environment variable RDMALLOC_BUILD names the build folder. A test ends by returning (passed),
+by skip() or by fail(); by then no process of a job is left.
 """
 
 import contextlib
@@ -15,35 +15,19 @@ import sys
 import tempfile
 import time
 
-SKIPPED = 77  # SKIP_RETURN_CODE in CMakeLists.txt
-SECONDS_TO_GO = 5  # for what a job started, once its mpirun has ended
+sys.path.append(sys.path[0] + "/../support")
+from verdict import check, clean_environment, skip
+
+SECONDS_TO_GO = 5  # for a job's processes to end after its mpirun
 MOST_SHOWN = 3000
 MPIS = ("openmpi", "mpich")
 SHIMS = ("verbs", "ucx", "ofi", "mpi")
 PLAIN, RUN, PRELOAD = "without", "rdmalloc run", "LD_PRELOAD"
 UCX, ALL_SHIMS = "rdmalloc run --ucx", "rdmalloc run, all shims"
 FORMS = (PLAIN, RUN, PRELOAD, UCX, ALL_SHIMS)
-# Open MPI takes UCX for messages and windows only where there is a card, or where it is told to.
+# Open MPI uses UCX for messages and windows only if there is a card or if told to.
 OVER_UCX = ("--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "opal_common_ucx_tls", "any",
             "--mca", "opal_common_ucx_devices", "any")
-
-
-class Failed(Exception):
-    pass
-
-
-def fail(why):
-    raise Failed(why)
-
-
-def check(good, why):
-    if not good:
-        fail(why)
-
-
-def skip(why):
-    print(f"SKIPPED: {why}")
-    sys.exit(SKIPPED)
 
 
 def build():
@@ -60,13 +44,13 @@ def program(mpi, name):
 
 
 def shims():
-    """The flags of the shims that were built here."""
+    """The flags of the shims that this build has."""
     return [f"--{name}" for name in SHIMS if (build() / f"lib/librdmalloc-{name}.so").exists()]
 
 
 def mpirun(mpi):
-    """mpirun itself; as root, and with more ranks than cores, Open MPI is told to go on by JOBS'
-    environment."""
+    """The path of mpirun. Run as root and with more ranks than cores, Open MPI must be allowed to
+    by JOBS' environment."""
     path = shutil.which(f"mpirun.{mpi}", path="/usr/local/bin:/usr/bin:/bin")
     if path is None:
         skip(f"no mpirun.{mpi}: type: sh cmake/bootstrap.sh test")
@@ -78,17 +62,17 @@ ALLOWED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
 
 
 def variable(mpi, name, value):
-    """The words that give a variable to every rank."""
+    """The mpirun arguments that set a variable in every rank."""
     return ["-x", f"{name}={value}"] if mpi == "openmpi" else ["-genv", name, value]
 
 
 def over(mpi, form):
-    """mpirun's own words for one of FORMS: what the form is for must be there to be served."""
+    """mpirun's own arguments for one of FORMS: the form's transport must be in use."""
     return list(OVER_UCX) if mpi == "openmpi" and form == UCX else []
 
 
 def under(mpi, form):
-    """The words before the program, for one of FORMS."""
+    """The command prefix for one of FORMS."""
     command = [str(build() / "bin/rdmalloc"), "run"]
     ucx = [word for word in shims() if word == "--ucx"]
     return {PLAIN: [], RUN: [*command, "--"], UCX: [*command, *ucx, "--"],
@@ -97,12 +81,12 @@ def under(mpi, form):
 
 
 def segments():
-    """What lies in /dev/shm: each a file that outlives who forgets it."""
+    """The files in /dev/shm: each outlives a process that forgets to remove it."""
     return {str(path) for path in pathlib.Path("/dev/shm").rglob("*") if path.is_file()}
 
 
 def mapped(paths):
-    """Those of `paths` that some process has mapped: another job's."""
+    """Those of `paths` that a process has mapped; they belong to other jobs."""
     found = set()
     for maps in pathlib.Path("/proc").glob("[0-9]*/maps"):
         with contextlib.suppress(OSError):
@@ -112,7 +96,7 @@ def mapped(paths):
 
 
 class Job:
-    """One mpirun in a folder of its own, run to its end."""
+    """One mpirun in its own folder, run to its end."""
 
     def __init__(self, command, folder, *, environment=None, seconds=60):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=folder))
@@ -120,13 +104,11 @@ class Job:
         temporary = self.folder / "tmp"
         temporary.mkdir()
         temporary.chmod(0o777)
-        # Known from all other processes by this.
+        # Marks the job's processes.
         self.mark = f"MPI_TEST_JOB={self.folder}"
-        surroundings = {name: value for name, value in os.environ.items()
-                        if not name.startswith(("RDMALLOC_", "LD_", "MALLOC_", "OMPI_"))}
-        surroundings.update(ALLOWED, TMPDIR=str(temporary), HOME=str(self.folder),
-                            MPI_TEST_JOB=str(self.folder),
-                            RDMALLOC_REPORT=f"{self.folder}/report.%p.json")
+        surroundings = clean_environment(**ALLOWED, TMPDIR=str(temporary), HOME=str(self.folder),
+                                         MPI_TEST_JOB=str(self.folder),
+                                         RDMALLOC_REPORT=f"{self.folder}/report.%p.json")
         surroundings.update(environment or {})
         before = segments()
         with open(self.folder / "output", "wb") as output:
@@ -155,7 +137,7 @@ class Job:
         return found
 
     def what_is_left(self, before):
-        """Empty, or in words what has not gone SECONDS_TO_GO after the job."""
+        """What has not gone SECONDS_TO_GO after the job, in words; empty if nothing."""
         until = time.monotonic() + SECONDS_TO_GO
         while True:
             left = [f"process {pid}" for pid in self.processes()]
@@ -166,7 +148,7 @@ class Job:
             time.sleep(0.1)
 
     def expect(self, status, *, ranks=None):
-        """`ranks`: how many reports at least, one from each; None where there are none."""
+        """`ranks`: the least number of reports, one from each rank; None: there must be none."""
         where = f"{self.output[-MOST_SHOWN:]}\n"
         check(self.status is not None, f"{where}it hung, and was killed")
         check(self.status == status, f"{where}ended with {self.status}, promised was {status}")
@@ -177,19 +159,7 @@ class Job:
         return self
 
     def expect_registered(self):
-        """Each rank's heap was registered with something: a shim found what it is for."""
+        """Each rank's heap was registered: a shim found its library in use."""
         check(all(report["registrations"] for report in self.reports),
               f"{self.output[-MOST_SHOWN:]}\nno region was registered: nothing came to the shim")
         return self
-
-
-def test(function):
-    """Runs a test function with a temporary folder, and exits with its verdict."""
-    with tempfile.TemporaryDirectory(prefix="rdmalloc-mpi-") as folder:
-        os.chmod(folder, 0o755)
-        try:
-            function(pathlib.Path(folder))
-        except Failed as why:
-            print(f"FAILED: {why}")
-            sys.exit(1)
-    print("passed")

@@ -1,7 +1,7 @@
-/* Ranks whose lives do not go as MPI libraries like it.
+/* Ranks that end, fork or free in ways that MPI libraries dislike.
  *
- *   lives fork      forks between messages: the child allocates, looks at what it inherited, and
- *                   exits; the parent's buffers go on being sent. Then system().
+ *   lives fork      forks between messages: the child allocates, checks what it inherited, and
+ *                   exits; the parent goes on sending its buffers. Then calls system().
  *   lives early     calls MPI_Finalize with buffers that were sent, and never frees them
  *   lives late      frees them after MPI_Finalize, and goes on allocating
  *   lives abort     one rank calls MPI_Abort while the others wait for its message
@@ -17,7 +17,7 @@ enum { kRounds = 5, kAborted = 7 };
 
 static int rank, ranks;
 
-/* Passes a message of each size round, out of and into the buffers given. */
+/* Sends a message of each size around the ring, from and to the given buffers. */
 static int pass_round(unsigned char *out[kSizeCount], unsigned char *in[kSizeCount], int seed) {
   const int from = (rank + ranks - 1) % ranks;
   int wrong = 0;
@@ -39,7 +39,7 @@ static void free_all(unsigned char *buffers[kSizeCount]) {
   for (int i = 0; i < kSizeCount; ++i) free(buffers[i]);
 }
 
-/* 0 when a child finds what it inherited, and can allocate and free. */
+/* 0 if a child sees what it inherited and can allocate and free. */
 static int child_fails(unsigned char *inherited[kSizeCount], int seed) {
   const pid_t child = fork();
   if (child == 0) {
@@ -69,7 +69,7 @@ static int forks(unsigned char *out[kSizeCount], unsigned char *in[kSizeCount]) 
   return wrong;
 }
 
-/* 1 when memory that was allocated, sent and kept does not live on after MPI_Finalize. */
+/* 1 if memory that was allocated, sent and kept is damaged after MPI_Finalize. */
 static int late(unsigned char *out[kSizeCount], unsigned char *in[kSizeCount], int seed) {
   int wrong = 0;
   for (int i = 0; i < kSizeCount; ++i) wrong += is_wrong(out[i], kSizes[i], rank + seed + i);

@@ -1,8 +1,9 @@
-/* Ranks that send each other malloc'd messages and free them as soon as MPI lets them.
+/* Ranks that send each other malloc'd messages and free them as soon as MPI allows.
  *
  *   messages isend        MPI_Isend and MPI_Irecv of every size at once, freed after the wait
- *   messages persistent   persistent requests, started again and again; new buffers each time
- *   messages onesided     windows over malloc'd memory, put to and got from; freed after MPI_Win_free
+ *   messages persistent   persistent requests, restarted many times; new buffers each time
+ *   messages onesided     windows over malloc'd memory, accessed with MPI_Put and MPI_Get; freed
+ *                         after MPI_Win_free
  *   messages threads      MPI_THREAD_MULTIPLE: several threads malloc, send, receive and free
  *
  * Exit status: 0 every byte was right, 1 not, 2 unknown argument, 3 gave up, 77 skipped. */
@@ -54,7 +55,7 @@ static int persistent(void) {
       memset(in, 0, (size_t)kSizes[i]);
       fill(out, kSizes[i], rank + round);
       MPI_Startall(2, requests);
-      /* What else the program does with its memory meanwhile is no business of the requests'. */
+      /* Other allocations meanwhile must not affect the requests. */
       free(make(kSizes[i]));
       MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
       wrong += is_wrong(in, kSizes[i], left_of() + round);
@@ -90,7 +91,7 @@ static int onesided(void) {
   return wrong;
 }
 
-/* Where a thread leaves its last message for another one to free. */
+/* Where a thread leaves its last message for another thread to free. */
 static _Atomic(void *) left_over[kThreads];
 
 static void *exchange(void *argument) {

@@ -1,12 +1,13 @@
-/* What the programs of this folder share: bytes that tell where they are from, and who looks at
- * each of them. The programs know MPI and nothing of rdmalloc. Include after <mpi.h>. */
+/* What the programs of this folder share: filling buffers with bytes that identify their sender,
+ * and checking every byte. The programs use MPI and know nothing of rdmalloc. Include after
+ * <mpi.h>. */
 #pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* From what goes through eagerly to what every transport sends as a rendezvous. */
+/* From sizes sent eagerly to sizes that every transport sends by rendezvous. */
 static const int kSizes[] = {1 << 10, 12 << 10, 100 << 10, 1 << 20};
 enum { kSizeCount = sizeof kSizes / sizeof kSizes[0] };
 
@@ -29,7 +30,7 @@ static inline void fill(unsigned char* bytes, int size, int seed) {
   for (int i = 0; i < size; ++i) bytes[i] = byte_at(seed, i);
 }
 
-/* 1 when some byte is not what fill() with this seed wrote, else 0. */
+/* 1 if some byte differs from what fill() wrote with this seed, else 0. */
 static inline int is_wrong(const unsigned char* bytes, int size, int seed) {
   for (int i = 0; i < size; ++i) {
     if (bytes[i] != byte_at(seed, i)) return 1;
@@ -37,7 +38,7 @@ static inline int is_wrong(const unsigned char* bytes, int size, int seed) {
   return 0;
 }
 
-/* The sum over all ranks of what each found wrong; the first rank says it. */
+/* Sums the errors of all ranks; the first rank prints the sum. */
 static inline int total_of(int wrong) {
   int all = 0;
   int rank = 0;

@@ -21,7 +21,7 @@ foreach(mpi ${mpis})
     forms_test ARGS ${mpi} 7 lives abort)
 endforeach()
 
-# Whose hooks into munmap and its like are on.
+# Whose hooks into munmap and similar calls are active.
 set(patcher "Open MPI's patched functions")
 set(bistro "UCX's bistro hooks")
 set(libfabric "libfabric's patches")
@@ -33,8 +33,8 @@ foreach(hooks patcher bistro libfabric)
 endforeach()
 
 foreach(mpi ${mpis})
-  mpi_test("each line that the README gives for ${${mpi}} works as it stands there"
-    recipes_test ARGS ${PROJECT_SOURCE_DIR}/README.md ${mpi})
+  mpi_test("each line that the READMEs give for ${${mpi}} works as it stands there"
+    recipes_test ARGS ${mpi} ${PROJECT_SOURCE_DIR}/README.md:any ${PROJECT_SOURCE_DIR}/regcache/MPI.md:${mpi})
 endforeach()
 
 foreach(mpi ${mpis})
@@ -43,7 +43,7 @@ foreach(mpi ${mpis})
 endforeach()
 
 foreach(mpi ${mpis})
-  mpi_test("under ${${mpi}}, ranks share the node's limit evenly" node_cap_test ARGS ${mpi})
+  mpi_test("under ${${mpi}}, ranks share the node's limit evenly" node_cap_test ARGS ${mpi} LABELS memlock)
 endforeach()
 
 foreach(mpi ${mpis})
@@ -56,7 +56,7 @@ foreach(mpi ${mpis})
     reports_test ARGS ${mpi} once)
 endforeach()
 
-# What the library costs each process of a job, however little it does.
+# The library's base memory cost per process of a job.
 set(most_openmpi 1.25)
 set(most_mpich 1.10)
 foreach(mpi ${mpis})

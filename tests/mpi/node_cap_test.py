@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Ranks share the node's limit evenly, as many as their launcher says there are.
+"""Ranks share the node's limit evenly, divided by the launcher's count of ranks.
 
     node_cap_test.py openmpi|mpich
 """
 
 import sys
 
-from job import Job, build, check, mpirun, program, test
+from job import Job, build, mpirun, program
+from verdict import check, test_in_folder
 
 RANKS = 4
 CAP = 64 << 20
@@ -26,4 +27,4 @@ def node_cap(folder):
     check((folder / "ledger").stat().st_size > 64, "the ranks wrote nothing into the ledger")
 
 
-test(node_cap)
+test_in_folder(node_cap)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Runs each command line that the README gives under one of its marks, as it stands there.
+"""Runs each command line that a README gives under one of its marks, exactly as written.
 
-    recipes_test.py README BLOCK      BLOCK as in <!-- recipes: BLOCK -->, which begins with the MPI
+    recipes_test.py MPI FILE:BLOCK...      MPI as in job.py; BLOCK as in <!-- recipes: BLOCK -->
 
-The lines find what they name in a folder made for them: build/ is the build folder, ./program a
-program that looks at each byte it receives, and mpirun the MPI's own. Each must send the right bytes,
-have malloc come to us in every rank, and leave nothing behind. Where the line names a shim that
-registers the heap whatever the transport, the heap must have been registered.
+The lines run in a folder prepared for them: build/ is the build folder, ./program is a program that
+checks each byte it receives, and mpirun is that MPI's. Each line must deliver the right bytes, have
+our malloc in every rank, and leave nothing behind. If it names a shim that registers the heap on
+every transport, the heap must have been registered.
 """
 
 import os
@@ -14,29 +14,36 @@ import pathlib
 import re
 import sys
 
-from job import SHIMS, Job, Failed, build, check, fail, mpirun, program, skip, test
+from job import SHIMS, Job, build, mpirun, program
+from verdict import Failed, check, fail, skip, test_in_folder
 
 RANKS = 2
-REGISTERING = ("verbs", "ucx")  # libfabric's providers that copy are left alone
+REGISTERING = ("verbs", "ucx")  # not ofi: providers that copy are left alone
 
 
 def lines_of(readme, block):
     text = pathlib.Path(readme).read_text(encoding="utf-8")
     found = re.search(rf"<!-- recipes: {re.escape(block)} -->\s*```sh\n(.*?)```", text, re.DOTALL)
     check(found, f"{readme} has no recipes: {block}")
-    lines = [line for line in found[1].splitlines() if line and not line.startswith("#")]
+    lines = [re.sub(r"(^|\s+)# .*", "", line) for line in found[1].splitlines()]
+    lines = [line for line in lines if line]
     check(lines, f"{readme} has no line under recipes: {block}")
     return lines
 
 
+def all_lines(marks):
+    """The lines of all files, without duplicates."""
+    return list(dict.fromkeys(line for mark in marks for line in lines_of(*mark.rsplit(":", 1))))
+
+
 def make_place(folder, mpi):
-    """The folder that the lines stand in, and the one where they find mpirun."""
+    """The folder that the lines run in, and the one where they find mpirun."""
     place, tools = folder / "place", folder / "tools"
     for path in (place, tools):
         path.mkdir()
     (place / "build").symlink_to(build())
     (place / "program").symlink_to(program(mpi, "messages"))
-    # No link: MPICH's looks for its helpers beside itself.
+    # Not a symbolic link: MPICH's mpirun looks for its helpers beside itself.
     (tools / "mpirun").write_text(f'#!/bin/sh\nexec {mpirun(mpi)} "$@"\n')
     (tools / "mpirun").chmod(0o755)
     return place, tools
@@ -47,14 +54,14 @@ def names(line, shim):
 
 
 def missing(line):
-    """The first shim the line names and the build has not, or None."""
+    """The first shim that the line names and the build lacks, or None."""
     built = build() / "lib"
     return next((name for name in SHIMS
                  if names(line, name) and not (built / f"librdmalloc-{name}.so").exists()), None)
 
 
 def run_line(line, place, tools, folder):
-    """Adds the program's argument, and nothing else."""
+    """Runs the line with only the program's argument added."""
     script = f"cd '{place}' && {line} isend"
     job = Job(["/bin/sh", "-c", script], folder, environment={
         "PATH": f"{tools}:{os.environ['PATH']}"}, seconds=100)
@@ -69,10 +76,10 @@ def run_line(line, place, tools, folder):
 
 
 def recipes(folder):
-    readme, block = sys.argv[1:]
-    place, tools = make_place(folder, block.split("-")[0])
+    mpi, *marks = sys.argv[1:]
+    place, tools = make_place(folder, mpi)
     failures, skipped = [], []
-    for line in lines_of(readme, block):
+    for line in all_lines(marks):
         shim = missing(line)
         if shim:
             skipped.append(f"without librdmalloc-{shim}.so: {line}")
@@ -89,4 +96,4 @@ def recipes(folder):
         skip("; ".join(skipped))
 
 
-test(recipes)
+test_in_folder(recipes)

@@ -1,4 +1,4 @@
-"""What ranks leave and say: reports of ranks that are killed, and one sentence on overflow.
+"""What ranks leave and print: reports of killed ranks, and a single sentence on overflow.
 
 usage: reports_test.py MPI killed|control|once
 """
@@ -7,7 +7,8 @@ import os
 import platform
 import sys
 
-from job import Job, build, check, mpirun, test
+from job import Job, build, mpirun
+from verdict import check, test_in_folder
 
 RANKS = 4
 SENTENCE = "from here on memory is not pinned"
@@ -61,7 +62,7 @@ def once(mpi, folder):
 def main():
     os.environ.pop("RDMALLOC_REPORT", None)
     case = {"killed": killed, "control": control, "once": once}[sys.argv[2]]
-    test(lambda folder: case(sys.argv[1], folder))
+    test_in_folder(lambda folder: case(sys.argv[1], folder))
 
 
 main()

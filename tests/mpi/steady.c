@@ -1,7 +1,7 @@
-/* Mallocs, sends, receives and frees a message again and again, between two marks that strace sees
- * (munmap of nothing). What is asked of the kernel between them is what the loop costs.
+/* Mallocs, sends, receives and frees a message repeatedly, between two marks that strace can see
+ * (munmap of nothing). The system calls between them are the cost of the loop.
  *
- *   steady           the marks stand round the loop, after a warm-up
+ *   steady           the marks enclose the loop, after a warm-up
  *   steady hooked    no loop: 0 if MPI changed munmap's code in this process, 1 if not
  *
  * Exit status: 0 every byte was right, 1 not, 3 gave up. */
@@ -41,8 +41,8 @@ static int messages(int rounds) {
 
 enum { kLooked = 16 };
 
-/* The first bytes of munmap, of libc's own and of the one that callers find: a preloaded library's,
- * if that has one. Hooks change either. */
+/* The first bytes of munmap: libc's own, and the one that callers find, which a preloaded
+ * library may define. Hooks change one or the other. */
 static void first_bytes(unsigned char bytes[2 * kLooked]) {
   void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
   const void *own = libc != NULL ? dlsym(libc, "munmap") : NULL;

@@ -1,37 +1,38 @@
 #!/usr/bin/env python3
-"""Counts what a malloc-per-message loop asks of the kernel, while MPI's hooks into munmap are on.
+"""Counts the system calls of a malloc-per-message loop while MPI's hooks into munmap are active.
 
     steady_test.py [--control] HOOKS
 
-HOOKS says whose: one of HOOKED below. First it is shown that they are on: the code of munmap was
-changed. Then strace counts the calls between steady's marks by which memory is given back: none,
-so no hook of whatever kind is ever triggered; with the heap mapped into UCX's contexts, too, where
-UCX carries the messages. With --control the job runs without us, and must make some such calls.
+HOOKS is a key of HOOKED below. First the test verifies that the hooks are active: munmap's code was
+changed. Then strace counts the calls between steady's marks that return memory: there are none, so
+no hook of any kind is ever triggered, even with the heap mapped into UCX's contexts when UCX
+carries the messages. With --control the job runs without rdmalloc, and must make some such calls.
 """
 
 import re
 import sys
 
-from job import OVER_UCX, RUN, UCX, Job, check, mpirun, program, shutil, skip, test, under, variable
+from job import OVER_UCX, RUN, UCX, Job, mpirun, program, shutil, under, variable
+from verdict import check, skip, test_in_folder
 
 RANKS = 2
 BY_UCX = [*OVER_UCX, "--mca", "btl", "self", "-x", "UCX_TLS=posix,cma,self"]
 OWN_HOOKS = "opal_common_ucx_opal_mem_hooks"
-# Open MPI tells UCX what its own patcher hears, or leaves UCX to patch. libfabric patches for itself.
+# Open MPI passes on to UCX what its patcher hears, or lets UCX patch. libfabric patches for itself.
 HOOKED = {"patcher": [*BY_UCX, "--mca", OWN_HOOKS, "1"],
           "bistro": [*BY_UCX, "--mca", OWN_HOOKS, "0"],
           "libfabric": ["--mca", "pml", "cm", "--mca", "mtl", "ofi", "-x", "FI_UNIVERSE_SIZE=4"]}
 WATCHED = "munmap,mremap,madvise,brk,mmap"
 MARK = re.compile(r" munmap\(NULL, 0[ )]")
-# Growth: populating is an madvise, too (23 to a strace that does not know it).
+# Growth: populating is an madvise too (23 in an strace that does not know it).
 GROWTH = re.compile(r" mmap\(|MADV_POPULATE_WRITE|0x17 |, 23\)|<\.\.\. ")
 CALL = re.compile(r"([a-z]+)\(")
-# glibc's default, held: else it stops giving large blocks back, once some were freed.
+# glibc's default, fixed: otherwise it stops returning large blocks after some were freed.
 GLIBC = ("MALLOC_MMAP_THRESHOLD_", "131072")
 
 
 def given_back(text):
-    """Calls by which memory was given back between the marks, by name."""
+    """Counts, by name, the calls between the marks that returned memory."""
     marks, calls = 0, {}
     for line in text.splitlines():
         if MARK.search(line):
@@ -45,7 +46,7 @@ def given_back(text):
 
 
 def calls_of(launch, words, folder, reports):
-    """What the ranks gave back between the marks, all calls of all ranks."""
+    """The calls of all ranks that returned memory between the marks."""
     Job([*launch, *words, "hooked"], folder).expect(0)
     print("  munmap's code was changed")
     traced = f'exec strace -f -qq -e trace={WATCHED} -o trace.$$ "$@"'
@@ -78,4 +79,4 @@ def steady(folder):
         check(total == 0, f"{total} calls by which memory is given back")
 
 
-test(steady)
+test_in_folder(steady)

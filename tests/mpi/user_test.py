@@ -3,15 +3,17 @@
 
     user_test.py openmpi|mpich
 
-Each rank has the limit for itself. It pins no more than that, the rest of its memory is overflow,
-and every byte arrives. The user cannot reach the build folder, so what is needed is copied.
+The limit applies to each rank separately. A rank pins no more than that, the rest of its memory is
+overflow, and every byte arrives. The user cannot read the build folder, so the needed files are
+copied.
 """
 
 import os
 import shutil
 import sys
 
-from job import RUN, Job, build, check, mpirun, program, skip, test, under
+from job import RUN, Job, build, mpirun, program, under
+from verdict import check, skip, test_in_folder
 
 RANKS = 4
 MEMLOCK_KIB = 4096
@@ -19,7 +21,7 @@ NOBODY = "65534"
 
 
 def copied(folder, mpi):
-    """The folder of a build of which only these files are there."""
+    """The folder of a build with only these files."""
     place = folder / "build"
     for part in ("bin", "lib", "tests/mpi"):
         (place / part).mkdir(parents=True)
@@ -51,4 +53,4 @@ def user(folder):
           "no rank reached its limit: this test shows nothing")
 
 
-test(user)
+test_in_folder(user)

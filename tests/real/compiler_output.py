@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """g++: the assembly, the object file and the linked program are the same to the byte."""
 
-from side_by_side import check, check_books, check_same, need, run_both, test
+from side_by_side import check_books, check_same, run_both
+from verdict import check, need, test_in_folder
 
 SOURCE = r"""
 #include <algorithm>
@@ -66,4 +67,4 @@ def compiler(folder):
     check_books(other, least_held=8 << 20)
 
 
-test(compiler)
+test_in_folder(compiler)

@@ -1,22 +1,23 @@
 #!/usr/bin/env python3
-"""A compressor writes the same bytes without and with rdmalloc, both unpack to what was packed, and the
-peak of its memory is glibc's.
+"""A compressor writes the same bytes without and with rdmalloc, its output unpacks to the input,
+and its peak memory is that under glibc.
 
     compressors.py [--bar] [--preload LIBRARY] PROGRAM OPTIONS...
 
-Compressors malloc hash tables and windows for the largest input there may be, and touch what the
-input at hand needs: `zstd --ultra -22` asks for 4 GB and uses a sixth of it on 1 MB. A malloc that
-makes resident what it gives multiplies their memory, by 6 to 22, and they fail in a container that
-suffices with glibc. --bar holds the peak to glibc's.
+Compressors allocate hash tables and windows for the largest possible input and touch what this
+input needs: `zstd --ultra -22` asks for 4 GB and uses a sixth of it on 1 MB. A malloc that makes
+its memory resident multiplies their memory by 6 to 22, and they fail in a container that suffices
+with glibc. --bar requires a peak like glibc's.
 
---preload is for the control: this library takes rdmalloc's place, and must fail the bar.
+--preload is for the control: this library replaces rdmalloc, and must fail the bar.
 """
 
 import pathlib
 import random
 import sys
 
-from side_by_side import Run, check, check_books, fail, need, run_both, skip, test
+from side_by_side import Run, check_books, run_both
+from verdict import check, fail, need, skip, test_in_folder
 
 MIB = 1 << 20
 INPUT_BYTES = MIB
@@ -25,7 +26,7 @@ RUNS = 3
 
 
 def text():
-    """Words that come again, always the same: what compressors are made for."""
+    """Words that keep repeating: the input that compressors are made for."""
     draw = random.Random(7)
     letters = b"abcdefghijklmnopqrstuvwxyz"
     words = [bytes(draw.choices(letters, k=draw.randint(2, 9))) for _ in range(4000)]
@@ -33,7 +34,7 @@ def text():
 
 
 def peak(run, program):
-    """VmHWM at exit. (ru_maxrss would be at least that of the interpreter that forked it.)"""
+    """VmHWM at exit. (ru_maxrss would include the interpreter that forked the process.)"""
     name = pathlib.Path(program).name[:15]
     found = [note["VmHWM"] for note in run.processes.values() if note["name"] == name]
     if not found:
@@ -42,8 +43,8 @@ def peak(run, program):
 
 
 def peaks(command, folder, preload, given):
-    """Of runs without and with, the smallest: how much of a library the kernel maps around a page
-    that is touched is its own affair, and differs by half a MiB. Nobody writes a report in these."""
+    """The smallest of the runs without and with. How much of a library the kernel maps around a
+    touched page varies by half a MiB. These runs write no report."""
     smallest = []
     for name in ("plain", "other"):
         found = []
@@ -69,7 +70,7 @@ def check_peak(what, libc, ours, bar):
 
 
 def runs_of(command, folder, preload, given):
-    """Without and with; with --preload, the latter is the control's run."""
+    """Without and with; under --preload, the latter is the control."""
     if preload is None:
         return run_both(command, folder, stdin=given)
     ended = []
@@ -92,7 +93,7 @@ def options():
 
 
 def both_the_same(what, command, folder, preload, given, bar):
-    """The output, which both runs have in common."""
+    """The output, which must be the same in both runs."""
     plain, other = runs_of(command, folder, preload, given)
     for run in (plain, other):
         check(run.status == 0, f"{what}: status {run.status}\n{run.errors.decode()[-1000:]}")
@@ -110,10 +111,10 @@ def compressors(folder):
     packed.write_bytes(both_the_same("packing", [program, *words, "-c"], folder / "packing",
                                      preload, original, bar))
     check(packed.stat().st_size < INPUT_BYTES // 2, "nothing was compressed")
-    window = [word for word in words if word.startswith("--long")]  # unpacking must allow it, too
+    window = [word for word in words if word.startswith("--long")]  # needed to unpack, too
     unpacked = both_the_same("unpacking", [program, "-d", *window, "-c"], folder / "unpacking",
                              preload, packed, bar)
     check(unpacked == original.read_bytes(), "what was unpacked is not what was packed")
 
 
-test(compressors)
+test_in_folder(compressors)

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""CPython's own tests, every object from malloc: the outcome of each is the one without rdmalloc.
+"""CPython's own tests with every object from malloc: the outcomes match those without rdmalloc.
 
     cpython_modules.py SECONDS MODULE...
 
-SECONDS: how long each of the runs may last.
+SECONDS: the time limit of each run.
 """
 
 import os
 import sys
 import xml.etree.ElementTree
 
-from side_by_side import check, check_books, fail, need, run_both, skip, test, Run
+from side_by_side import Run, check_books, run_both
+from verdict import check, fail, need, skip, test_in_folder
 
 PYTHON = need("python3.11")
 
@@ -21,14 +22,15 @@ def outcomes(run):
     found = {}
     for case in xml.etree.ElementTree.parse(path).iter("testcase"):
         bad = [child.tag for child in case if child.tag in ("failure", "error")]
-        # A result of a test in a subclass may come more than once under a name: the worst counts.
+        # A subclass may repeat a test's name: the worst result counts.
         name = case.get("name")
         found[name] = bad[0] if bad else found.get(name, case.get("result"))
     return found
 
 
 def command(modules):
-    # A test that hangs is told by faulthandler where; watch.py ends the run if that does not help.
+    # faulthandler tells a hanging test where it hangs; if that does not help, watch.py ends the
+    # run.
     return [PYTHON, "-m", "test", "--junit-xml", "results.xml", "--timeout", "300", *modules]
 
 
@@ -40,7 +42,7 @@ def cpython(folder):
     seconds, modules = int(sys.argv[1]), sys.argv[2:]
     if not os.path.exists("/usr/lib/python3.11/test/test_list.py"):
         skip("CPython's tests are not installed (libpython3.11-testsuite)")
-    # PYTHONMALLOC: objects come from malloc one by one, not from pymalloc's arenas.
+    # PYTHONMALLOC: each object comes from malloc, not from pymalloc's arenas.
     options = {"environment": {"PYTHONMALLOC": "malloc"}, "seconds": seconds}
     plain, other = run_both(command(modules), folder, **options)
     before, after = outcomes(plain), outcomes(other)
@@ -62,7 +64,7 @@ def bad(results):
 
 
 def repeat(modules, folder, options):
-    """Some of these tests depend on the machine's load: what differs is run once more."""
+    """Some of these tests depend on the machine's load, so differing ones are run once more."""
     print(f"  other outcome in {' '.join(modules)}: once more")
     own = folder / "again"
     own.mkdir()
@@ -70,4 +72,4 @@ def repeat(modules, folder, options):
     return outcomes(run)
 
 
-test(cpython)
+test_in_folder(cpython)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """git: many commits, merges, garbage collection, a full check, a clone."""
 
-from side_by_side import check, check_books, check_same, need, run_both, test
+from side_by_side import check_books, check_same, run_both
+from verdict import check, need, test_in_folder
 
 SCRIPT = r"""
 set -eu
@@ -59,4 +60,4 @@ def git(folder):
     check_books(other, least_held=4 << 20)
 
 
-test(git)
+test_in_folder(git)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""MPI applications as the distribution ships them: same answers without and with rdmalloc, and a table
-of times and peak memory.
+"""The distribution's MPI applications: the same answers without and with rdmalloc, and a table of
+times and peak memory.
 
     mpi_applications.py [--long] APPLICATION/MPI...     such as lammps/openmpi tachyon/mpich
 
-LAMMPS and HPCC are packaged for Open MPI alone, Tachyon for both MPIs. NWChem and ScaLAPACK's tests
-are packaged for both, too, but with Debian's MPICH 4.0.2 they go wrong by themselves (its reductions;
-pmodels/mpich issue 6239), so nothing can be seen there.
+LAMMPS and HPCC are packaged for Open MPI only, Tachyon for both MPIs. NWChem and ScaLAPACK's tests
+are packaged for both too, but fail with Debian's MPICH 4.0.2 even without rdmalloc (its reductions;
+pmodels/mpich issue 6239), so they would show nothing.
 """
 
 import pathlib
@@ -14,17 +14,18 @@ import re
 import sys
 
 from mpi_inputs import hpcc_input, hpcc_understood, lammps_input, tachyon_scene
-from side_by_side import Run, check, check_books, fail, need, os, show, skip, test
+from side_by_side import Run, check_books, os, show
+from verdict import check, fail, need, skip, test_in_folder
 
 RANKS = 2
 LIBRARIES = pathlib.Path("/usr/lib/x86_64-linux-gnu")
-# As root, and with more ranks than cores perhaps.
+# Allows running as root and with more ranks than cores.
 OPEN_MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
             "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 
 
 class Lammps:
-    """Molecular dynamics; the answer is what it prints of energies and pressure."""
+    """Molecular dynamics; the answer is the energies and pressure it prints."""
 
     def prepare(self, folder, long):
         (folder / "in.lj").write_text(lammps_input(long))
@@ -37,13 +38,13 @@ class Lammps:
         return table[0] if table else b""
 
 
-# Of HPCC's PTRANS: a row for each that it did, and their count. It draws the shapes itself, with the
-# time as the seed, so how many there are differs from run to run.
+# PTRANS's rows, one per transposition, and their count. It draws the shapes with the time as the
+# seed, so their number differs from run to run.
 TRANSPOSITIONS = re.compile(r"^(WALL|CPU) |^ *\d+ tests completed and passed residual checks\.$")
 
 
 class Hpcc:
-    """Linear algebra, transposition, updates and transforms; each says whether it is right."""
+    """Linear algebra, transposition, updates and transforms; each checks its own result."""
 
     def prepare(self, folder, long):
         self.understood = hpcc_understood(long)
@@ -65,7 +66,7 @@ class Hpcc:
 
 
     def check_input(self, text):
-        """HPCC worked on what was written, and on nothing else."""
+        """HPCC used the input that was written, and nothing else."""
         of_hpl, _, rest = text.partition("Begin of PTRANS section.")
         of_ptrans = rest.partition("End of PTRANS section.")[0]
         read = dict(re.findall(r"^(\w+) +: +(.*?) *$", of_hpl, re.MULTILINE))
@@ -79,7 +80,7 @@ class Hpcc:
 
 
 class Tachyon:
-    """A ray tracer; the answer is the picture."""
+    """A ray tracer; the answer is the image."""
 
     def prepare(self, folder, long):
         (folder / "scene.dat").write_text(tachyon_scene(long))
@@ -89,7 +90,7 @@ class Tachyon:
         library = LIBRARIES / f"libtachyon-{mpi}.so.0"
         if not library.exists():
             skip(f"no {library.name}: type: sh cmake/bootstrap.sh test")
-        # One program; which MPI it uses is which of its libraries it finds.
+        # One program; the library it finds decides which MPI it uses.
         return ["/bin/sh", "-c", f'ln -sf {library} flavour/libtachyon.so.0; '
                 'LD_LIBRARY_PATH=flavour exec "$@"', "sh",
                 need("tachyon-nox"), "scene.dat", "-o", "scene.tga", "-format", "TARGA"]
@@ -117,7 +118,7 @@ def run_job(application, mpi, folder, *, rdmalloc, long):
                        RDMALLOC_WARN="off", RDMALLOC_REPORT=f"{own}/reports/%p.json")
     under = [runner(), "run", "--"] if rdmalloc else []
     command = [need(f"mpirun.{mpi}"), "-np", str(RANKS), *under, *application.command(mpi)]
-    # Not Run's own way to run under rdmalloc: that would be mpirun, and not the ranks.
+    # Not Run's own rdmalloc mode: that would apply to mpirun instead of the ranks.
     run = Run(command, own, rdmalloc=False, environment=environment,
               seconds=900 if long else 100).wait()
     run.folder = own.rename(folder / ("with" if rdmalloc else "without"))
@@ -126,7 +127,7 @@ def run_job(application, mpi, folder, *, rdmalloc, long):
 
 
 def ranks_of(run, application, mpi):
-    """The notes of the ranks, among those of mpirun and its helpers."""
+    """The notes of the ranks, without those of mpirun and its helpers."""
     words = application.command(mpi)
     program = next(pathlib.Path(word).name for word in words
                    if str(word).startswith("/usr/") and "libtachyon" not in str(word))
@@ -136,7 +137,7 @@ def ranks_of(run, application, mpi):
 
 
 def row(name, run, ranks):
-    """Peak memory is the ranks' sum: what the node must have."""
+    """Peak memory is the sum of the ranks': what the node must provide."""
     mib = sum(note["VmHWM"] for note in ranks) / (1 << 20)
     processor = sum(note["user_seconds"] + note["system_seconds"] for note in ranks)
     return (f"| {name:36} | {run.whole['wall_seconds']:7.2f} s | {processor:7.2f} s "
@@ -178,4 +179,4 @@ def applications(folder):
     print("\n".join(rows))
 
 
-test(applications)
+test_in_folder(applications)

@@ -1,4 +1,4 @@
-"""What the MPI applications of mpi_applications.py are given: a few seconds' work, or minutes'."""
+"""Inputs for the MPI applications of mpi_applications.py: seconds of work, or minutes."""
 
 
 def lammps_input(long):
@@ -24,8 +24,8 @@ run {steps}
 
 
 def hpcc_lines(long):
-    """HPCC's input, each line with its meaning in the words of the package's own example. HPCC finds
-    the lines by their number: with two too many, it reads sizes that nobody wrote."""
+    """HPCC's input, each line described in the words of the package's own example. HPCC finds lines
+    by number: with two lines too many, it reads sizes that nobody wrote."""
     size = 4000 if long else 400
     return (
         ("HPLinpack benchmark input file", ""),
@@ -76,8 +76,8 @@ def hpcc_input(long):
 
 
 def hpcc_understood(long):
-    """What HPCC prints of its input when each line was taken for what it is. PTRANS takes the sizes
-    of its own, and half of HPL's."""
+    """What HPCC prints of its input if it read each line as intended. PTRANS takes its own sizes
+    and half of HPL's."""
     size = 4000 if long else 400
     return {"N": f"{size}", "NB": f"{HPCC_BLOCK}", "P": "1", "Q": "2",
             "SWAP": "Mix (threshold = 64)", "L1": "transposed form", "U": "transposed form",

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Holds HPCC's input to the meaning of its lines: to what HPCC's README says of the lines it numbers,
-and, where it is installed, to the example that comes with the package."""
+"""Checks the meaning of each line of HPCC's input against HPCC's README, which numbers the lines,
+and against the package's example, if installed."""
 
 import pathlib
 import re
+import sys
 
 from mpi_inputs import hpcc_input, hpcc_lines
-from side_by_side import check, test
+
+sys.path.append(sys.path[0] + "/../support")
+from verdict import check, test_in_folder
 
 EXAMPLE = pathlib.Path("/usr/share/doc/hpcc/examples/_hpccinf.txt")
-# As the README numbers them: what follows a number of values is that many values.
+# By the README's numbers: a count is followed by that many values.
 COUNTED = {5: 6, 7: 8, 10: 11, 14: 15, 16: 17, 18: 19, 20: 21, 22: 23, 24: 25, 33: 34, 35: 36}
 ALIGNMENT, SEPARATOR, LAST = 31, 32, 36
 
@@ -32,7 +35,7 @@ def check_example():
     example = EXAMPLE.read_text(encoding="utf-8").splitlines()
     check(len(example) == LAST, f"{EXAMPLE} has {len(example)} lines")
     for number, (line, (_, ours)) in enumerate(zip(example, hpcc_lines(False)), 1):
-        if number > 2:  # titles
+        if number > 2:  # skip the titles
             check(meaning(line) == ours,
                   f"line {number} means {meaning(line)!r}, and is written as {ours!r}")
 
@@ -46,4 +49,4 @@ def inputs(_folder):
         print(f"  not compared with the package's example: no {EXAMPLE}")
 
 
-test(inputs)
+test_in_folder(inputs)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """perl: hashes, regular expressions and sorting."""
 
-from side_by_side import check, check_books, check_same, need, run_both, test
+from side_by_side import check_books, check_same, run_both
+from verdict import check, need, test_in_folder
 
 SCRIPT = r"""
 use strict; use warnings;
@@ -47,4 +48,4 @@ def perl(folder):
     check_books(other, least_held=30 << 20)
 
 
-test(perl)
+test_in_folder(perl)

@@ -6,12 +6,14 @@ import pathlib
 import subprocess
 import time
 
-from side_by_side import check, check_books, fail, need, test, Run
+from side_by_side import Run, check_books
+from verdict import check, fail, need, test_in_folder
 
 SERVER_OPTIONS = ["--port", "0", "--unixsocket", "socket", "--dir", ".", "--save", "",
                   "--appendonly", "no", "--daemonize", "no", "--enable-debug-command", "local",
                   "--dbfilename", "dump.rdb", "--loglevel", "warning"]
-# The one binary looks at the name it is called by; under this name it comes without a service.
+# The same binary as redis-server, which acts by its name; the package of this name starts no
+# service.
 BINARY = need("redis-check-rdb")
 FILL = r"""
 for i = 1, 20000 do
@@ -53,7 +55,7 @@ class Server:
         return dict(line.split(":", 1) for line in lines if ":" in line)
 
     def save_in_background_under_load(self):
-        """A benchmark rewrites keys of its own, in another database, while the child saves."""
+        """A benchmark rewrites its own keys, in another database, while the child saves."""
         load = subprocess.Popen(
             [need("redis-benchmark"), "-s", self.socket, "-q", "-n", "20000", "-c", "20", "-d",
              "512", "-r", "5000", "--dbnum", "1", "-t", "set,get,lpush,lpop,sadd,hset,lrange_100"],
@@ -90,7 +92,7 @@ def locked_now(server):
 
 
 def exercise(folder, rdmalloc):
-    """The digest of all keys, which must be the same at each step, and the server's end."""
+    """The digest of all keys, which must be the same at each step, and the server's exit."""
     folder.mkdir()
     server = Server(folder, rdmalloc)
     try:
@@ -116,7 +118,7 @@ def exercise(folder, rdmalloc):
 
 
 def restart(folder, digest, rdmalloc):
-    """A new server on the file that BGSAVE wrote."""
+    """Starts a new server on the file that BGSAVE wrote."""
     for name in ("reports", "stdout", "stderr", "notes"):
         (folder / name).rename(folder / f"first-{name}")
     server = Server(folder, rdmalloc)
@@ -139,9 +141,9 @@ def redis(folder):
     pinned = max(report["pinned_bytes"] for report in run.report.values())
     check(0 < locked <= pinned, f"VmLck was {locked} before the end, the report says {pinned}")
     restart(folder / "with", digest, True)
-    # And each reads what the other wrote.
+    # Each must also read what the other wrote.
     (folder / "without" / "dump.rdb").write_bytes((folder / "with" / "dump.rdb").read_bytes())
     restart(folder / "without", digest, False)
 
 
-test(redis)
+test_in_folder(redis)

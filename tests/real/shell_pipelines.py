@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """bash: pipelines, subshells, background jobs and traps, over a dozen programs."""
 
-from side_by_side import check, check_books, check_same, need, run_both, test
+from side_by_side import check_books, check_same, run_both
+from verdict import check, need, test_in_folder
 
 SCRIPT = r"""
 set -euo pipefail
@@ -49,4 +50,4 @@ def pipelines(folder):
     check_books(other, least_held=16 << 20)
 
 
-test(pipelines)
+test_in_folder(pipelines)

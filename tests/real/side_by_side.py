@@ -1,8 +1,8 @@
-"""Runs one program without and with rdmalloc, and compares what it did and what the report says.
+"""Runs one program without and with rdmalloc, and compares its behaviour and the report.
 
-The environment names the library to preload, RDMALLOC_LIBRARY, or the command that does so,
-RDMALLOC_COMMAND. A test ends by returning (passed), by skip() or by fail(); whatever it started is
-then gone: see watch.py.
+The environment names the library to preload, RDMALLOC_LIBRARY, or the command that preloads it,
+RDMALLOC_COMMAND. A test ends by returning (passed), by skip() or by fail(); by then everything it
+started is gone: see watch.py.
 """
 
 import contextlib
@@ -12,43 +12,13 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
+
+sys.path.append(sys.path[0] + "/../support")
+from verdict import check, clean_environment, fail
 
 HERE = pathlib.Path(__file__).resolve().parent
-SKIPPED = 77  # SKIP_RETURN_CODE in CMakeLists.txt
-MOST_DATA = 8 << 30  # what a runaway program may map, with and without
+MOST_DATA = 8 << 30  # the most that a runaway program may map, without and with
 MOST_HELD = "4G"
-
-
-class Failed(Exception):
-    pass
-
-
-def fail(why):
-    raise Failed(why)
-
-
-def check(good, why):
-    if not good:
-        fail(why)
-
-
-def skip(why):
-    print(f"SKIPPED: {why}")
-    sys.exit(SKIPPED)
-
-
-def need(*programs):
-    """Their paths, with the system's own folders first: a version manager's shims fork a shell."""
-    folders = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
-    found = []
-    for program in programs:
-        path = next((f"{folder}/{program}" for folder in folders.split(":")
-                     if os.access(f"{folder}/{program}", os.X_OK)), None)
-        if path is None:
-            skip(f"{program} is not installed")
-        found.append(path)
-    return found[0] if len(found) == 1 else found
 
 
 def under_rdmalloc(command):
@@ -61,7 +31,7 @@ def under_rdmalloc(command):
 
 
 class Run:
-    """One program in a folder of its own. Not ended before wait()."""
+    """One program in its own folder. It runs until wait()."""
 
     def __init__(self, command, folder, *, rdmalloc, environment=None, stdin=None, seconds=120,
                  report=True):
@@ -69,16 +39,14 @@ class Run:
         self.folder = pathlib.Path(folder)
         self.reports = self.folder / "reports"
         self.reports.mkdir()
-        surroundings = {name: value for name, value in os.environ.items()
-                        if not name.startswith(("RDMALLOC_", "LD_", "MALLOC_"))}
-        surroundings.update(PATH="/usr/local/bin:/usr/bin:/bin", LC_ALL="C.UTF-8", TZ="UTC",
-                            HOME=str(self.folder), TMPDIR=str(self.folder))
+        surroundings = clean_environment(PATH="/usr/local/bin:/usr/bin:/bin", LC_ALL="C.UTF-8",
+                                         TZ="UTC", HOME=str(self.folder), TMPDIR=str(self.folder))
         surroundings.update(environment or {})
         if rdmalloc:
             surroundings.update(RDMALLOC_WARN="off", RDMALLOC_MEMORY_CAP=MOST_HELD)
             if report:
                 surroundings.update(RDMALLOC_REPORT=f"{self.reports}/%p.json")
-            command = under_rdmalloc(command)  # not the interpreter that watches
+            command = under_rdmalloc(command)  # the program, not the interpreter that watches it
         self.notes_path = self.folder / "notes"
         watch = [sys.executable, "-B", str(HERE / "watch.py"), f"--seconds={seconds}",
                  f"--data={MOST_DATA}", f"--notes={self.notes_path}", "--"]
@@ -102,12 +70,12 @@ class Run:
         self.report = {}
         for path in self.reports.glob("*.json"):
             text = path.read_text()
-            if text:  # empty: killed while it wrote
+            if text:  # empty if it was killed while writing
                 self.report[int(path.stem)] = json.loads(text)
         return self
 
     def kill(self):
-        """Ends the program too: the kernel kills what watch.py traces with it."""
+        """Also ends the program: when watch.py dies, the kernel kills what it traces."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -159,8 +127,9 @@ def show(value):
 
 
 def run_both(command, folder, *, prepare=None, **options):
-    """The runs without and with rdmalloc, ended. `command` may be a function of the folder a run
-    gets, which prepare(folder) fills. Both see the same path; afterwards it is run.folder."""
+    """Runs the command without and with rdmalloc, to the end. `command` may be a function of the
+    run's folder, which prepare(folder) fills. Both runs see the same path; afterwards it is
+    run.folder."""
     runs = []
     for rdmalloc in (False, True):
         own = pathlib.Path(folder) / "run"
@@ -175,14 +144,3 @@ def run_both(command, folder, *, prepare=None, **options):
         seconds = f"{run.whole['wall_seconds']:.1f} s" if run.whole else "no notes"
         print(f"  {name + ':':8} {seconds}, status {run.status}", flush=True)
     return runs
-
-
-def test(function):
-    """Runs a test function with a temporary folder, and exits with its verdict."""
-    with tempfile.TemporaryDirectory(prefix="rdmalloc-") as folder:
-        try:
-            function(pathlib.Path(folder))
-        except Failed as why:
-            print(f"FAILED: {why}")
-            sys.exit(1)
-    print("passed")

@@ -3,7 +3,8 @@
 
 import hashlib
 
-from side_by_side import check, check_books, check_same, need, run_both, test
+from side_by_side import check_books, check_same, run_both
+from verdict import check, need, test_in_folder
 
 SCRIPT = """
 PRAGMA page_size = 4096; PRAGMA cache_size = -200000; PRAGMA temp_store = memory;
@@ -46,4 +47,4 @@ def sqlite(folder):
     check_books(other, least_held=20 << 20)
 
 
-test(sqlite)
+test_in_folder(sqlite)

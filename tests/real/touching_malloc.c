@@ -1,5 +1,5 @@
-/* A malloc that makes resident what it gives, as a library to preload: the control of the tests that
- * memory which a program does not touch costs nothing. */
+/* A preloaded malloc that makes all its memory resident: the control for the tests that memory
+ * which a program does not touch costs nothing. */
 #include <stddef.h>
 #include <string.h>
 

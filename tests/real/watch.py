@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Runs a program and notes what the kernel says about each of its processes as it exits.
+"""Runs a program and records what the kernel reports about each of its processes at exit.
 
     watch.py [--seconds N] [--data BYTES] [--notes FILE] -- PROGRAM ARGUMENTS
 
-Polling /proc cannot see the last page a process locked: the process is gone before the next look.
-So every process of the program is traced (ptrace, with no stop but at birth, signal and exit) and
-looked at in its exit stop, when its memory is still there. The notes are one JSON object a line,
-written when all processes have ended. The exit status is the program's; 124 when time ran out, and
-then nothing is left running, nor when this process dies.
+Polling /proc can miss the last page that a process locked: the process may end before the next
+look. So every process of the program is traced (with ptrace, stopping only at birth, signals and
+exit) and inspected in its exit stop, while its memory still exists. The notes are one JSON object
+per line, written when all processes have ended. The exit status is the program's, or 124 on
+timeout. Nothing is left running then, nor when this process dies.
 """
 
 import argparse
@@ -35,12 +35,12 @@ PR_SET_PDEATHSIG = 1
 def ptrace(request, pid, data=0):
     if libc.ptrace(request, pid, None, data) == -1:
         code = ctypes.get_errno()
-        if code != errno.ESRCH:  # killed in the meantime: its end will be waited for
+        if code != errno.ESRCH:  # killed in the meantime; waiting will report its end
             raise OSError(code, os.strerror(code))
 
 
 def look_at(tid):
-    """The figures of the process that this thread belongs to; None when its memory is gone."""
+    """The figures of the process that this thread belongs to; None if its memory is gone."""
     try:
         with open(f"/proc/{tid}/status", encoding="utf-8", errors="replace") as file:
             status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
@@ -61,7 +61,7 @@ def look_at(tid):
 
 
 def start(command, data_limit):
-    """The pid of the program, which is traced before its first instruction."""
+    """Starts the program, traced before its first instruction. Returns its pid."""
     gate_read, gate_write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -72,7 +72,7 @@ def start(command, data_limit):
             os.close(gate_read)
             if data_limit:
                 resource.setrlimit(resource.RLIMIT_DATA, (data_limit, data_limit))
-            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # ignored by this interpreter
+            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # this interpreter ignores them
                 signal.signal(number, signal.SIG_DFL)
             os.execvp(command[0], command)
         except OSError as error:
@@ -95,15 +95,15 @@ def resume(tid, status, notes):
         if note:
             notes[note["pid"]] = note
     if event == 0:
-        ptrace(PTRACE_CONT, tid, number)  # a signal: hand it on
+        ptrace(PTRACE_CONT, tid, number)  # a signal: pass it on
     elif event == EVENT_STOP and number != signal.SIGTRAP:
-        ptrace(PTRACE_LISTEN, tid)  # a job-control stop: let it last
+        ptrace(PTRACE_LISTEN, tid)  # a job-control stop: let it continue to stop
     else:
         ptrace(PTRACE_CONT, tid)
 
 
 def follow(program):
-    """Until the last process has ended: the program's wait status, and the notes."""
+    """Watches until the last process has ended. Returns the program's wait status and the notes."""
     ended, notes = None, {}
     while True:
         try:
@@ -126,7 +126,7 @@ def main():
 
     def time_is_up(_number, _frame):
         print(f"watch.py: stopped after {given.seconds} s", file=sys.stderr)
-        os._exit(TIMED_OUT)  # and the kernel kills what is traced
+        os._exit(TIMED_OUT)  # then the kernel kills what is traced
 
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # end with the test, and the program with us
     signal.signal(signal.SIGALRM, time_is_up)

@@ -1,4 +1,4 @@
-// Domains come and go while threads grow the heap and look up; a backend fails at random.
+// Domains are opened and closed while threads grow the heap and look up; a backend fails at random.
 #include <atomic>
 #include <memory>
 #include <random>
@@ -21,8 +21,8 @@ using fake::TestHeap;
 constexpr int kThreads = 4;
 constexpr int kRounds = 2000;
 
-// Takes and gives back, and looks up what it holds: in the steady domain each is known, for ever
-// under the key it was found with first.
+// Allocates, frees, and looks up what it holds: the steady domain knows all of it, each always
+// under the key first found.
 void churn(TestHeap& tested, Domain* steady, const fake::Backend& backend, unsigned seed,
            std::atomic<int>* wrong) {
   struct Object {
@@ -93,7 +93,7 @@ TEST_CASE("keys stay right while the heap grows and other domains open, fail and
         wrong += failing.registered().empty() ? 0 : 1;
         continue;
       }
-      // What nobody holds may lose its pages at any moment.
+      // Memory that nobody holds may lose its pages at any moment.
       if (held.size() < 200) held.push_back(tested.take(kPage * (1 + random() % 64)));
       for (int i = 0; i < 50; ++i) {
         void* const address = held[random() % held.size()];
@@ -120,7 +120,7 @@ TEST_CASE("keys stay right while the heap grows and other domains open, fail and
   CHECK(failing.violations().empty());
   CHECK(registry->validate());
   CHECK(tested.unsound() == "");
-  // Once, each byte, of however many pieces a region was made when pages of it were moved away.
+  // Each byte at most once, into however many pieces a region was split when pages were moved away.
   CHECK(backend.ever_registered_bytes() <= counter.acquired);
   CHECK(registry->close(steady) == RDM_OK);
   CHECK(backend.registered().empty());

@@ -1,5 +1,5 @@
-// Threads get and put foreign memory, change it, close and open its cache, and give up what is
-// idle, all at the same time.
+// Threads get, put and change foreign memory, close and open its cache, and release idle
+// registrations, all at the same time.
 #include <chrono>
 #include <mutex>
 #include <random>
@@ -17,19 +17,19 @@ using fake::Registration;
 using Fixture = fake::ForeignFixture;
 
 constexpr size_t kGetters = 3;
-constexpr size_t kShared = 32;  // pages; the others are each a getter's own
+constexpr size_t kShared = 32;  // in pages; each other page belongs to one getter
 constexpr size_t kOwn = (Pages::kCount - kShared) / kGetters;
 constexpr size_t kMostHeld = 4;
 
 struct Stress {
   std::atomic<bool> done{false};
-  std::atomic<bool> is_to_close{false};  // getters keep nothing, but go on
+  std::atomic<bool> is_to_close{false};  // getters keep no references, but go on
   std::atomic<uint64_t> got{0}, refused{0}, changed{0}, closed{0}, passed_on{0};
-  // Each is a broken promise.
+  // Each counts a kind of broken promise.
   std::atomic<int> not_covered{0}, stale{0}, not_registered{0}, not_put{0}, wrong_status{0};
   Fixture f;
 
-  // What one thread got and another is to put.
+  // References that one thread got and another will put.
   std::mutex mutex;
   std::vector<rdm_mr> passed;
 
@@ -69,7 +69,7 @@ void get_one(Stress& s, size_t page, size_t pages, std::vector<rdm_mr>* held) {
   held->push_back(mr);
 }
 
-// Gives one to another thread, or puts one that another thread got.
+// Passes a reference to another thread, or puts one that another thread got.
 void exchange(Stress& s, std::vector<rdm_mr>* held) {
   rdm_mr mr{};
   {
@@ -131,7 +131,7 @@ void close_and_open(Stress& s) {
     s.is_to_close = random() % 4 == 0;
     std::this_thread::sleep_for(std::chrono::microseconds(200));
     {
-      // What nobody is about to put keeps the cache busy.
+      // References in transit would keep the cache busy.
       const std::lock_guard hold(s.mutex);
       for (const rdm_mr& mr : s.passed) put(s, mr);
       s.passed.clear();
@@ -189,7 +189,7 @@ TEST_CASE("a reference keeps memory registered and none is stale, whatever threa
   CHECK(s.wrong_status == 0);
   CHECK(s.f.device.violations() == std::vector<std::string>{});
   CHECK(s.f.cache->validate());
-  // It came to what it is about.
+  // The run reached what it is meant to test.
   CHECK(s.got > 1000);
   CHECK(s.changed > 100);
   CHECK(s.closed > 10);
@@ -200,7 +200,7 @@ TEST_CASE("a reference keeps memory registered and none is stale, whatever threa
   CHECK(!changes.may_be_cached(Pages::number(0), Pages::number(Pages::kCount)));
 }
 
-// The control: without being told of changes, the same run finds what is stale.
+// The control: when the cache is not told of changes, the same run detects stale registrations.
 TEST_CASE("a cache that is told of no change gives out what is stale") {
   Stress s;
   fake::set_changed_cache(nullptr);

@@ -1,4 +1,5 @@
-// Several threads on one heap over the fake system calls: extents never overlap, the books hold.
+// Several threads on one heap over the fake system calls: extents never overlap, and the books stay
+// consistent.
 #include <string.h>
 
 #include <atomic>
@@ -41,7 +42,7 @@ TEST_CASE("threads keep the heap sound while system calls fail") {
 }
 
 TEST_CASE("an observer that comes while threads allocate hears of every region once") {
-  class Counter : public RegionObserver {
+  class Counter final : public RegionObserver {
    public:
     void on_acquire(const Region&) noexcept override { ++count; }
     void on_retire(const Region&) noexcept override { --count; }

@@ -1,5 +1,5 @@
-// Processes start, grow, shrink, end and are killed at any point, all on one ledger: what they were
-// granted never exceeds the node's limit, and nothing is lost for ever.
+// Processes on one ledger start, grow, shrink, end and are killed at any point: their grants never
+// exceed the node's limit, and no share is lost forever.
 //
 //   stress_ledger_storm [STARTS]
 #include <sched.h>
@@ -12,6 +12,7 @@
 
 #include "allocator/os/locked_file.h"
 #include "tests/support/catch.h"
+#include "tests/support/child.h"
 #include "tests/support/ledger_process.h"
 
 namespace rdmalloc {
@@ -21,8 +22,8 @@ constexpr size_t kProcesses = 64;
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kCap = 1000 * kPage;
 
-// What each process knows to be its own, in memory that all share: from after it was granted until
-// before it is given back.
+// What each process considers its own, in shared memory: from just after the grant until just
+// before the return.
 struct Claims {
   std::atomic<uint64_t> bytes[kProcesses];
   std::atomic<uint64_t> grants;
@@ -31,7 +32,7 @@ struct Claims {
 
 class Storm {
  public:
-  // `apart`: each process with a ledger of its own, which is to go wrong.
+  // `apart`: each process has its own ledger, which must fail.
   explicit Storm(bool apart) : apart_(apart) {
     void* shared =
         mmap(nullptr, sizeof(Claims), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -43,7 +44,7 @@ class Storm {
     munmap(claims_, sizeof(Claims));
   }
 
-  // How often more than the limit was claimed.
+  // Returns how often the claims exceeded the limit.
   int run(int starts) {
     int exceeded = 0;
     for (int i = 0; i < starts; ++i) {
@@ -58,7 +59,7 @@ class Storm {
   uint64_t grants() const { return claims_->grants; }
   uint64_t refusals() const { return claims_->refusals; }
 
-  // All of the limit, for one process, when all others were killed.
+  // Kills all processes; returns what one process is then granted of the whole limit.
   uint64_t left_at_the_end() {
     for (size_t i = 0; i < kProcesses; ++i) end(i);
     LedgerProcessOf last(file_.path(), kCap);
@@ -70,22 +71,20 @@ class Storm {
 
   void start(size_t which) {
     const auto seed = static_cast<uint32_t>(random_());
-    pids_[which] = fork();
+    pids_[which] = test::fork_bound();
     if (pids_[which] == 0) live(which, seed);
     REQUIRE(pids_[which] > 0);
   }
 
-  // Killed at whatever it does; some have ended by themselves.
+  // Killed wherever it is; some have ended by themselves.
   void end(size_t which) {
     if (pids_[which] <= 0) return;
-    kill(pids_[which], SIGKILL);
-    waitpid(pids_[which], nullptr, 0);
+    test::kill_child(pids_[which]);
     claims_->bytes[which] = 0;
     pids_[which] = 0;
   }
 
   [[noreturn]] void live(size_t which, uint32_t seed) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     std::mt19937 random(seed);
     NodeLedger ledger;
     const std::string own = std::string(file_.path()) + "-" + std::to_string(which);
@@ -111,7 +110,7 @@ class Storm {
     _exit(0);
   }
 
-  // Nobody is granted anything meanwhile, so this is a sum that there was at one moment, or less.
+  // No grants happen meanwhile, so the sum is at most what was claimed at one moment.
   uint64_t claimed() {
     os::LockedFile lock(file_.path(), 10'000'000'000);
     REQUIRE(lock.state() == os::LockedFile::State::kLocked);

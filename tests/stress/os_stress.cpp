@@ -1,4 +1,5 @@
-// The heap over the real system calls, with a small cap: threads, and every page written.
+// The heap over the real system calls, with a small cap: several threads, and every page is
+// written.
 #include <stdlib.h>
 
 #include <chrono>

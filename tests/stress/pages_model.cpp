@@ -1,8 +1,7 @@
-// The page heap against a list of what was taken from it: blocks, extents and exposed memory, grown
-// in place, by moving and by copying, gathered as often as can be, in children of fork too, while
-// system calls fail. Each page of what is live says whose it is.
+// The page heap against a list of what was allocated: blocks, extents and exposed memory, grown in
+// place, by moving and by copying, gathered as often as possible, also in children of fork, while
+// system calls fail. Each live page identifies its owner.
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -28,7 +27,7 @@ class Model {
  public:
   Model(Heap& tested, uint32_t seed) : heap_(tested), random_(seed), next_(seed << 20) {}
 
-  // False when something is not as it must be; why() says what.
+  // False if something is wrong; why() says what.
   bool step() {
     if (live_.size() > 150 || (!live_.empty() && below(10) < 4)) return free_one();
     if (!live_.empty() && below(4) == 0) return resize_one();
@@ -114,7 +113,7 @@ class Model {
         got = heap_.blocks().allocate_exposed(size, alignment);
         break;
     }
-    if (got == nullptr) return true;  // a limit, or a call that failed
+    if (got == nullptr) return true;  // a limit, or a failed call
     if (reinterpret_cast<uintptr_t>(got) % alignment != 0) return fail("misaligned");
     const Object object{static_cast<unsigned char*>(got), size, kind, ++next_};
     if (!is_sound(object)) return false;
@@ -154,7 +153,7 @@ class Model {
     return (first == 0 || give(object.base, first)) &&
            give(object.base + first, object.size - first);
   }
-  // Refused only for want of a record.
+  // Refused only for lack of a record.
   bool give(void* address, size_t size) {
     for (int i = 0; i < 20; ++i) {
       if (heap_.release(address, size)) return true;
@@ -219,23 +218,16 @@ void prepare(TestHeap& tested, const Setting& setting) {
   tested.boot();
 }
 
-// Checks what is live in a child, and goes on there for a while.
+// Checks the live memory in a child, and continues there for a while.
 bool holds_in_child(TestHeap& tested, Model& model) {
-  tested->before_fork();
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(60);
-    tested->after_fork_in_child();
+  const test::ChildEnd end = tested.run_child([&] {
     bool good = model.are_intact() && tested->validate();
     for (int i = 0; good && i < 300; ++i) good = model.step();
     good = good && model.are_intact() && tested->validate() && model.finish();
     if (!good) (void)!write(2, model.why().data(), model.why().size());
-    _exit(good ? 0 : 1);
-  }
-  tested->after_fork_in_parent();
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return good;
+  });
+  return end.exited_well();
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Threads get, put, hand buffers to each other, die and are followed by others; the pool is at its
-// limit, so that they live on each other's stocks.
+// Threads get, put, pass buffers to each other, end and are replaced; the pool is at its limit, so
+// that they depend on each other's stocks.
 #include <atomic>
 #include <mutex>
 #include <random>
@@ -14,18 +14,18 @@ namespace {
 using fake::PoolFixture;
 
 constexpr size_t kThreads = 4;
-constexpr size_t kEach = 24;  // buffers that a thread holds at most
+constexpr size_t kEach = 24;  // the most buffers that a thread holds
 constexpr int kRounds = 20000;
 constexpr int kGenerations = 4;
 
-// The first word of a buffer: who has it. Not atomic, on purpose: that nobody else writes to it
-// meanwhile is what the pool promises, and what the thread sanitizer checks.
+// The first word of a buffer names its holder. It is deliberately not atomic: the pool promises
+// that nobody else writes to it, and the thread sanitizer checks that.
 uint64_t& owner_of(const rdm_buffer& buffer) { return *static_cast<uint64_t*>(buffer.address); }
 
-// Buffers on their way from one thread to another.
+// Buffers in transit between threads.
 class Exchange {
  public:
-  // False: it has as many as may be.
+  // False if it is full.
   bool give(const rdm_buffer& buffer) {
     const std::lock_guard hold(mutex_);
     if (buffers_.size() == kMost) return false;
@@ -109,7 +109,7 @@ TEST_CASE("no buffer is handed out twice or lost among threads that live on each
     REQUIRE(work.pool->validate());
   }
   CHECK(work.wrong == 0);
-  // There are as many as all may hold together, so each that was asked for was to be had.
+  // The pool has as many buffers as all threads may hold together, so no request may fail.
   CHECK(work.refused == 0);
   rdm_buffer left{};
   while (work.exchange.take(&left)) REQUIRE(Pool::put(work.pool, left.address) == RDM_OK);

@@ -1,6 +1,6 @@
-// Rings, inboxes, fast boxes and free lists between threads, in plain memory, so that the thread
-// sanitizer sees both sides: nothing is lost, nothing comes twice, each sender's order is kept, and
-// what a message points at is there when it arrives.
+// Rings, inboxes, fast boxes and free lists between threads, in plain memory so that the thread
+// sanitizer sees both sides: nothing is lost or delivered twice, each sender's order is kept, and a
+// message's data is visible when it arrives.
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -21,7 +21,7 @@ namespace {
 constexpr uint64_t kStride = 128;
 constexpr uint32_t kMessages = 60'000;
 
-// Fragments with a free list, at offsets from kStride on.
+// Fragments with a free list, at offsets from kStride up.
 struct Fragments {
   explicit Fragments(uint32_t count) : memory(new Line[2 * (count + 1)]()) {
     for (uint32_t i = 0; i < count; ++i) {
@@ -45,7 +45,7 @@ struct Fragments {
   FreeList list;
 };
 
-// A fragment with a message in it; it waits for one to be free.
+// Waits for a free fragment and fills it with a message.
 Fragment* filled(Fragments& fragments, uint32_t sender, uint64_t number) {
   Fragment* fragment = nullptr;
   while ((fragment = fragments.list.get()) == nullptr) std::this_thread::yield();
@@ -55,10 +55,10 @@ Fragment* filled(Fragments& fragments, uint32_t sender, uint64_t number) {
   return fragment;
 }
 
-// The receiver's account of each sender's messages.
+// The receiver's record of each sender's messages.
 struct Account {
   explicit Account(uint32_t senders) : next(senders) {}
-  // False: not what that sender sent next.
+  // False if it is not what that sender sent next.
   bool take(uint32_t sender, uint64_t number, const unsigned char* bytes, size_t length) {
     if (sender >= next.size() || next[sender] != number) return false;
     ++next[sender];
@@ -72,8 +72,8 @@ struct Account {
   uint64_t taken = 0;
 };
 
-// Runs `send(sender, number)` for each message of each sender, and `receive(account)`, false when
-// there was nothing, until all have come.
+// Runs `send(sender, number)` for each message of each sender, and `receive(account)`, which
+// returns false if there was nothing, until all messages have arrived.
 template <typename Send, typename Receive>
 void run(uint32_t senders, uint32_t messages, Send send, Receive receive) {
   std::vector<std::thread> threads;
@@ -127,9 +127,9 @@ TEST_CASE("a ring of fragments between threads loses nothing, with one sender an
 
 TEST_CASE("an inbox of many senders loses nothing") {
   const auto senders = GENERATE(1U, 4U);
-  // Few, so that it is often empty, and the same fragment comes back at once.
+  // Few, so that the list is often empty and a fragment is reused at once.
   const auto count = GENERATE(1U, 2U, 16U);
-  Fragments all(senders * count);  // one memory, and a free list for each sender
+  Fragments all(senders * count);  // one array, and a free list per sender
   for (uint32_t i = 0; i < all.table.size(); ++i) all.list.get();
   struct Owner {
     std::vector<Fragment*> table;
@@ -226,7 +226,7 @@ TEST_CASE("threads that take from and put to a free list never hold the same fra
           if (holders[fragment->index].fetch_add(1, std::memory_order_relaxed) != 0) {
             is_shared = true;
           }
-          ++fragment->tag;  // a race, for the sanitizer, if two threads held it
+          ++fragment->tag;  // a race that the sanitizer reports if two threads hold it
         }
         for (Fragment* fragment : {first, second}) {
           if (fragment == nullptr) continue;

@@ -1,4 +1,4 @@
-// Which breakage the environment asks for: RDM_BREAK=NAME, one or none in a process.
+// Reads from the environment which breakage to apply: RDM_BREAK=NAME, at most one per process.
 #include "allocator/breakage.h"
 
 #include <atomic>
@@ -8,8 +8,8 @@
 
 namespace rdmalloc {
 
-// Says once that it was reached, so that a test can tell a breakage that went unnoticed from one
-// that nothing comes by.
+// Reports the first time a breakage is reached, so that a test can tell "nobody noticed" from
+// "never reached".
 bool is_broken(const char* breakage) {
   static const char* const wanted = getenv("RDM_BREAK");
   if (wanted == nullptr || strcmp(wanted, breakage) != 0) return false;

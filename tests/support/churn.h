@@ -1,5 +1,5 @@
-// Threads that take extents of a heap at random, mark every page of them as their own, look whether
-// the marks are still there, and release the extents, whole or in two parts.
+// Threads that allocate extents of a heap at random, mark every page, check that the marks survive,
+// and release the extents, whole or in two parts.
 #pragma once
 
 #include <string.h>
@@ -19,14 +19,14 @@ class Churner {
  public:
   Churner(Heap& tested, uint32_t id) : heap_(tested), id_(id), random_(id) {}
 
-  // False when memory was not as it must be.
+  // False when memory was not as expected.
   bool step() {
     if (live_.size() > 60 || (!live_.empty() && below(5) < 2)) return release_one();
     const size_t pages = 1 + below(below(16) == 0 ? 600 : 24);
-    const size_t alignment = below(10) == 0 ? os::kPageSize << below(10) : os::kPageSize;
+    const size_t alignment = below(10) == 0 ? os::page_size() << below(10) : os::page_size();
     const bool wants_zero = below(3) == 0;
     bool zero = wants_zero;
-    void* got = heap_.allocate(nullptr, pages * os::kPageSize, alignment, &zero);
+    void* got = heap_.allocate(nullptr, pages * os::page_size(), alignment, &zero);
     if (got == nullptr) return live_.empty() || release_one();
     if (wants_zero && !zero) return false;
     const Extent extent{static_cast<unsigned char*>(got), pages};
@@ -60,7 +60,7 @@ class Churner {
   bool mark(const Extent& extent, bool zero) const {
     static constexpr Mark kNone{};
     for (size_t page = 0; page < extent.pages; ++page) {
-      unsigned char* place = extent.base + page * os::kPageSize + 128;
+      unsigned char* place = extent.base + page * os::page_size() + 128;
       if (zero && memcmp(place, &kNone, sizeof kNone) != 0) return false;
       const Mark mine = mark_of(page);
       memcpy(place, &mine, sizeof mine);
@@ -71,7 +71,7 @@ class Churner {
   bool is_marked(const Extent& extent) const {
     for (size_t page = 0; page < extent.pages; ++page) {
       const Mark mine = mark_of(page);
-      if (memcmp(extent.base + page * os::kPageSize + 128, &mine, sizeof mine) != 0) return false;
+      if (memcmp(extent.base + page * os::page_size() + 128, &mine, sizeof mine) != 0) return false;
     }
     return true;
   }
@@ -83,13 +83,13 @@ class Churner {
     live_.pop_back();
     const size_t first = below(4) == 0 ? extent.pages / 2 : 0;
     const bool head = first == 0 || give({extent.base, first});
-    return give({extent.base + first * os::kPageSize, extent.pages - first}) && head;
+    return give({extent.base + first * os::page_size(), extent.pages - first}) && head;
   }
 
-  // Refused only for want of a record: then it is for the caller to try again.
+  // Refused only for lack of a record; the caller then tries again.
   bool give(const Extent& extent) {
     for (int attempt = 0; attempt < 10; ++attempt) {
-      if (heap_.release(extent.base, extent.pages * os::kPageSize)) return true;
+      if (heap_.release(extent.base, extent.pages * os::page_size())) return true;
     }
     return false;
   }
@@ -100,7 +100,7 @@ class Churner {
   std::vector<Extent> live_;
 };
 
-// Runs that many threads for that long; the calling one calls check() meanwhile.
+// Runs that many threads for that long; meanwhile the calling thread calls check().
 template <typename Check>
 void churn(Heap& tested, unsigned threads, std::chrono::milliseconds duration, Check check) {
   std::atomic<bool> stop{false};

@@ -1,5 +1,5 @@
-// What programs call of the CUDA driver besides what the library does: contexts, device memory,
-// copies. Found by name at run time, in the real driver and in the made-up one alike.
+// The CUDA driver functions that tests call beyond those the library uses: contexts, device memory,
+// copies. They are looked up by name at run time, in the real driver and the fake one alike.
 #pragma once
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-// What rdm_domain_open_cuda() and rdm_remote_cache_open_cuda() need to link; the library's own are
-// not in the unit tests of the backend. Weak: a test that has them uses them.
+// What rdm_domain_open_cuda() and rdm_remote_cache_open_cuda() need to link: the backend's unit
+// tests do not link the library's own definitions. Weak, so a test that does link those uses them.
 #include "include/rdmalloc/remote.h"
 
 extern "C" {

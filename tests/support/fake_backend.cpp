@@ -48,8 +48,8 @@ int Backend::register_memory(const rdm_backend_request* request, rdm_backend_key
   }
   for (const auto& [key, other] : by_key_) {
     const bool overlaps = base < other.base + other.length && other.base < base + request->length;
-    // Foreign memory may be, while one registration takes another's place; and parts of a region,
-    // ahead of the rest.
+    // Two overlaps are allowed: foreign memory, while one registration replaces another; and parts
+    // of a region, registered ahead of the rest.
     const bool is_part = (other.base != base || other.length != request->length) &&
                          (limits.abilities & RDM_BACKEND_ONCE) == 0 && limits.max_length == 0 &&
                          !other.foreign && !request->foreign;

@@ -1,5 +1,5 @@
-// A backend that registers with nothing: it remembers what it was asked, refuses what its limits
-// forbid, and fails when told to. Thread-safe.
+// A backend without a device: it records what it was asked, enforces its limits, and fails when
+// told to. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -21,16 +21,17 @@ class Backend {
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
 
-  // What it says of itself; set before a domain is opened.
+  // The limits it reports; set before a domain is opened.
   rdm_backend_limits limits{};
   int limits_status = RDM_OK;
 
-  // The calls of register_memory from the k-th on fail with that status; 0: none does.
+  // register_memory fails with that status from the k-th call on, or on the k-th call only; 0:
+  // never.
   std::atomic<uint64_t> fail_from{0};
   std::atomic<uint64_t> fail_only{0};
   std::atomic<int> fail_status{RDM_SYSTEM};
   std::atomic<int> deregister_status{RDM_OK};
-  // Called in register_memory before anything else.
+  // Called first in register_memory.
   void (*on_register)(void*) = nullptr;
   void* on_register_context = nullptr;
 
@@ -51,10 +52,10 @@ class Backend {
   int closed() const { return closed_; }
   int closed_in_child() const { return closed_in_child_; }
 
-  // What a correct caller never does: overlaps, double deregistration, more than the limits allow.
+  // What a correct caller never does: overlaps, double deregistration, exceeding the limits.
   std::vector<std::string> violations() const;
 
-  // Whether the key is of an MR that is registered now and covers the range.
+  // Whether the key belongs to an MR that is registered now and covers the range.
   bool covers(const rdm_mr& mr, const void* address, size_t length) const;
 
  private:

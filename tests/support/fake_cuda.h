@@ -1,10 +1,10 @@
-// A CUDA driver of the tests, libcuda.so.1: no hardware, but the real one's habits as far as
-// anything here rests on them. Host memory is registered once in a process and stays so, whatever
-// is unmapped; contexts are destroyed, and broken by errors that stay; device memory is given out
-// again where it was freed; IPC handles open memory of other processes only. What it shall do, and
-// what it saw, is in one struct, found by name in the library.
+// A fake CUDA driver, libcuda.so.1. It has no hardware, but behaves like the real one wherever our
+// code depends on it. Host memory is registered once per process and stays registered whatever is
+// unmapped; contexts can be destroyed, or broken by sticky errors; device memory is reused at the
+// address where it was freed; IPC handles open only memory of other processes. One struct, looked
+// up by name in the library, tells it what to do and says what it saw.
 //
-// It allocates while it holds its lock, as drivers do.
+// It allocates while it holds its lock, as real drivers do.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 namespace rdmalloc::test {
 
 struct FakeCuda {
-  // What it shall do; may be changed at any time.
+  // What it is to do; may be changed at any time.
   std::atomic<int> devices{1};
   std::atomic<int> start_status{kCudaSuccess};  // of cuInit
   std::atomic<bool> registers_host_memory{true};
@@ -31,10 +31,10 @@ struct FakeCuda {
   std::atomic<bool> shut_down{false};     // set at exit
   std::atomic<int> export_status{kCudaSuccess};
   std::atomic<int> open_status{kCudaSuccess};
-  std::atomic<uint32_t> open_us{0};  // what opening a handle costs
+  std::atomic<uint32_t> open_us{0};  // the cost of opening a handle
 
   // What it saw.
-  std::atomic<uint64_t> calls{0};  // of any function
+  std::atomic<uint64_t> calls{0};  // of all functions together
   std::atomic<uint64_t> calls_in_child{
       0};  // of a fork, after the parent started the driver; but cuInit
   std::atomic<uint64_t> calls_after_shut_down{0};
@@ -43,12 +43,12 @@ struct FakeCuda {
   std::atomic<uint64_t> registered_bytes{0};
   std::atomic<uint64_t> refused_as_registered{0};
   std::atomic<unsigned> last_flags{0};
-  std::atomic<uint64_t> opens{0};  // handles that were opened, ever
+  std::atomic<uint64_t> opens{0};  // handles ever opened
   std::atomic<uint64_t> open{0};   // now
   std::atomic<uint64_t> refused_as_mapped{0};
   std::atomic<uint64_t> direct_copies{0};  // from or to registered memory, ...
   std::atomic<uint64_t> staged_copies{0};  // ... and other memory
-  std::atomic<uint64_t> allocations{0};    // of device memory, now
+  std::atomic<uint64_t> allocations{0};    // device allocations that exist now
 };
 
 }  // namespace rdmalloc::test
@@ -57,12 +57,13 @@ extern "C" {
 
 rdmalloc::test::FakeCuda* fake_cuda();
 
-// As a process that has just loaded the driver: nothing registered, no context, default behaviour.
+// The state of a process that has just loaded the driver: nothing registered, no context, default
+// behaviour.
 void fake_cuda_reset();
 
-// Contexts that are current in this thread, one on top of the other.
+// How many contexts are on this thread's stack.
 size_t fake_cuda_depth();
 
-// Whether all of the range is in one registration: what makes a copy direct.
+// Whether one registration covers the whole range, which makes a copy direct.
 int fake_cuda_covers(const void* base, size_t length);
 }

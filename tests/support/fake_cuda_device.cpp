@@ -1,5 +1,5 @@
-// Device memory in the made-up CUDA driver: given out, copied from and to, and opened from other
-// processes. It is files in memory, mapped where the device would have it.
+// The fake CUDA driver's device memory: allocated, copied from and to, and opened by other
+// processes. It consists of memory files, mapped at the device's addresses.
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,10 +19,10 @@ void free_allocation(uintptr_t base, const Allocation& allocation) {
 
 namespace {
 
-constexpr size_t kArenaBytes = size_t{1} << 30;  // of addresses, for as much device memory
-constexpr size_t kUnit = size_t{64} << 10;       // they are multiples of
+constexpr size_t kArenaBytes = size_t{1} << 30;  // address space, which limits the device memory
+constexpr size_t kUnit = size_t{64} << 10;       // allocations are multiples of this
 
-// The lowest addresses that are free, so that what was just freed is given out again.
+// The lowest free addresses, so that memory just freed is reused.
 uintptr_t find_room(size_t length) {
   if (driver().arena == nullptr) {
     void* arena =
@@ -38,7 +38,7 @@ uintptr_t find_room(size_t length) {
   return next + length <= reinterpret_cast<uintptr_t>(driver().arena) + kArenaBytes ? next : 0;
 }
 
-// Of device memory, of this process or opened; null elsewhere.
+// Finds device memory, this process's own or opened from another; null for any other address.
 const Allocation* find_allocation(CudaAddress address, uintptr_t* base) {
   auto it = driver().allocations.upper_bound(address);
   if (it == driver().allocations.begin()) return nullptr;
@@ -54,7 +54,7 @@ bool is_on_device(CudaAddress address, size_t length) {
   for (const auto& [at, opened] : driver().opened) {
     if (address >= at && address + length <= at + opened.exported.length) return true;
   }
-  // The device sees what is registered.
+  // The device can access registered host memory.
   return driver().fake.same_addresses && covers(reinterpret_cast<const void*>(address), length);
 }
 
@@ -63,7 +63,7 @@ void name_of(const Exported& exported, char* name, size_t size) {
            static_cast<unsigned long long>(exported.generation));
 }
 
-// The file behind a handle; -1: its memory was freed, or its process has ended.
+// The file behind a handle; -1: the memory was freed, or its process has ended.
 int open_file(const Exported& exported) {
   char name[64];
   char path[64];
@@ -75,7 +75,7 @@ int open_file(const Exported& exported) {
   return at != nullptr && at[strlen(name)] == ' ' ? open(path, O_RDWR | O_CLOEXEC) : -1;
 }
 
-// Memory of that process that is open here and overlaps, be it another's that was there before.
+// An open mapping that overlaps this memory of that process, even one of memory freed since.
 std::map<uintptr_t, Opened>::iterator find_opened(const Exported& exported) {
   auto it = driver().opened.begin();
   for (; it != driver().opened.end(); ++it) {

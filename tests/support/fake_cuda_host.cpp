@@ -1,4 +1,4 @@
-// Host memory in the made-up CUDA driver: what is registered, and may be.
+// The fake CUDA driver's host memory: what is registered, and what may be.
 #include <sys/mman.h>
 
 #include "tests/support/fake_cuda_state.h"
@@ -29,7 +29,7 @@ bool overlaps_registered(const void* base, size_t length) {
   return false;
 }
 
-// The page tables say what may be pinned, as they do to the real one.
+// The page tables decide what may be pinned, as for the real driver.
 bool can_pin(const void* base, size_t length, bool writes) {
   const uintptr_t begin = floor_of(base);
   return madvise(reinterpret_cast<void*>(begin), ceil_of(base, length) - begin,

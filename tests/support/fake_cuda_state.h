@@ -1,4 +1,4 @@
-// What the made-up CUDA driver (fake_cuda.h) holds, shared by the files it consists of.
+// The state of the fake CUDA driver (fake_cuda.h), shared by its source files.
 #pragma once
 
 #include <map>
@@ -22,7 +22,7 @@ struct Registration {
   const Context* context = nullptr;
 };
 
-// A run of device memory: a file, which other processes open.
+// A run of device memory: a file that other processes can open.
 struct Allocation {
   size_t length = 0;
   int file = -1;
@@ -30,7 +30,7 @@ struct Allocation {
   Context* context = nullptr;
 };
 
-// What a handle holds.
+// The contents of a handle.
 struct Exported {
   int process;
   int file;
@@ -45,11 +45,11 @@ struct Opened {
   int users = 0;
 };
 
-// All of it is guarded by the mutex, but what is in `fake`.
+// The mutex guards everything except `fake`.
 struct Driver {
   std::mutex mutex;
   FakeCuda fake;
-  int process = 0;  // that started it; 0: nobody has
+  int process = 0;  // the process that started it; 0: not started
   std::vector<std::unique_ptr<Context>> contexts;
   Context* primary = nullptr;
   std::map<uintptr_t, Registration> registered;
@@ -59,13 +59,14 @@ struct Driver {
   uint64_t generation = 0;
 };
 
-// Never destroyed: calls come at exit, too.
+// Never destroyed, because calls come at exit too.
 Driver& driver();
 
-// What is current in this thread; null: nothing.
+// This thread's current context, or null.
 Context* current();
 
-// What begins every call, and every call that needs a context: kCudaSuccess, or what it returns.
+// Begins every call (the second: every call that needs a context). kCudaSuccess, or the status to
+// return.
 CudaStatus enter();
 CudaStatus enter_context();
 

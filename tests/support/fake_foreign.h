@@ -1,6 +1,6 @@
-// Foreign memory that is not there, and a device that registers it: pages count how often they were
-// changed, and a registration remembers how often when it was made. The device refuses and fails as
-// it is told, and writes down what a correct cache never does. Thread-safe.
+// Fake foreign memory and a device that registers it. Pages count their changes, and a registration
+// remembers those counts from when it was made. The device refuses and fails when told to, and
+// records what a correct cache never does. Thread-safe.
 #pragma once
 
 #include <array>
@@ -31,18 +31,20 @@ class Pages {
   }
   uint32_t version(size_t page) const { return versions_[page].load(std::memory_order_acquire); }
 
-  // Told to `changes` as a system call would be; `meanwhile` runs between telling and changing.
+  // Reports the change to `changes` as a system call would; `meanwhile` runs between the report and
+  // the change.
   void change(size_t first, size_t count, const std::function<void()>& meanwhile = {});
 
  private:
   std::atomic<uint32_t> versions_[kCount] = {};
 };
 
-// As the device has it; lives as long as the device, and is the handle of the memory region.
+// A registration as the device sees it. It lives as long as the device and serves as the handle of
+// the memory region.
 struct Registration {
   uintptr_t base = 0;
   size_t length = 0;
-  uint64_t number = 0;  // in the order they were made, from one
+  uint64_t number = 0;  // in order of creation, from one
   std::atomic<bool> is_registered{true};
   std::array<uint32_t, Pages::kCount> seen{};  // versions of all pages when it was made
 
@@ -52,7 +54,7 @@ struct Registration {
   static Registration& of(const rdm_mr& mr) { return *static_cast<Registration*>(mr.handle); }
 };
 
-// Holds up those who come until it is opened.
+// Blocks callers until it is opened.
 class Gate {
  public:
   void shut();
@@ -71,37 +73,38 @@ class ForeignDevice final : public rdmalloc::ForeignDevice {
  public:
   explicit ForeignDevice(const Pages* pages) : pages_(pages) {}
 
-  // What it is like; set while nobody uses it.
+  // Its properties; set while nobody uses it.
   size_t unit = Pages::kSize;
   size_t longest = SIZE_MAX;
   bool refuses_overlaps = false;
   bool runs_in_malloc = true;
-  // What it has room for, as a domain says it: RDM_NOT_REGISTERED, RDM_OUT_OF_BUDGET.
+  // Its room. When full, it answers as a domain does: RDM_NOT_REGISTERED, RDM_OUT_OF_BUDGET.
   std::atomic<size_t> room_count{SIZE_MAX};
   std::atomic<size_t> room_bytes{SIZE_MAX};
-  // What the cache has promised to keep: more is a violation.
+  // What the cache has promised to stay within; exceeding it is a violation.
   std::atomic<size_t> promised_count{SIZE_MAX};
   std::atomic<size_t> promised_bytes{SIZE_MAX};
 
-  // Faults: the k-th call from now on, for once; so many calls to deregister; so many put off.
+  // Faults: the k-th call from now on fails, once; this many deregistrations are refused; this many
+  // are put off.
   std::atomic<int> fail_in{0};
   std::atomic<int> fail_status{RDM_SYSTEM};
   std::atomic<int> keep{0};
   std::atomic<int> later{0};
 
-  Gate registering;    // passed before memory is looked at, ...
-  Gate registered;     // ... after that
-  Gate deregistering;  // passed before anything is done
+  Gate registering;    // passed before memory is read, ...
+  Gate registered;     // ... and after
+  Gate deregistering;  // passed before anything else
 
-  // Called without locks, before memory is looked at and after that, and when one is gone, or was
-  // not let go.
+  // Called without locks: before memory is read, after it, when a registration is gone, and when
+  // deregistering it failed.
   std::function<void(uintptr_t base, size_t length)> before;
   std::function<void(Registration&)> after;
   std::function<void(Registration&)> gone;
   std::function<void(Registration&)> kept;
-  // Other caches of the same budget.
+  // Stands for other caches of the same budget.
   std::function<bool(size_t bytes)> reclaimer;
-  std::atomic<size_t> reclaimable{SIZE_MAX};  // if everything idle were given up
+  std::atomic<size_t> reclaimable{SIZE_MAX};  // if everything idle were released
 
   std::vector<Registration*> now() const;  // by number
   size_t count() const;
@@ -109,7 +112,7 @@ class ForeignDevice final : public rdmalloc::ForeignDevice {
   uint64_t calls() const { return calls_; }  // of register_foreign
   uint64_t put_off_count() const { return put_offs_; }
   std::vector<std::string> violations() const;
-  void forget_all();  // what was registered is another process's
+  void forget_all();  // as in a child of fork: the registrations are the parent's
 
   int register_foreign(uintptr_t base, size_t length, rdm_backend_key* key, char* why,
                        size_t why_size) override;
@@ -135,7 +138,7 @@ class ForeignDevice final : public rdmalloc::ForeignDevice {
   std::atomic<uint64_t> put_offs_{0};
 };
 
-// Passes changes on to one cache at a time; attached to `changes` when first used.
+// Forwards changes to one cache at a time; attaches itself to `changes` on first use.
 void set_changed_cache(ForeignCache* cache);
 
 }  // namespace rdmalloc::fake

@@ -1,5 +1,6 @@
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,7 +35,7 @@ void complain(Call call, const char* why, const void* address, size_t bytes) {
   state().violations.push_back(text.str());
 }
 
-// Counts the call; true when it shall fail.
+// Counts the call; true if it is to fail.
 bool fails(Call call, Status* status) {
   const auto index = static_cast<size_t>(call);
   ++state().counts[index];
@@ -68,7 +69,7 @@ Range* holder(uintptr_t base, size_t bytes) {
   return range.end() >= base + bytes ? &range : nullptr;
 }
 
-// From here on a range starts at this address, where one was open there.
+// Splits the open range that holds this address, so that one begins there.
 void split_at(uintptr_t address) {
   Range* const range = holder(address, 1);
   if (range == nullptr || range->base == address) return;
@@ -82,8 +83,8 @@ void split_at(uintptr_t address) {
   state().open[address] = upper;
 }
 
-// Calls visit(range) for all that is open of [address, address + bytes), split at its ends. Returns
-// how many bytes were.
+// Calls visit(range) for every open part of [address, address + bytes), split at its ends. Returns
+// how many bytes were open.
 template <typename Visit>
 size_t for_open(const void* address, size_t bytes, Visit visit) {
   const uintptr_t base = number(address);
@@ -98,10 +99,10 @@ size_t for_open(const void* address, size_t bytes, Visit visit) {
   return sum;
 }
 
-// The same for what must be open as a whole.
+// The same, but all of it must be open.
 template <typename Visit>
 void for_all(Call call, const void* address, size_t bytes, Visit visit) {
-  if (bytes == 0 || bytes % os::kPageSize != 0 || number(address) % os::kPageSize != 0) {
+  if (bytes == 0 || bytes % os::page_size() != 0 || number(address) % os::page_size() != 0) {
     complain(call, "not whole pages", address, bytes);
   }
   if (for_open(address, bytes, visit) != bytes) complain(call, "not open", address, bytes);
@@ -120,7 +121,7 @@ size_t bytes_in(const std::map<uintptr_t, size_t>& ranges, const void* address, 
   return sum;
 }
 
-// What the kernel keeps as one mapping.
+// Whether the kernel would keep the two as one mapping.
 bool are_one(const Range& lower, const Range& upper) {
   return lower.end() == upper.base && lower.origin + lower.bytes == upper.origin &&
          lower.kind == upper.kind && lower.node == upper.node && lower.locked == upper.locked &&
@@ -132,7 +133,7 @@ size_t count_mappings() {
   const Range* before = nullptr;
   for (const auto& [base, range] : state().open) {
     if (before == nullptr || !are_one(*before, range)) ++count;
-    if (before != nullptr && before->end() != base) ++count;  // what is reserved between them
+    if (before != nullptr && before->end() != base) ++count;  // the reserved gap between them
     before = &range;
   }
   return count;
@@ -160,7 +161,7 @@ void close_for_real(const void* address, size_t bytes) {
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-// The pages too, however the kernel has split them.
+// Moves the real pages too, however the kernel has split them.
 void move_for_real(uintptr_t from, size_t bytes, uintptr_t to) {
   constexpr int kMremapDontUnmap = 4;
   for (size_t step = bytes, done = 0; done < bytes;) {
@@ -171,7 +172,7 @@ void move_for_real(uintptr_t from, size_t bytes, uintptr_t to) {
         target) {
       close_for_real(source, step);
       done += step;
-    } else if (step > os::kPageSize) {
+    } else if (step > os::page_size()) {
       step = os::page_ceil(step / 2);
     } else {
       complain(Call::kMove, "the kernel under the test refuses to move it", source, step);
@@ -254,10 +255,10 @@ void destroy(const void* address, size_t bytes) {
   erase_open(number(address), bytes);
   mmap(const_cast<void*>(address), bytes, PROT_READ | PROT_WRITE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  for (size_t at = 0; at < bytes; at += os::kPageSize) {
+  for (size_t at = 0; at < bytes; at += os::page_size()) {
     const void* const page = static_cast<const char*>(address) + at;
-    if (bytes_in(state().left, page, os::kPageSize) == 0) {
-      state().left[number(page)] = os::kPageSize;
+    if (bytes_in(state().left, page, os::page_size()) == 0) {
+      state().left[number(page)] = os::page_size();
     }
   }
 }
@@ -385,6 +386,8 @@ void* reserve(size_t bytes, size_t alignment, size_t) {
   if (fake::fails(Call::kReserve, &status)) return nullptr;
   if (bytes > state().machine.largest_reservation) return nullptr;
   const size_t padded = bytes + alignment;
+  // Touching a page must not bring in its neighbours.
+  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
   void* raw = mmap(nullptr, padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) return nullptr;
   const uintptr_t base = (fake::number(raw) + alignment - 1) & ~(alignment - 1);
@@ -402,8 +405,8 @@ Status open(void* address, size_t bytes, PageKind kind) {
       fake::overlaps(state().vacated, base, bytes, fake::length_of)) {
     fake::complain(Call::kOpen, "moved away", address, bytes);
   }
-  // What nothing was done to may be opened again: who was refused a move need not ask whether its
-  // target is still there.
+  // Reopening an untouched range is allowed: a caller whose move was refused need not ask whether
+  // the target is still there.
   bool is_new = true;
   (void)fake::for_open(address, bytes, [&](const Range& range) {
     is_new = is_new && !range.locked && !range.populated && range.kind == kind;
@@ -534,10 +537,10 @@ bool give_up(void* address, size_t bytes) {
 Status populate(void* address, size_t bytes) {
   const auto faults_of = [](const Range& range) {
     const bool huge = range.kind == PageKind::kTransparentHuge && state().machine.makes_huge;
-    return range.bytes / (huge ? kHugePageSize : kPageSize);
+    return range.bytes / (huge ? kHugePageSize : page_size());
   };
   const Guard guard(state().mutex);
-  // Only written down: a test may populate more than the machine has.
+  // Only recorded: a test may populate more than this machine has.
   std::vector<Range*> all;
   const size_t open = fake::for_open(address, bytes, [&](Range& range) { all.push_back(&range); });
   const size_t gone = fake::bytes_in(state().left, address, bytes) +
@@ -551,6 +554,9 @@ Status populate(void* address, size_t bytes) {
       state().page_faults += faults_of(*range);
       if (range->kind == PageKind::kTransparentHuge && state().machine.huge_takes_us != 0) {
         usleep(static_cast<useconds_t>(faults_of(*range) * state().machine.huge_takes_us));
+      }
+      if (range->kind == PageKind::kBase && state().machine.base_takes_us != 0) {
+        usleep(static_cast<useconds_t>((range->bytes >> 20) * state().machine.base_takes_us));
       }
     }
     range->populated = true;
@@ -592,7 +598,7 @@ bool make_accessible(void* address, size_t bytes) {
   return mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0;
 }
 
-// What else a program does to its pages is a real process's to try.
+// Only tests with real processes change pages behind the allocator's back.
 bool is_mapped(const void*, size_t) { return true; }
 void reserve_hole(void*, size_t) {}
 void copy_readable(void* to, const void* from, size_t bytes) { memcpy(to, from, bytes); }
@@ -638,15 +644,15 @@ Status discard(void* address, size_t bytes) {
   return Status::kOk;
 }
 
-// Populated, or touched: the kernel under the test tells.
+// Populated or touched; the real kernel knows.
 size_t resident_bytes(const void* address, size_t bytes) {
   const Guard guard(state().mutex);
   size_t sum = 0;
   (void)fake::for_open(address, bytes, [&](const Range& range) {
-    for (uintptr_t page = range.base; page < range.end(); page += kPageSize) {
+    for (uintptr_t page = range.base; page < range.end(); page += page_size()) {
       unsigned char is_there = 0;
-      mincore(reinterpret_cast<void*>(page), kPageSize, &is_there);
-      sum += range.populated || (is_there & 1) != 0 ? kPageSize : 0;
+      mincore(reinterpret_cast<void*>(page), page_size(), &is_there);
+      sum += range.populated || (is_there & 1) != 0 ? page_size() : 0;
     }
   });
   return sum;

@@ -1,4 +1,4 @@
-// A monitor that watches what it is told to, for tests of those who ask it.
+// A monitor that watches what it is told to, for testing its callers.
 #pragma once
 
 #include <atomic>

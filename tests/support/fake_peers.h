@@ -1,5 +1,5 @@
-// Other processes' memory, made up: handles that open as addresses that nothing lies at. Remembers
-// what is open, fails when told to, and notes what a correct cache never does. Thread-safe.
+// Fake memory of other processes: handles open at addresses where nothing is mapped. Remembers what
+// is open, fails when told to, and records what a correct cache never does. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -20,20 +20,20 @@ class Peers {
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
 
-  // Says RDM_BACKEND_OVERLAPS where memory of that peer that overlaps is open; else that is
+  // Answers RDM_BACKEND_OVERLAPS if overlapping memory of that peer is open; otherwise overlaps are
   // allowed.
   std::atomic<bool> opens_once{false};
-  // The calls of open from the k-th on fail, or the k-th alone; 0: none does.
+  // open fails from the k-th call on, or on the k-th call only; 0: never.
   std::atomic<uint64_t> fail_from{0};
   std::atomic<uint64_t> fail_only{0};
   std::atomic<int> fail_status{RDM_SYSTEM};
   std::atomic<bool> gives_reasons{true};
-  // Says RDM_OK, and no address.
+  // Returns RDM_OK without an address.
   std::atomic<bool> gives_no_address{false};
   std::atomic<int> close_status{RDM_OK};
-  // More bytes than these say RDM_OUT_OF_BUDGET, as a device does whose memory is full.
+  // Beyond this many bytes it answers RDM_OUT_OF_BUDGET, as a device whose memory is full.
   std::atomic<uint64_t> room{UINT64_MAX};
-  // Called in open before anything else.
+  // Called first in open.
   void (*on_open)(void*) = nullptr;
   void* on_open_context = nullptr;
 
@@ -47,11 +47,11 @@ class Peers {
   std::map<uintptr_t, Open> open() const;  // now, by address
   bool is_open(const rdm_remote_mapping& mapping) const;
   uint64_t bytes() const;
-  uint64_t most_open() const { return most_open_; }  // at a time
+  uint64_t most_open() const { return most_open_; }  // at any one time
   uint64_t most_bytes() const { return most_bytes_; }
 
   uint64_t opened() const { return opened_; }  // ever
-  std::vector<uintptr_t> take_closed();        // since the last time, in order
+  std::vector<uintptr_t> take_closed();        // since the last call, in order
   int closed() const { return closed_; }       // calls of closed()
   int closed_in_child() const { return closed_in_child_; }
   std::vector<std::string> violations() const;

@@ -10,7 +10,7 @@ namespace rdmalloc {
 
 fake::ProcessBarrier fake::process_barrier;
 
-// The kernel's own, where the test lets it be seen: threads here are real.
+// Calls the real membarrier, if the test lets it be seen, because the threads are real.
 bool os::enable_process_barrier() {
   return fake::process_barrier.is_there &&
          syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;

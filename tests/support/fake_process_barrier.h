@@ -7,7 +7,7 @@ namespace rdmalloc::fake {
 
 struct ProcessBarrier {
   std::atomic<bool> is_there{true};
-  std::atomic<bool> works{true};  // when it was there
+  std::atomic<bool> works{true};  // if it is there at all
   std::atomic<int> calls{0};
 };
 

@@ -1,4 +1,4 @@
-// Regions without a heap: a window of reserved addresses, and regions that a test adds by hand.
+// Regions without a heap: a window of reserved addresses, to which a test adds regions by hand.
 #pragma once
 
 #include <atomic>
@@ -24,7 +24,7 @@ class RegionSource final : public rdmalloc::RegionSource {
   RegionSource(const RegionSource&) = delete;
   RegionSource& operator=(const RegionSource&) = delete;
 
-  // Called by one thread at a time, as under the heap's growth lock.
+  // One caller at a time, as under the heap's growth lock.
   const Region& acquire(size_t length, RegionKind kind = RegionKind::kPinned,
                         bool exposed = false) {
     Region region;
@@ -41,8 +41,8 @@ class RegionSource final : public rdmalloc::RegionSource {
     return added;
   }
 
-  // Part of a region loses its pages, as by gathering. False: all of it has, and some observer has
-  // not let go of it yet.
+  // Part of a region loses its pages, as when blocks are gathered. False: all of it is now retired,
+  // and some observer has not released it yet.
   bool retire(const Region& region, size_t offset, size_t size) {
     Region& known = table_[region.index];
     os::close(reinterpret_cast<void*>(region.base + offset), size);
@@ -85,7 +85,7 @@ class RegionSource final : public rdmalloc::RegionSource {
   uint64_t now_ns() const noexcept override { return now; }
 
   uint64_t limit = UINT64_MAX;
-  std::atomic<uint64_t> now{uint64_t{1} << 40};  // stands still, unless a test moves it on
+  std::atomic<uint64_t> now{uint64_t{1} << 40};  // stands still unless a test advances it
 
  private:
   Window window_;
@@ -95,5 +95,9 @@ class RegionSource final : public rdmalloc::RegionSource {
   mutable HugePageWatch huge_;
   std::vector<RegionObserver*> observers_;
 };
+
+inline void* at(const Region& region, size_t offset = 0) {
+  return reinterpret_cast<void*>(region.base + offset);
+}
 
 }  // namespace rdmalloc::fake

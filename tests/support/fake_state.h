@@ -1,4 +1,4 @@
-// What the files of the fake share.
+// State shared by the fake's source files.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ struct State {
   std::map<uintptr_t, size_t> reservations;
   std::map<uintptr_t, size_t> metadata;
   std::map<uintptr_t, Range> open;
-  std::map<uintptr_t, size_t> vacated;  // moved away, not left yet
+  std::map<uintptr_t, size_t> vacated;  // moved away, not yet left
   std::map<uintptr_t, size_t> left;     // moved away and left
   size_t split_moves = 0;
   std::map<uintptr_t, size_t> held;
@@ -34,7 +34,7 @@ struct State {
 
 State& state();
 
-// As os::node_of_pages(), of what touch() was told.
+// As os::node_of_pages(), from what touch() recorded.
 int node_of_pages(const void* address, size_t bytes);
 
 }  // namespace rdmalloc::fake

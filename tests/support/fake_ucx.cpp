@@ -80,7 +80,7 @@ Status inherit_on_fork(void* address, size_t) {
 
 }  // namespace rdmalloc::os
 
-// rdm_domain_open_ucx() needs one to link; the library's own is not in the unit tests.
+// rdm_domain_open_ucx() needs one to link; the backend's unit tests do not link the library's own.
 extern "C" int rdm_domain_open(const rdm_backend*, void*, const rdm_domain_options*, rdm_domain**) {
   return RDM_UNSUPPORTED;
 }

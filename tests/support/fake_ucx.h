@@ -1,5 +1,5 @@
-// A made-up UCX behind the functions that the backend calls: it counts, checks that what it is
-// given makes sense, and fails when told to. One for the program; thread-safe but for the settings.
+// A fake UCX behind the functions that the backend calls: it counts, checks its arguments, and
+// fails when told to. One per program; thread-safe except for the settings.
 #pragma once
 
 #include <functional>
@@ -21,28 +21,28 @@ struct FakeUcx {
 
   ucp_context_h context() { return reinterpret_cast<ucp_context_h>(this); }
 
-  // What it says of the context.
+  // What it reports about the context.
   ucs_thread_mode_t thread_mode = UCS_THREAD_MODE_MULTI;
-  // How often each byte that is mapped is pinned: once for each network card.
+  // How often each mapped byte is pinned: once per network card.
   unsigned pins = 0;
-  // What a mapping comes to, given how many there were before. Null: it succeeds.
+  // The status of a mapping, given how many came before. Null: it succeeds.
   std::function<ucs_status_t(size_t before)> answer;
-  // Gives one handle for all, as UCX does for memory that it finds mapped.
+  // Returns one handle for all, as UCX does for memory it finds already mapped.
   bool shares_handles = false;
 
-  // What it saw, the trial mapping of each domain included.
+  // What it saw, including each domain's trial mapping.
   std::vector<Mapping> mapped;
-  std::vector<void*> unmapped;  // bases, in that order
-  std::vector<void*> shown;     // to children of fork, after they were mapped
+  std::vector<void*> unmapped;  // base addresses, in order
+  std::vector<void*> shown;     // to children of fork, after mapping
   std::map<ucp_mem_h, Mapping> live;
   uint64_t pinned = 0;
   std::mutex mutex;
 };
 
-// A fresh one; the library's functions speak to the last one made.
+// A fresh one; the library's functions use the latest one.
 FakeUcx& reset_fake_ucx();
 
-// All of UCX that the backend knows.
+// All the UCX functions that the backend knows.
 UcxLibrary fake_ucx_library();
 
 }  // namespace rdmalloc::test

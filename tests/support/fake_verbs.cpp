@@ -100,7 +100,8 @@ VerbsLibrary fake_verbs_library() {
 
 }  // namespace rdmalloc::test
 
-// rdm_domain_open_verbs() needs one to link; the library's own is not in the unit tests.
+// rdm_domain_open_verbs() needs one to link; the backend's unit tests do not link the library's
+// own.
 extern "C" int rdm_domain_open(const rdm_backend*, void*, const rdm_domain_options*, rdm_domain**) {
   return RDM_UNSUPPORTED;
 }

@@ -1,6 +1,5 @@
-// A made-up RDMA device behind the functions of libibverbs that the backend calls: it counts,
-// checks that what it is given makes sense, and fails when told to. One for the program; not
-// thread-safe but for registering.
+// A fake RDMA device behind the libibverbs functions that the backend calls: it counts, checks its
+// arguments, and fails when told to. One per program; only registering is thread-safe.
 #pragma once
 
 #include <atomic>
@@ -18,23 +17,23 @@ struct FakeVerbs {
     void* base;
     size_t length;
     unsigned access;
-    bool optional_access;  // through ibv_reg_mr_iova2
+    bool optional_access;  // requested through ibv_reg_mr_iova2
   };
 
   ~FakeVerbs() {
     for (ibv_mr* mr : live) delete mr;
   }
 
-  // What the device says of itself.
+  // What the device reports.
   int max_mr = 1000;
   uint64_t max_mr_size = UINT64_MAX;
   ibv_odp_caps odp{};
   ibv_fork_status fork_status = IBV_FORK_UNNEEDED;
-  bool hides_from_children = false;  // as libibverbs after ibv_fork_init()
+  bool hides_from_children = false;  // as libibverbs does after ibv_fork_init()
   bool query_fails = false;
 
-  // The errno of a registration with these arguments; 0: it succeeds. Called after the range was
-  // hidden.
+  // The errno for a registration with these arguments; 0: it succeeds. Called after the range was
+  // hidden from children.
   std::function<int(const Call&)> refuse;
   int deregister_status = 0;
 
@@ -47,10 +46,10 @@ struct FakeVerbs {
   ibv_pd pd{};
 };
 
-// A fresh device; the library's functions speak to the last one made.
+// A fresh device; the library's functions use the latest one.
 FakeVerbs& reset_fake_verbs();
 
-// All of libibverbs that the backend knows.
+// All the libibverbs functions that the backend knows.
 VerbsLibrary fake_verbs_library();
 
 }  // namespace rdmalloc::test

@@ -1,4 +1,4 @@
-// A cache of foreign memory over the fake pages and the fake device; no domain, no heap.
+// A cache of foreign memory over the fake pages and the fake device, without a domain or a heap.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ struct ForeignFixture {
   ForeignFixture(const ForeignFixture&) = delete;
   ForeignFixture& operator=(const ForeignFixture&) = delete;
 
-  // With `settings`; the device is to see that they are kept.
+  // Opens with `settings`; the device checks that they are respected.
   void open() {
     const CacheLimits& limits = settings.limits;
     device.promised_count = limits.count == 0 ? SIZE_MAX : limits.count;
@@ -33,7 +33,7 @@ struct ForeignFixture {
   }
   int close() { return cache->close(&users); }
 
-  // As rdm_get and rdm_put call it.
+  // Stand in for rdm_get and rdm_put.
   int get(const void* address, size_t length, rdm_mr* mr) {
     uint32_t touched = PageMemo::kNone;
     if (cache->get_hit(address, length, mr, &touched)) return RDM_OK;

@@ -30,7 +30,7 @@ void ForeignModel::break_promise(const char* what) {
   if (broken_.empty()) broken_ = what;
 }
 
-// Each of the four ways, and devices of all manners.
+// Picks one of the four modes, and device properties at random.
 void ForeignModel::open_anew() {
   f_.device.unit = kPage << (choose_(4) == 0 ? choose_(3) : 0);
   f_.device.longest = choose_(4) == 0 ? (8 + 4 * choose_(8)) * kPage : SIZE_MAX;
@@ -182,7 +182,7 @@ void ForeignModel::check_got(const Asked& asked, const rdm_mr& mr, Registration*
   held_.push_back(mr);
 }
 
-// What was refused could not be had.
+// Checks that a refusal was justified: the range could not be had.
 void ForeignModel::check_refused(const Asked& asked, int status) {
   ++seen_.refused;
   note_looked_at();
@@ -261,7 +261,8 @@ void ForeignModel::change_pages(size_t first, size_t count,
   const uintptr_t end = Pages::number(first + count);
   note_changed(base, end);
   f_.pages.change(first, count, [&] {
-    // It was told: what is idle of it must be gone, unless the device has to be called elsewhere.
+    // The cache was told of the change: its idle registrations must be gone, unless the device may
+    // only be called elsewhere.
     for (auto& [one, its] : known_) {
       if (one->overlaps(base, end) && its.users == 0 && !its.is_stuck && f_.device.runs_in_malloc) {
         break_promise("idle, changed and registered still");
@@ -323,10 +324,10 @@ void ForeignModel::note_gone(Registration& one) {
   const auto found = known_.find(&one);
   if (found == known_.end()) return break_promise("deregistered what nobody knows");
   if (found->second.users != 0) break_promise("deregistered in use");
-  // What is in the way of a get goes first, whenever it was used.
+  // A registration in the way of a get goes first, however recently it was used.
   const bool in_the_way = asked_.top != 0 && one.overlaps(asked_.base, asked_.top);
   if (in_the_way) {
-    // Or because it was its turn.
+    // It may also have been its turn.
     note_looked_at();
   } else if (found->second.can_be_found && f_.settings.limits.leave_pinned) {
     check_order(one, found->second);
@@ -334,7 +335,8 @@ void ForeignModel::note_gone(Registration& one) {
   known_.erase(found);
 }
 
-// Least recently used first; what is in use counts as used when it is looked at.
+// Eviction is least recently used first; a registration in use counts as used whenever the cache
+// looks at it.
 void ForeignModel::check_order(const Registration& victim, const Known& its) {
   ++seen_.evicted;
   for (auto& [other, others] : known_) {
@@ -348,7 +350,7 @@ void ForeignModel::check_order(const Registration& victim, const Known& its) {
   }
 }
 
-// Somebody looked for a victim: what is in use may count as used now.
+// The cache looked for a victim: registrations in use may now count as used.
 void ForeignModel::note_looked_at() {
   for (auto& [one, its] : known_) {
     if (its.users != 0) its.used_to = clock_;
@@ -359,7 +361,7 @@ void ForeignModel::close() {
   uint32_t in_use = 0;
   for (auto& [one, its] : known_) {
     in_use += its.users != 0 ? 1 : 0;
-    // In no order.
+    // Closing releases them in any order.
     if (its.users == 0) its.can_be_found = false;
   }
   const int status = f_.close();

@@ -1,6 +1,6 @@
-// A cache of foreign memory under random operations, and a naive model of what it promised: which
-// registrations there are, who uses them, when they were used, and what may be found again. What is
-// random is the caller's, so that a generator or a fuzzer drives it. One thread.
+// A cache of foreign memory under random operations, and a naive model of what it promises: which
+// registrations exist, who uses them, when they were last used, and which may be found again. The
+// caller supplies the randomness, so a generator or a fuzzer can drive it. One thread.
 #pragma once
 
 #include <array>
@@ -16,36 +16,36 @@ namespace rdmalloc::fake {
 
 class ForeignModel {
  public:
-  // A number below the given one, which is not zero.
+  // A number below the given one, which must not be zero.
   using Choose = std::function<uint32_t(uint32_t below)>;
 
   explicit ForeignModel(Choose choose);
   ForeignModel(const ForeignModel&) = delete;
   ForeignModel& operator=(const ForeignModel&) = delete;
 
-  // One operation, and everything checked after it.
+  // Performs one operation and checks everything after it.
   void step();
-  // Gives everything back and closes: nothing may be left.
+  // Returns everything and closes: nothing may remain.
   void finish();
 
-  // Empty, or the first promise that was broken.
+  // The first broken promise, or empty.
   const std::string& broken() const { return broken_; }
 
-  // How often it came to what a run is made for.
+  // How often the cases that a run is meant to reach occurred.
   struct Seen {
     uint64_t hits = 0, built = 0, refused = 0, unions = 0, evicted = 0, changed = 0, shared = 0;
   };
   const Seen& seen() const { return seen_; }
 
  private:
-  // Of a registration that the device has.
+  // What the model knows of a registration that the device has.
   struct Known {
-    uint32_t users = 1;  // that it was made for
+    uint32_t users = 1;  // a registration is made for one user
     bool can_be_found = false;
-    bool is_stuck = false;                // the device did not let it go
-    uint64_t used_from = 0, used_to = 0;  // last use: clock_, as exactly as can be told
+    bool is_stuck = false;                // deregistering it failed
+    uint64_t used_from = 0, used_to = 0;  // last use, bracketed in ticks of clock_
   };
-  // Bytes asked for, and the whole units of them.
+  // The bytes requested, and the whole units that hold them.
   struct Asked {
     uintptr_t at, end;
     uintptr_t base, top;
@@ -79,18 +79,18 @@ class ForeignModel {
   std::map<Registration*, Known> known_;
   std::vector<rdm_mr> held_;
   std::vector<rdm_mr> past_;
-  uint64_t clock_ = 1;  // gets that came to the device
+  uint64_t clock_ = 1;  // gets that reached the device
 
-  // The get that is going on.
+  // The get in progress.
   Asked asked_{};
   bool has_ticked_ = false;
-  uint64_t made_from_ = 0;  // the number of the first registration it may make
+  uint64_t made_from_ = 0;  // the first number that it may give a registration
   std::array<uint32_t, Pages::kCount> versions_{};
   uintptr_t building_ = 0, building_end_ = 0;
   bool build_changed_ = false;
   bool was_faulted_ = false;
 
-  // Faults to come, and a change that is announced.
+  // Pending faults, and an announced change.
   bool change_before_ = false, change_after_ = false;
   uintptr_t announced_ = 0, announced_end_ = 0;
 

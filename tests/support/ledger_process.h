@@ -1,9 +1,8 @@
-// A process of its own that takes part in a ledger, by commands from this one.
+// A separate process that takes part in a ledger, driven by commands from this one.
 #pragma once
 
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,10 +10,11 @@
 #include <string>
 
 #include "allocator/node_ledger.h"
+#include "tests/support/child.h"
 
 namespace rdmalloc::test {
 
-// The name of a ledger that there is not yet, removed at the end.
+// The name of a ledger that does not exist yet; removed at the end.
 class LedgerFile {
  public:
   LedgerFile() {
@@ -33,18 +33,15 @@ class LedgerFile {
   std::string path_;
 };
 
-// Pins nothing: it says that it has pinned what it was granted.
+// Pins nothing: it only reports that it has pinned what it was granted.
 class LedgerProcess {
  public:
   LedgerProcess(const char* path, uint64_t cap, uint64_t group = 0) {
     int down[2];
     int up[2];
     if (pipe(down) != 0 || pipe(up) != 0) abort();
-    pid_ = fork();
-    if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      serve(path, cap, group, down[0], up[1]);
-    }
+    pid_ = fork_bound();
+    if (pid_ == 0) serve(path, cap, group, down[0], up[1]);
     close(down[0]);
     close(up[1]);
     commands_ = down[1];
@@ -60,7 +57,7 @@ class LedgerProcess {
   LedgerProcess& operator=(const LedgerProcess&) = delete;
 
   uint64_t ask(uint64_t need, uint64_t want) { return command({need, want}); }
-  // Pins so much less.
+  // Pins this much less.
   void give_back(uint64_t bytes) { (void)command({UINT64_MAX, bytes}); }
   pid_t pid() const { return pid_; }
 
@@ -72,7 +69,7 @@ class LedgerProcess {
     waitid(P_PID, static_cast<id_t>(pid_), &ignored, WEXITED | WNOWAIT);
   }
   void bury() {
-    if (pid_ > 0) waitpid(pid_, nullptr, 0);
+    end_of(pid_);
     pid_ = 0;
   }
 

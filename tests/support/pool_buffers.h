@@ -1,4 +1,4 @@
-// Many buffers of a pool at a time, and what is to be true of them.
+// Many buffers of a pool at once, and checks on them.
 #pragma once
 
 #include <set>
@@ -12,7 +12,7 @@ inline void put_all(Pool* pool, const std::vector<rdm_buffer>& buffers) {
   for (const rdm_buffer& buffer : buffers) REQUIRE(Pool::put(pool, buffer.address) == RDM_OK);
 }
 
-// Everything that there is, or may be.
+// Takes every buffer that the pool has or may make.
 inline std::vector<rdm_buffer> get_all(PoolFixture& f, Pool* pool) {
   std::vector<rdm_buffer> all;
   rdm_buffer buffer{};
@@ -34,7 +34,7 @@ inline void require_apart(const std::vector<rdm_buffer>& buffers) {
   }
 }
 
-// No memory is left with the pools, and the heap is sound.
+// The pools hold no memory, and the heap is sound.
 inline bool pools_are_clean(PoolFixture& f) {
   return f.memory.blocks() == 0 && f.heap.unsound().empty();
 }

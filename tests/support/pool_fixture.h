@@ -1,4 +1,4 @@
-// Pools over a test's own heap, with a fake device to register with.
+// Pools over a test's own heap, registered with a fake device.
 #pragma once
 
 #include <cstdlib>
@@ -20,12 +20,12 @@
 
 namespace rdmalloc::fake {
 
-// Chunks come from the heap; the pools' own books from the test's malloc, so that sanitizers watch
-// them. Thread-safe.
+// Chunks come from the heap; the pools' bookkeeping from the test's malloc, so that sanitizers
+// watch it. Thread-safe.
 class HeapPoolMemory final : public rdmalloc::PoolMemory {
  public:
   explicit HeapPoolMemory(TestHeap& heap) : heap_(&heap) {}
-  // What pools hold that a test did not close; blocks() is for tests of leaks.
+  // Frees what pools hold that a test did not close; tests of leaks use blocks().
   ~HeapPoolMemory() {
     for (const auto& [address, block] : sizes_) {
       if (block.bytes == 0 && !block.exposed) ::free(address);
@@ -104,7 +104,7 @@ class HeapPoolMemory final : public rdmalloc::PoolMemory {
 
  private:
   struct Block {
-    size_t bytes;  // of the heap; 0: of malloc
+    size_t bytes;  // from the heap; 0: from malloc
     bool exposed;
   };
   TestHeap* const heap_;
@@ -129,7 +129,7 @@ struct PoolFixture {
   PoolFixture(const PoolFixture&) = delete;
   PoolFixture& operator=(const PoolFixture&) = delete;
 
-  // After machine() and the options are as the test wants them.
+  // Call once machine() and the options are set.
   void boot() {
     heap.boot();
     source = std::make_unique<TestHeapSource>(*heap);
@@ -167,7 +167,7 @@ struct PoolFixture {
     check(buffer);
     return buffer;
   }
-  // That the buffer is what was asked for, and nobody else's.
+  // Checks that the buffer is as requested and belongs to nobody else.
   void check(const rdm_buffer& buffer) {
     REQUIRE(buffer.length == settings.buffer_bytes);
     REQUIRE(reinterpret_cast<uintptr_t>(buffer.address) % settings.alignment == 0);

@@ -1,4 +1,4 @@
-// Makes a system call fail now and then while the threads of a test run.
+// Makes a system call fail now and then while a test's threads run.
 #pragma once
 
 #include <atomic>

@@ -15,7 +15,7 @@ class Steps {
     }
     changed_.notify_all();
   }
-  // Until so many steps were taken.
+  // Waits until that many steps have been taken.
   void wait_for(int wanted) {
     std::unique_lock hold(mutex_);
     changed_.wait(hold, [&] { return step_ >= wanted; });

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "allocator/pages/heap.h"
+#include "tests/support/child.h"
 #include "tests/support/fake_os.h"
 
 namespace rdmalloc::fake {
@@ -13,11 +14,11 @@ namespace rdmalloc::fake {
 inline constexpr size_t kKiB = 1024;
 inline constexpr size_t kMiB = 1024 * kKiB;
 inline constexpr size_t kGiB = 1024 * kMiB;
-inline constexpr size_t kPage = os::kPageSize;
+inline const size_t kPage = os::page_size();
 
 class TestHeap {
  public:
-  // 64 GiB of window: sanitizers leave no more address space than that without asking.
+  // 64 GiB of window: sanitizers leave no more address space by default.
   explicit TestHeap(std::initializer_list<const char*> options = {}) {
     reset();
     set("WINDOW=64G");
@@ -43,7 +44,7 @@ class TestHeap {
   Heap& operator*() { return *heap_; }
   Heap* operator->() { return heap_.get(); }
 
-  // allocate(); what is handed out must be open and must not be handed out twice.
+  // allocate(), checking that the extent is open and not handed out already.
   void* take(size_t size, size_t alignment = kPage, bool* zero = nullptr) {
     bool wanted = zero != nullptr && *zero;
     void* got = heap_->allocate(nullptr, size, alignment, &wanted);
@@ -60,7 +61,7 @@ class TestHeap {
     return heap_->release(address, size);
   }
 
-  // The same for blocks: what is held is written down by the block's start.
+  // The same for blocks, recorded by their start.
   void* malloc(size_t size, size_t alignment = 1, bool zero = false) {
     void* got = heap_->blocks().allocate(size, alignment, zero);
     if (got != nullptr) hold(got, os::page_ceil(size));
@@ -90,16 +91,29 @@ class TestHeap {
     return moved;
   }
 
+  // Runs the work in a child, with the library's fork handlers.
+  template <typename Work>
+  test::ChildEnd run_child(Work work) {
+    heap_->before_fork();
+    const pid_t child = test::start_child([&] {
+      heap_->after_fork_in_child();
+      return work();
+    });
+    heap_->after_fork_in_parent();
+    return test::end_of(child);
+  }
+
   const Region& region_of(const void* address) { return *heap_->find(address); }
   const Region& last_region() { return heap_->regions()[heap_->regions().size() - 1]; }
 
-  // Bytes of the window that are open.
+  // Bytes open in the window.
   size_t opened() const {
     const Window& window = heap_->window();
     return opened_in(reinterpret_cast<void*>(window.base()), window.size());
   }
 
-  // A region's pages, and nothing else of it, are open; its lock is the system's.
+  // Checks that exactly a region's pages are open, and that its lock state agrees with the
+  // system's.
   std::string unsound(const Region& region, bool may_mend = false) const {
     size_t open = 0;
     for (const Range& range : ranges_in(reinterpret_cast<void*>(region.base), region.length)) {
@@ -119,9 +133,9 @@ class TestHeap {
     return {};
   }
 
-  // The heap's books hold and agree with the system's. Empty: they do. `may_mend`: moves of blocks
-  // were refused half-way, and then new pages take the rest, whatever the limits are, locked if
-  // they can be.
+  // Checks that the heap's books are consistent and agree with the system's; empty if so.
+  // `may_mend`: block moves were refused half-way, and new pages then fill the gaps, whatever the
+  // limits, locked if possible.
   std::string unsound(bool may_mend = false) {
     if (!heap_->validate()) return "validate() failed";
     if (const auto all = violations(); !all.empty()) return all.front();

@@ -1,4 +1,4 @@
-// A test's own heap as the source of regions.
+// A test's own heap as a source of regions.
 #pragma once
 
 #include "allocator/pages/heap.h"

@@ -1,8 +1,7 @@
-# A test of the tests: the library is broken on purpose, each time in one way, and a test that is named
-# here must fail of it, at the check that is named, too. allocator/breakage.h has the switch,
-# tests/README.md the table.
+# A test of the tests: the library is broken on purpose in one way at a time, and a named test must
+# then fail, at a named check. allocator/breakage.h has the switch, tests/README.md the table.
 
-# Links NAME_test.cpp's program once more, over the core's files that can be broken.
+# Links NAME_test.cpp's program again, with the core's breakable files.
 function(rdmalloc_broken_program name)
   add_executable(broken_${name} $<TARGET_OBJECTS:unit_${name}>
     $<FILTER:$<TARGET_OBJECTS:rdmalloc_core_for_tests>,EXCLUDE,${RDMALLOC_BREAKABLE_OBJECTS}>)
@@ -11,19 +10,17 @@ function(rdmalloc_broken_program name)
   add_dependencies(unit_tests broken_${name})
 endfunction()
 
-# rdmalloc_breakage(NAME "what is broken" PROGRAM name TEST "name of the test" CHECK "what fails"): CHECK
-# is a part of what Catch prints of the failure, or "died" where the process does.
+# rdmalloc_breakage(NAME "what is broken" PROGRAM name TEST "name of the test" CHECK "what fails"):
+# CHECK is part of what Catch prints on the failure, or "died" if the process dies.
 set(breakages)
 function(rdmalloc_breakage name what)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "PROGRAM;TEST;CHECK" "")
   if(NOT TARGET broken_${arg_PROGRAM})
     rdmalloc_broken_program(${arg_PROGRAM})
   endif()
-  set(sentence "a test fails when ${what}")
-  add_test(NAME ${sentence} COMMAND ${judged} unit
-    sh ${CMAKE_CURRENT_SOURCE_DIR}/breakage_test.sh
-    $<TARGET_FILE:broken_${arg_PROGRAM}> ${name} ${arg_TEST} ${arg_CHECK})
-  set_tests_properties(${sentence} PROPERTIES LABELS unit TIMEOUT 120)
+  rdmalloc_test("a test fails when ${what}" LABELS unit
+    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/breakage_test.sh
+      $<TARGET_FILE:broken_${arg_PROGRAM}> ${name} ${arg_TEST} ${arg_CHECK})
   set(breakages ${breakages} ${name} PARENT_SCOPE)
 endfunction()
 
@@ -66,10 +63,13 @@ rdmalloc_breakage(deregistration_is_lost "a deregistration does not come to the 
 rdmalloc_breakage(lookup_answers_beyond "a lookup answers for a byte beyond the registration"
   PROGRAM domain_test TEST "an alignment above a page leaves a region's tail out"
   CHECK "domain->lookup(at(large), kMiB + 1, &mr) == RDM_NOT_REGISTERED")
+rdmalloc_breakage(used_key_is_given_back "a key is given back that somebody uses"
+  PROGRAM domain_idle_test TEST "what nobody has a key of is given back, and the rest stays"
+  CHECK "is_good(of_first)")
 
-# None of it is in what is installed, and the table in README.md is whole.
-set(sentence "what is installed has no breakage, and each one that there is has its test")
-add_test(NAME ${sentence} COMMAND ${judged} unit
-  sh ${CMAKE_CURRENT_SOURCE_DIR}/breakages_test.sh ${PROJECT_SOURCE_DIR}
-    $<TARGET_FILE:broken_domain_test> $<TARGET_FILE:rdmalloc> "${breakages}")
-set_tests_properties(${sentence} PROPERTIES LABELS unit TIMEOUT 60)
+# Nothing installed contains a breakage, and README.md's table is complete.
+list(JOIN breakages " " breakages)
+rdmalloc_test("what is installed has no breakage, and each one that there is has its test"
+  LABELS unit TIMEOUT 60
+  COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/breakages_test.sh ${PROJECT_SOURCE_DIR}
+    $<TARGET_FILE:broken_domain_test> $<TARGET_FILE:rdmalloc> ${breakages})

@@ -1,22 +1,19 @@
-# The parts of `rdmalloc study` that decide something.
+# The parts of `rdmalloc study` that make decisions.
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
-set(cli ${PROJECT_SOURCE_DIR}/allocator/cli)
-set(study_sources ${cli}/counter_reader.cpp ${cli}/library.cpp ${cli}/option_flags.cpp)
-foreach(part allocators configurations csv document interrupts launch machine output_folder proc_file
-             process_tree program_run sampler summary verdict watched_process)
-  list(APPEND study_sources ${cli}/study/${part}.cpp)
-endforeach()
-add_library(rdmalloc_study_for_tests OBJECT ${study_sources})
+product_sources(study rdmalloc_study BUT "^(progress|study|study_plan|study_runner)[.]cpp$")
+product_sources(command rdmalloc_cli ONLY "^(counter_reader|library|option_flags)[.]cpp$")
+add_library(rdmalloc_study_for_tests OBJECT ${study} ${command})
 target_link_libraries(rdmalloc_study_for_tests PUBLIC rdmalloc_test_flags CLI11::CLI11
   nlohmann_json::nlohmann_json Threads::Threads ${CMAKE_DL_LIBS})
 target_compile_definitions(rdmalloc_study_for_tests PRIVATE RDMALLOC_VERSION="${PROJECT_VERSION}"
   RDMALLOC_LIBRARY_NAME="librdmalloc.so.0" RDMALLOC_LIBRARY_FOLDER="../lib")
-foreach(name study_document_test study_summary_test study_verdict_test)
-  rdmalloc_add_test(${name} unit rdmalloc_study_for_tests rdmalloc_os_for_tests)
+foreach(test study_comparison_test study_document_test study_summary_test study_verdict_test)
+  rdmalloc_add_test(allocator/cli/study/${test} unit rdmalloc_study_for_tests rdmalloc_os_for_tests)
 endforeach()
 
-foreach(name process_status_test top_test)
-  rdmalloc_add_test(${name} unit rdmalloc_top_for_tests rdmalloc_os_for_tests Threads::Threads)
+foreach(test process_status_test top_test)
+  rdmalloc_add_test(allocator/cli/top/${test} unit rdmalloc_top_for_tests rdmalloc_os_for_tests Threads::Threads)
 endforeach()
-rdmalloc_add_test(study_report_test unit rdmalloc_report_for_tests rdmalloc_fake_os Threads::Threads)
+rdmalloc_add_test(allocator/cli/study/report/study_report_test unit rdmalloc_report_for_tests
+  rdmalloc_fake_os Threads::Threads)

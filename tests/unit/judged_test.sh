@@ -1,8 +1,9 @@
 #!/bin/sh
-# What tests/judged.sh lets pass for a skip, and what tests/skips.py counts.
+# What tests/judged.sh accepts as a skip, and what tests/skips.py counts.
 #
 #   judged_test.sh TESTS_FOLDER PYTHON
 set -u
+. "$(dirname "$0")/../support/verdict.sh"
 folder=$1
 python=$2
 unset RDMALLOC_TESTS_REQUIRE
@@ -11,7 +12,7 @@ failed=0
 # ends STATUS "what for" REQUIRED LABELS "script"
 ends() {
   status=0
-  output=$(RDMALLOC_TESTS_REQUIRE=$3 sh "$folder/judged.sh" "$4" sh -c "$5" 2>&1) || status=$?
+  output=$(RDMALLOC_TESTS_REQUIRE=$3 sh "$folder/judged.sh" "$4" 100 sh -c "$5" 2>&1) || status=$?
   [ "$status" = "$1" ] || { echo "BROKEN: $2: ended with $status, not $1: $output"; failed=1; }
 }
 says() {
@@ -37,11 +38,52 @@ ends 1 "a required part" userfaultfd unit "echo 'SKIPPED: no userfaultfd here'; 
 ends 1 "every kind" all unit "echo 'SKIPPED: no tool'; exit 77"
 ends 1 "a kind that is none" io-uring unit "exit 0"
 says "'io-uring', which is none of"
-# The library complains of options that it does not know.
+if [ "$(id -u)" = 0 ]; then
+  ends 0 "what root may do" all unit,root,memlock,memlock_8M "exit 0"
+  small="prlimit --memlock=65536:65536"
+  # ends_for_user STATUS LABELS LIMIT
+  ends_for_user() {
+    status=0
+    output=$($3 $as_user sh "$folder/judged.sh" "$2" 100 true 2>&1) || status=$?
+    [ "$status" = "$1" ] || { echo "BROKEN: $2 of a user: ended with $status, not $1: $output"; failed=1; }
+  }
+  ends_for_user 77 unit,root ""
+  says "only root"
+  ends_for_user 77 unit,memlock "$small"
+  says "hundreds of MiB, and the memlock limit is 64 KiB"
+  ends_for_user 77 unit,memlock_8M "$small"
+  says "up to 8 MiB, and the memlock limit is 64 KiB"
+  ends_for_user 0 unit,memlock_8M "prlimit --memlock=8388608:8388608"
+  ends_for_user 0 unit "$small"
+else
+  echo "SKIPPED: what an ordinary user may not do is tried by root"
+fi
+# The library warns about unknown options.
 ends 0 "what the test sees of it" all unit 'test -z "${RDMALLOC_TESTS_REQUIRE+x}"'
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# The stacks of a hanging test are shown before ctest ends it, and a test that does not hang is not
+# delayed.
+: > "$work/hangs"
+sh "$folder/judged.sh" unit 3 sh -c 'until [ -e "$1" ]; do sleep 0.1; done' sh "$work/shown" \
+  > "$work/hangs" 2>&1 &
+tries=0
+until grep -qE '^#0|no stack' "$work/hangs" || [ $tries = 300 ]; do
+  sleep 0.1
+  tries=$((tries + 1))
+done
+: > "$work/shown"
+wait
+output=$(cat "$work/hangs")
+says "it did not end in 3 s"
+says ": sh -c until"
+says "thread "
+begun=$(date +%s)
+output=$(sh "$folder/judged.sh" unit 100 true 2>&1)
+[ $(($(date +%s) - begun)) -lt 50 ] || { echo "BROKEN: it waits though the test has ended"; failed=1; }
+[ -z "$output" ] || { echo "BROKEN: it says of a test that has ended: $output"; failed=1; }
+
 cat > "$work/tests.xml" << 'END'
 <testsuite>
   <testcase name="a" status="run"><system-out>fine</system-out></testcase>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Who may include whom: the layer order, once, and a check of every include against it.
+"""Who may include whom: the layer order, stated once, and a check of every include against it.
 
 usage: layering_test.py SOURCE_FOLDER
 """
@@ -8,63 +8,67 @@ import sys
 import tempfile
 from pathlib import Path
 
-# The layers, lowest first: (name, files it consists of, layers it may include besides itself). A
-# file belongs to the first layer, from the top of the table, with a pattern that matches its path.
+# The layers, lowest first: (name, its files, layers it may include besides itself). A file belongs
+# to the first layer from the top of the table with a pattern that matches its path.
 LAYERS = [
     ("status", r"allocator/status\.h", set()),
     ("public", r"include/rdmalloc/.*", set()),
     ("os", r"allocator/os/.*", {"status"}),
-    # What a region is: the budget speaks of it, too.
+    # What a region is; the budget refers to it, too.
     ("region", r"allocator/pages/region\.h", {"status", "os"}),
-    # The page heap, as others see it ...
+    # The page heap's interface ...
     ("heap", r"allocator/pages/(heap|page_marks|region_observer|region_table|window)\.h",
      {"status", "os", "core", "region", "pages"}),
-    # ... and what it is made of.
+    # ... and its parts.
     ("pages", r"allocator/pages/.*", {"status", "os", "core", "region", "heap"}),
-    # jemalloc's hooks and malloc's own names: they call the page heap, and nobody calls them ...
+    # jemalloc's hooks and malloc's own names: they call the page heap, and no layer calls them ...
     ("engine", r"allocator/engine/.*", {"status", "os", "core", "region", "heap", "pages"}),
-    # ... but the top layer, which asks jemalloc for its counters.
+    # ... except the top layer, which asks jemalloc for its counters.
     ("top", r"allocator/(stats|report|c_api|reserve)\.(h|cpp)",
      {"status", "os", "core", "region", "heap", "engine", "public"}),
-    # Allocation traces: the file, what records and what replays. The command reads and packs them.
+    # Allocation traces: the file, the recorder and the replayer. The command reads and packs them.
     ("trace", r"allocator/trace/.*", {"status", "os", "public"}),
     ("cli", r"allocator/cli/.*",
      {"status", "os", "core", "region", "heap", "engine", "top", "trace", "public"}),
-    # What registers fork's handlers for the heap.
+    # Registers fork handlers for the heap.
     ("fork", r"allocator/fork\.cpp", {"status", "os", "core", "heap"}),
     # Options, budget, counters, messages, locks.
     ("core", r"allocator/[^/]+", {"status", "os", "public", "region"}),
-    # One leaf for each backend: seen by nobody, seeing no other backend (checked apart).
+    # One leaf per backend: no other file includes it, and it includes no other backend (checked
+    # below).
     ("backend", r"regcache/backends/.*", {"status", "os", "core", "region", "heap", "public", "regcache"}),
     ("preload", r"regcache/preload/.*", {"status", "os", "core", "region", "heap", "public", "regcache"}),
-    # Buffers for what messaging libraries keep inside: on domains, and seen by none of them.
+    # Buffers for messaging libraries' internals: built on domains, which do not know them.
     ("pool", r"regcache/pool/.*", {"status", "os", "core", "region", "heap", "public", "regcache"}),
-    # Between who changes memory and who keeps registrations of it.
+    # Between those who change memory and those who keep registrations of it.
     ("board", r"regcache/monitor/(changes|monitor)\.(h|cpp)", {"status", "os"}),
-    # One leaf for each monitor, as backends are. They may ask whose memory is changed.
+    # One leaf per monitor, like the backends. Monitors may ask whose memory is changed.
     ("monitor", r"regcache/monitor/.*", {"status", "os", "board", "region", "heap"}),
-    # A library of its own, on nothing but the public headers, and what reads /proc.
+    # A separate library, built only on the public headers and the code that reads /proc.
     ("shm", r"regcache/shm/.*", {"status", "os", "public"}),
     ("regcache", r"regcache/.*", {"status", "os", "core", "region", "heap", "public", "board"}),
+    # Shared by tests and benchmarks: how a child is started and how it ended.
+    ("child", r"tests/support/child\.h", set()),
     ("bench", r"bench/.*",
-     {"status", "os", "core", "region", "heap", "pages", "top", "cli", "public", "regcache", "board"}),
+     {"status", "os", "core", "region", "heap", "pages", "top", "cli", "public", "regcache", "board",
+      "child"}),
     ("tests", r"tests/.*",
      {"status", "os", "core", "region", "heap", "pages", "engine", "top", "cli", "public", "regcache",
-      "backend", "preload", "board", "monitor", "pool", "shm", "trace"}),
+      "backend", "preload", "board", "monitor", "pool", "shm", "trace", "child"}),
 ]
 
-# What only some layers may include of the system: system calls stay in one place.
+# System headers that only some layers may include: system calls stay in one place.
 SYSTEM = [
     (r"sys/(mman|syscall|resource|ipc|shm)\.h|sched\.h|numa(if)?\.h|linux/.*",
-     {"os", "cli", "backend", "monitor", "preload", "shm", "tests", "bench"}),
+     {"os", "cli", "backend", "monitor", "preload", "shm", "tests", "bench", "child"}),
     (r"hwloc.*", {"os", "cli", "shm", "tests", "bench"}),
     (r"(.*/)?jemalloc(\.h|/.*)", {"engine", "tests", "bench"}),
     (r"infiniband/.*|rdma/.*|cuda.*|uc[pst]/.*", {"backend", "preload", "tests", "bench"}),
-    # libstdc++ at run time, exceptions, locales: not in what is preloaded.
+    # libstdc++ at run time, exceptions, locales: not in preloaded code.
     (r"iostream|sstream|fstream|thread|regex", {"cli", "tests", "bench"}),
 ]
 
-# All that a public header may include. The C++ one is not C.
+# All that a public header may include, apart from the C++ one.
 PUBLIC_C = r"(std(def|int|bool|arg)|sys/types)\.h|rdmalloc/.*"
 PUBLIC_CXX = PUBLIC_C + r"|[a-z_]+"
 
@@ -81,12 +85,12 @@ def layer_of(path):
 
 
 def leaf_of(path):
-    """verbs.cpp and verbs_failure.cpp are of one backend, verbs; names differ in the first word."""
+    """A backend's name is the first word: verbs.cpp and verbs_failure.cpp belong to verbs."""
     return Path(path).stem.split("_")[0]
 
 
 def resolve(root, includer, name):
-    """The file of ours that an include names, relative to the root, or None."""
+    """Which of our files an include names, relative to the root; or None."""
     for folder in (root, root / "include", includer.parent):
         target = (folder / name).resolve()
         if target.is_file() and root in target.parents:
@@ -107,7 +111,7 @@ def violations_of(root, path):
                 yield f"{here}: a public header includes {name}"
             continue
         if target is None:
-            # Not a file of ours, or one that is not there: judged by its name.
+            # Not one of our files, or a missing one: judge it by name.
             for pattern, layers in SYSTEM:
                 if re.fullmatch(pattern, name) and layer not in layers:
                     yield f"{here}: {layer} includes {name}"
@@ -134,7 +138,7 @@ def check(root):
     return files, found
 
 
-# Each must be found when it is planted: the check itself is checked.
+# Each violation must be found when planted: the check itself is checked.
 PLANTED = [
     ("allocator/pages/heap.cpp", '#include "regcache/domain.h"'),
     ("allocator/pages/heap.cpp", '#include "tests/support/catch.h"'),

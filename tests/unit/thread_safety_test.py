@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""clang's thread safety analysis (allocator/thread_safety.h) over every source of the build that can
-see a Mutex: no guarded member is read without its lock, and no function takes two locks in the wrong
-order. Skipped (77) without clang++.
+"""Runs clang's thread safety analysis (allocator/thread_safety.h) on every source of the build that
+can see a Mutex: no guarded member is read without its lock, and no function takes two locks in the
+wrong order. Skipped (77) without clang++.
 
 usage: thread_safety_test.py SOURCE_FOLDER BUILD_FOLDER
 """
@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 FOLDERS = ("allocator/", "regcache/")
-# Nothing else that clang has to say of sources made for gcc.
+# Disables all other warnings, because the sources are written for gcc.
 CHECKS = ["-fsyntax-only", "-Wno-everything", "-Werror=thread-safety", "-Werror=thread-safety-beta"]
 
 SETTING = """
@@ -31,7 +31,7 @@ struct Owner {
   int member GUARDED_BY(growth_lock) = 0;
 };
 """
-# Code that must be refused, and a part of the sentence ...
+# Code that must be refused, with part of the message ...
 PLANTED = [
     ("int read(Owner& owner) { return owner.member; }",
      "reading variable 'member' requires holding lock 'growth_lock'"),
@@ -50,7 +50,7 @@ PLANTED = [
     ("void turn(Owner& owner, Depot& depot) { depot.lock(); { Locked hold(owner.mutex()); } depot.unlock(); }",
      "'growth_lock' must be acquired before 'depot_lock'"),
 ]
-# ... and code that must not.
+# ... and code that must be accepted.
 PERMITTED = [
     "int read(Owner& owner) { Locked hold(owner.mutex()); return owner.member; }",
     "void* carve(Owner& owner, Window& window) { Locked hold(owner.mutex()); return window.carve(4096); }",
@@ -60,7 +60,7 @@ PERMITTED = [
 
 
 def included_by(root, sources):
-    """Those of the sources that see a Mutex, by whatever way."""
+    """The sources that see a Mutex, directly or indirectly."""
     texts = {}
 
     def sees(path, above=()):
@@ -75,7 +75,7 @@ def included_by(root, sources):
 
 
 def commands(root, build):
-    """The flags of each source of the product, the way it is built first."""
+    """The flags of each source of the product, from its first build rule."""
     found = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         path = os.path.relpath(os.path.join(entry["directory"], entry["file"]), root)
@@ -111,7 +111,7 @@ def check_itself(root):
 
 
 def unguarding(root):
-    """A Mutex of which clang knows nothing guards nothing."""
+    """A Mutex that clang does not know about guards nothing."""
     return [f"{path.relative_to(root)}: a Mutex, and nothing GUARDED_BY it"
             for folder in FOLDERS for path in sorted((root / folder).rglob("*.h"))
             if re.search(r"^\s*Mutex \w+_\b", text := path.read_text(), re.MULTILINE)

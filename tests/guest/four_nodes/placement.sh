@@ -5,10 +5,12 @@ promise "what threads of four nodes touch first lies on their nodes" 60 \
   $with "$programs/placement" touch
 promise "so it does with glibc" 60 "$programs/placement" touch
 control "with local placement it lies where malloc was called" 60 \
+  "fresh memory: node 1's part lies at 1.0" \
   env RDMALLOC_NUMA=local $with "$programs/placement" touch
 promise "what threads of four nodes touch first lies there with a domain open, and has a key" 60 \
   $with "$programs/placement" touch domain
 control "with local placement and a domain open it lies where malloc was called" 60 \
+  "beside a domain: node 1's part lies at 1.0" \
   env RDMALLOC_NUMA=local $with "$programs/placement" touch domain
 promise "rdmalloc stats --numa tells how much of it lies on which node" 60 \
   $with "$programs/placement" told "$rdmalloc"

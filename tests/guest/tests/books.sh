@@ -1,5 +1,5 @@
-# The books are the kernel's. Where pages lie on the node of whoever touches them first, large blocks
-# are registered when they are looked up; with local placement, as they come.
+# The books match the kernel's. With first-touch placement large blocks are registered when they are
+# looked up; with local placement, when they are allocated.
 . "$GUEST_SOURCE/tests/guest/common.sh"
 
 promise "the books equal VmLck and VmPin with no, one and two verbs domains" 60 \
@@ -7,4 +7,5 @@ promise "the books equal VmLck and VmPin with no, one and two verbs domains" 60 
 promise "so they do where blocks are registered when they are looked up" 60 \
   $with "$programs/books" looked-up
 control "a registration the library does not know of is noticed in the books" 60 \
+  "the books say 0 bytes are pinned by registering, the kernel [1-9]" \
   env RDMALLOC_NUMA=local $with "$programs/books" hidden

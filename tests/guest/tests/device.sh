@@ -1,4 +1,4 @@
-# The guest itself: is there a device at all, and does it carry data.
+# Checks the guest itself: there is a device, and it carries data.
 . "$GUEST_SOURCE/tests/guest/common.sh"
 
 promise "the guest has a soft-RoCE device whose port is up" 20 sh -c \

@@ -1,5 +1,5 @@
-# Nobody pays for us: programs that know nothing of us let the device's driver register no more
-# memory regions with us than without, but for one. Numbers are the kernel's own, of server and
+# Programs that do not use rdmalloc pay nothing for it: with the library the device's driver
+# registers at most one memory region more than without. Counts are the kernel's, for server and
 # client together.
 . "$GUEST_SOURCE/tests/guest/common.sh"
 compared="sh $GUEST_SOURCE/tests/guest/compared"
@@ -24,7 +24,7 @@ promise "ib_atomic_bw registers no more with us than without" 90 \
 requires ucmatose "no rdmacm-utils: type: sh cmake/bootstrap.sh test"
 promise "rping registers no more with us than without" 90 \
   $compared "$share" "rping -s -a $address -C 20" "rping -c -a $address -C 20"
-# Each connection has a protection domain of its own.
+# Each connection has its own protection domain.
 promise "ucmatose with 5 connections registers no more with us than without" 90 \
   $compared "$verbs" "ucmatose -c 5" "ucmatose -c 5 -s $address"
 promise "ucmatose with 50 connections registers no more with us than without" 90 \

@@ -1,7 +1,9 @@
-# Foreign memory over RDMA: mappings that come, go and are dropped, registered through rdm_get.
+# Foreign memory over RDMA: mappings that appear, disappear and lose their pages, registered with
+# rdm_get.
 . "$GUEST_SOURCE/tests/guest/common.sh"
 
 control "with a cache keyed by address mappings are sent wrong" 60 \
+  "the peer's differ" \
   "$programs/stale" foreign 3000
 promise "mappings that come and go, sent by key, arrive byte for byte" 180 \
   $with "$programs/stale" foreign 5000

@@ -8,4 +8,5 @@ promise "a child works on its heap when somebody has called ibv_fork_init" 60 \
 promise "a child works on its heap under RDMAV_FORK_SAFE" 60 \
   env RDMAV_FORK_SAFE=1 $with "$programs/forks"
 control "a child dies of a registered glibc buffer when somebody has called ibv_fork_init" 60 \
+  "the child was killed: Segmentation fault" \
   "$programs/forks" init

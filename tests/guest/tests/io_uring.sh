@@ -1,13 +1,14 @@
-# The io_uring backend on the guest's kernel, which is older than most hosts': the same programs as
-# in tests/integration.
+# The io_uring backend on the guest's kernel, which is older than most hosts': the programs are
+# those of tests/integration.
 . "$GUEST_SOURCE/tests/guest/common.sh"
 ring=$GUEST_BUILD/tests/integration/integration_
 
 promise "io_uring: the peer gets the new buffer's bytes, by the key of its address" 120 \
   $with "${ring}classic" 1500 2
 control "io_uring: with glibc the peer gets the old buffer's bytes" 120 \
+  "the peer got the freed buffer's bytes" \
   env MALLOC_MMAP_THRESHOLD_=131072 "${ring}classic" 1500 2
-# With local placement every region is registered as it comes, and not when it is looked up.
+# With local placement every region is registered when it appears, not when it is looked up.
 promise "io_uring: the books equal the kernel's with 0, 1 and 2 domains" 60 \
   $with RDMALLOC_NUMA=local "${ring}domain_books" 16
 promise "io_uring: closefrom() does not close a ring of our own" 60 \
@@ -18,6 +19,6 @@ promise "io_uring: a forked child owns no registration, and the parent's device 
   $with "${ring}domain_fork" child
 promise "io_uring: domains may be opened and closed while threads send" 60 \
   $with "${ring}domain_traffic" 3
-# A thread that the kernel moves to the other NUMA node warms that node's pool up, too: not here.
+# Placement is off: a thread that the kernel moves to the other node would warm up its pool too.
 promise "io_uring: after warm-up nothing is registered" 120 \
   $with RDMALLOC_NUMA=off RDMALLOC_SANDBOX=off "${ring}domain_steady"

@@ -1,5 +1,5 @@
-# What must hold on every kernel, without RDMA: bytes, books, what a filter of system calls leaves,
-# what is locked, what is held. Run with --kernel for others than Debian's own.
+# What must hold on every kernel, without RDMA: bytes, books, what a system-call filter leaves, what
+# is locked, what is held. Use --kernel for kernels other than Debian's own.
 . "$GUEST_SOURCE/tests/guest/common.sh"
 requires setpriv "no setpriv: type: sh cmake/bootstrap.sh test"
 tests=$GUEST_BUILD/tests/integration
@@ -16,6 +16,7 @@ promise "behind a filter of system calls they are pinned as before on this kerne
 promise "threads behind a filter of system calls malloc on this kernel" 120 \
   $with "$tests/integration_confined" threads
 control "a page that a filter keeps from being locked is noticed on this kernel" 120 \
+  "bytes were acquired, and [0-9]+ locked" \
   prlimit --memlock=65536 $user $with "$tests/integration_confined" prctl pinned
 promise "a forked child has its heap, the parent its pins, on this kernel" 120 \
   $with "$tests/integration_fork_heap"
@@ -35,6 +36,7 @@ promise "a small program has no huge pages though this kernel gives them unasked
 promise "growing by realloc keeps page frames on this kernel" 120 \
   $with "$tests/integration_growing" realloc
 control "without gathering it is copied to other frames on this kernel" 120 \
+  "page 0 of [0-9]+ is another one" \
   $with RDMALLOC_GATHER=off "$tests/integration_growing" realloc
 promise "calloc of fresh pages touches none on this kernel" 60 \
   $with "$tests/integration_growing" calloc

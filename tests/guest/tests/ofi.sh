@@ -1,4 +1,4 @@
-# libfabric over the device: the backend, and programs that know nothing of us under the shim.
+# libfabric over the device: the backend, and unaware programs under the shim.
 . "$GUEST_SOURCE/tests/guest/common.sh"
 counted="sh $GUEST_SOURCE/tests/guest/counted"
 own=$GUEST_BUILD/tests/integration
@@ -9,10 +9,11 @@ requires "$own/integration_ofi_stale" "the programs were not built, for want of 
 
 promise "libfabric writes by the key of a lookup, and what it pins is in the books" 60 \
   $with "$own/integration_ofi_real" $device pins
-# Two messages for each mapping, one from malloc: each mapping is registered once.
+# Two messages per mapping, one from malloc: each mapping is registered once.
 promise "no byte is stale through libfabric's cache, which keeps what did not change" 60 \
   $counted 160 $shim "$own/integration_ofi_stale" $device 100
 control "a libfabric that is told to trust all memory sends old bytes" 60 \
+  "bytes of message .*: the peer has others" \
   "$own/integration_ofi_stale" $device 100 trusting
 
 requires mpirun.openmpi "no Open MPI: type: sh cmake/bootstrap.sh test"
@@ -21,6 +22,7 @@ mpirun="mpirun.openmpi -np 2 --allow-run-as-root --oversubscribe --mca pml cm --
   --mca btl self --mca mtl_ofi_provider_include verbs;ofi_rxm"
 promise "an MPI ping-pong over libfabric that mallocs each message needs few registrations" 60 \
   $counted 60 $mpirun $shim "$programs/pingpong" 12
-# glibc's default threshold, held: the memory of large messages goes back when they are freed.
+# glibc's default threshold, fixed: memory of large messages is returned when they are freed.
 control "without us libfabric registers freed and new messages again and again" 60 \
+  "memory regions were registered by the driver, at most 60 expected" \
   $counted 60 $mpirun -x MALLOC_MMAP_THRESHOLD_=131072 "$programs/pingpong" 12

@@ -1,4 +1,4 @@
-# Pools of buffers, with a device that has remote keys, and on two NUMA nodes.
+# Pools of buffers, with a device that has remote keys and on two NUMA nodes.
 . "$GUEST_SOURCE/tests/guest/common.sh"
 
 promise "a pool's buffers go out by their lkey, and a peer reaches the exposed ones alone" 60 \
@@ -6,4 +6,5 @@ promise "a pool's buffers go out by their lkey, and a peer reaches the exposed o
 promise "a pool's buffers lie on the node of the thread that gets them, whoever put them" 60 \
   $with "$programs/pools" numa
 control "with placement off a pool's buffers lie anywhere" 60 \
+  "buffers are not on node" \
   env RDMALLOC_NUMA=off $with "$programs/pools" numa

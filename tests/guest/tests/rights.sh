@@ -3,4 +3,5 @@
 
 promise "a peer reaches exposed memory by its key, and neither the heap nor what lies beyond" 60 \
   $with "$programs/rights"
-control "a peer reaches the heap when it is shared by name" 60 $with "$programs/rights" share
+control "a peer reaches the heap when it is shared by name" 60 \
+  "the heap by its own key: the peer's bytes are there" $with "$programs/rights" share

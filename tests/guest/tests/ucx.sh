@@ -3,28 +3,30 @@
 . "$GUEST_SOURCE/tests/guest/common.sh"
 requires mpirun.openmpi "no Open MPI: type: sh cmake/bootstrap.sh test"
 requires "$programs/ucx_loop" "the MPI program was not built, for want of libopenmpi-dev"
-# The whole program's, as against the loop's own count: UCX's own pools, and each region once.
+# Counts for the whole program, not only the loop: UCX's own pools, and each region once.
 counted="sh $GUEST_SOURCE/tests/guest/counted"
-# Says what a message takes, as against the same without us; keeps the command's status.
+# Prints the time per message with and without the library; keeps the command's exit status.
 timed="sh $GUEST_SOURCE/tests/guest/ucx_timed"
 mpirun="mpirun.openmpi -np 2 --allow-run-as-root --oversubscribe --mca pml ucx
   --mca btl self -x UCX_NET_DEVICES=rxe0:1 -x UCX_TLS=rc_v,self -x UCX_UD_VERBS_ETH_DGID_CHECK=n"
-# UCX's newer protocols: the default from 1.16 on.
+# UCX's newer protocols, the default since 1.16.
 newer="-x UCX_PROTO_ENABLE=y"
-# glibc gives the memory of a freed message back; held, or it learns from the first to keep it.
+# glibc returns a freed message's memory; the threshold is fixed, or the first free would raise it.
 stock="-x MALLOC_MMAP_THRESHOLD_=65536"
 shim="$rdmalloc run --ucx --"
 
 control "with glibc an Open MPI loop registers freed and new messages again and again" 60 \
+  "0 bytes or children wrong, [1-9][0-9]* memory regions" \
   $counted 1000 $timed openmpi without $mpirun $stock "$programs/ucx_loop" 15 0
 promise "an Open MPI loop that mallocs each message registers nothing in steady state under --ucx" 60 \
   $counted 100 $timed openmpi with $mpirun $shim "$programs/ucx_loop" 15 0
 promise "with UCX's newer protocols, too, an Open MPI loop registers nothing in steady state" 60 \
   $counted 100 $mpirun $newer $shim "$programs/ucx_loop" 8 0
-# UCX empties its caches at each fork, of the heap's mappings, too: each buffer is registered anew.
+# At each fork UCX empties its caches, including the heap's mappings: each buffer is registered
+# anew.
 promise "children of an MPI program under --ucx have their heap, and its messages stay right" 60 \
   $counted 1000 $mpirun $shim "$programs/ucx_loop" 8 1000 fork
-# More than UCX needs, less than it and the heap: the heap is left out, and UCX goes on.
+# Enough for UCX, too little for UCX and the heap: the heap is left out and UCX works on.
 promise "with little memlock an Open MPI program over UCX runs on, its heap not mapped" 60 \
   sh "$GUEST_SOURCE/tests/guest/ucx_user" 65536 $mpirun $shim "$programs/pingpong" 20
 
@@ -33,6 +35,7 @@ requires "$programs/ucx_loop_mpich" "the MPI program was not built, for want of 
 mpich="mpirun.mpich -np 2 -genv UCX_NET_DEVICES rxe0:1 -genv UCX_TLS rc_v,self
   -genv UCX_UD_VERBS_ETH_DGID_CHECK n"
 control "with glibc an MPICH loop registers freed and new messages again and again" 60 \
+  "0 bytes or children wrong, [1-9][0-9]* memory regions" \
   $counted 1000 $timed mpich without $mpich -genv MALLOC_MMAP_THRESHOLD_ 65536 \
   "$programs/ucx_loop_mpich" 15 0
 promise "an MPICH loop that mallocs each message registers nothing in steady state under --ucx" 60 \

@@ -1,25 +1,26 @@
 #!/bin/sh
-# Installs the build into a folder, moves that folder, and builds and runs programs on it in two
-# ways: one that uses its malloc, and a backend with its test. The environment gives CMAKE,
-# GENERATOR, BUILD, SOURCE, CC, PKG_CONFIG (see CMakeLists.txt).
+# Installs the build into a folder, moves that folder, and builds and runs programs against it in
+# two ways: one that uses its malloc, and a backend with its test. The environment gives CMAKE,
+# GENERATOR, BUILD, SOURCE, CC, PKG_CONFIG (see CMakeLists.txt), or instead of BUILD the PREFIX of
+# an existing installation.
 set -eu
 here=$(dirname "$0")
+. "$here/../../support/verdict.sh"
 work=$(mktemp -d "${TMPDIR:-/tmp}/rdmalloc-install.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-fail() {
-  echo "FAILED: $1"
-  exit 1
-}
-
-# Everything built before may be missing: this installs, it does not build.
-"$CMAKE" --install "$BUILD" --prefix "$work/first" > "$work/log" 2>&1 || {
-  cat "$work/log"
-  fail "cmake --install"
-}
-mv "$work/first" "$work/prefix"
-prefix=$work/prefix
-library=$(find "$prefix" -name librdmalloc.so)
+if [ -n "${PREFIX:-}" ]; then
+  prefix=$PREFIX
+else
+  # Installs only, does not build; everything must be built already.
+  "$CMAKE" --install "$BUILD" --prefix "$work/first" > "$work/log" 2>&1 || {
+    cat "$work/log"
+    fail "cmake --install"
+  }
+  mv "$work/first" "$work/prefix"
+  prefix=$work/prefix
+fi
+library=$(find "$prefix/lib" "$prefix/lib64" -name librdmalloc.so 2> /dev/null) || :
 [ -n "$library" ] || fail "no librdmalloc.so below the prefix"
 folder=$(dirname "$library")
 
@@ -27,10 +28,12 @@ soname=$(objdump -p "$library" | awk '$1 == "SONAME" { print $2 }')
 [ -e "$folder/$soname" ] || fail "no $soname beside librdmalloc.so"
 [ -e "$prefix/include/rdmalloc/rdmalloc.h" ] || fail "no header"
 
-echo "- no path of the build"
-for path in "$BUILD" "$SOURCE" "$work/first"; do
-  if found=$(grep -rlF "$path" "$prefix"); then fail "$path is named in: $found"; fi
-done
+if [ -z "${PREFIX:-}" ]; then
+  echo "- no path of the build"
+  for path in "$BUILD" "$SOURCE" "$work/first"; do
+    if found=$(grep -rlF "$path" "$prefix"); then fail "$path is named in: $found"; fi
+  done
+fi
 objdump -p "$library" | grep -E 'RPATH|RUNPATH' && fail "the library has a run path"
 
 echo "- find_package"

@@ -1,5 +1,6 @@
-/* Uses the toy backend through the installed headers alone: its limits are kept to, its failures
- * are undone and heard of, lookups tell the truth, and malloc works whatever it does. */
+/* Uses the toy backend through the installed headers alone: its limits are respected, its
+ * failures are undone and reported, lookups are correct, and malloc works whatever the backend
+ * does. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ static rdm_domain* open_on(toy_device* device, char* why, size_t why_size) {
   return domain;
 }
 
-/* The bytes have a key exactly when the device has them; counts those that have. */
+/* The bytes have a key exactly when the device has them; returns 1 if they have. */
 static int check_lookup(rdm_domain* domain, toy_device* device, char* bytes, size_t length) {
   rdm_mr found;
   int status = rdm_lookup(domain, bytes, length, &found);
@@ -68,7 +69,7 @@ static void check_close(rdm_domain* domain, toy_device* device) {
   EXPECT(atomic_load(&device->closed) == 1);
 }
 
-/* The heap outgrows the device: what it has no entry for is not registered, and that is said. */
+/* The heap outgrows the device: memory without an entry is not registered, and lookups say so. */
 static void outgrow(unsigned abilities) {
   static char* blocks[BLOCKS];
   toy_device device = {.abilities = abilities};
@@ -88,8 +89,8 @@ static void outgrow(unsigned abilities) {
   free_blocks(blocks);
 }
 
-/* The k-th call fails, for every k: while the domain is opened all is undone and the reason told;
- * later a lookup tells. Returns 0 when k is beyond what opening and the lookups ask for. */
+/* The k-th call fails, for every k: while the domain is being opened, everything is undone and
+ * the reason reported; later, a lookup reports it. Returns 0 when k exceeds the number of calls. */
 static int fail_at(int k, unsigned abilities) {
   static char* blocks[BLOCKS];
   toy_device device = {.abilities = abilities, .fail_at = k};

@@ -19,7 +19,7 @@ static int toy_limits(void* context, rdm_backend_limits* out) {
   return RDM_OK;
 }
 
-/* No malloc and no lock, so that it may be declared RDM_BACKEND_IN_MALLOC. */
+/* Takes no lock and does not malloc, so it may be declared RDM_BACKEND_IN_MALLOC. */
 static int toy_register(void* context, const rdm_backend_request* request, rdm_backend_key* out,
                         char* why, size_t why_size) {
   toy_device* device = context;

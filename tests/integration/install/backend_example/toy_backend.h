@@ -1,6 +1,6 @@
-/* A backend outside rdmalloc's tree, for a made-up device with a handful of entries, each of which
- * takes at most 2 MiB. It shows what a backend consists of; to test with, it fails when it is told
- * to. Any thread may call it. */
+/* A backend outside rdmalloc's tree, for a fictional device with a handful of entries of at most
+ * 2 MiB each. It shows what a backend consists of; for testing, it fails when told to. Any
+ * thread may call it. */
 #ifndef TOY_BACKEND_H
 #define TOY_BACKEND_H
 

@@ -1,6 +1,6 @@
-/* A program that only links rdmalloc: its malloc, and libc's own, must come from the window.
+/* A program that only links rdmalloc: its own allocations and libc's must come from the window.
  *
- *   consumer SONAME  */
+ *   consumer SONAME */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include <rdmalloc/rdmalloc.h>
 #include <stdio.h>

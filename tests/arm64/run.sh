@@ -1,0 +1,30 @@
+#!/bin/sh
+# Cross-builds for AArch64, and runs there under qemu-user what needs no device.
+#
+#   run.sh SOURCES tests|lookup
+#
+# tests: the unit and stress tests; lookup: how many instructions a hit has. Skipped, with the
+# reason, where there is no cross compiler, no arm64 packages or no qemu: bootstrap.sh sees to them.
+set -eu
+cd "$1"
+what=$2
+sysroot=build/arm64-sysroot
+
+lacks() {
+  echo "SKIPPED: no $1: type: sh cmake/bootstrap.sh test"
+  exit 77
+}
+command -v aarch64-linux-gnu-g++ > /dev/null || lacks "cross compiler (g++-aarch64-linux-gnu)"
+[ -r $sysroot/packages ] || lacks "arm64 packages in $sysroot"
+
+if [ "$what" = lookup ]; then
+  exec /usr/bin/python3 tests/arm64/lookup_code.py . $sysroot
+fi
+command -v qemu-aarch64-static > /dev/null || command -v qemu-aarch64 > /dev/null ||
+  lacks "qemu-user (qemu-user-static)"
+cmake --preset arm64
+cmake --build --preset arm64
+# Bounded, because to qemu-user an address that is reserved is a page to keep a record of: where the
+# library asks for a window of a TiB it gets a smaller one.
+ulimit -v 8000000
+ctest --preset arm64

@@ -1,0 +1,27 @@
+# `rdmalloc study` with real programs, and when things go wrong.
+add_executable(integration_study_program ${CMAKE_CURRENT_LIST_DIR}/study_program.c)
+target_compile_options(integration_study_program PRIVATE -Wall -Wextra -Werror -fno-builtin)
+set_target_properties(integration_study_program PROPERTIES
+  RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
+function(study_case name sentence)
+  rdm_test("${sentence}" LABELS ${ARGN} COMMAND ${RDMALLOC_SYSTEM_PYTHON} -B
+    ${CMAKE_CURRENT_LIST_DIR}/study_test.py $<TARGET_FILE:rdmalloc_cli>
+    $<TARGET_FILE:integration_study_program> ${name})
+endfunction()
+if(RDMALLOC_SYSTEM_PYTHON)
+  study_case(hill "a study shows what is given back under glibc, and that ours keeps it")
+  study_case(books "what a study says is pinned is what the kernel says, to the page")
+  study_case(tree "a study counts the memory of all processes, and follows an exec")
+  study_case(daemon "a study waits for daemons, then ends them and nobody else")
+  study_case(failures "runs that fail are told and kept")
+  study_case(refusals "what cannot be studied is refused in a sentence")
+  study_case(static "a program that would load no allocator is refused")
+  study_case(folders "a study writes to no folder that has something in it")
+  study_case(full "a disk that is full in mid-study is named, and what was measured is kept" root)
+  study_case(user "an ordinary user with a small limit has a study, and is told" root)
+  study_case(rate "a study takes samples as often as it is asked to")
+  study_case(interrupt "an interrupted study writes what it has and ends the program")
+  study_case(trace "a study replays a trace in place of a program, and tells that one is cut short")
+  study_case(claims "a study claims nothing that its runs do not bear out")
+  study_case(output "a study keeps what the program says")
+endif()

@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""`rdmalloc top --watch` in a real terminal, tmux: what the screen shows, and how it is left.
+
+    top_screen_test.py RDMALLOC keys|scrolling|resizing|signals|names|plain|gone
+"""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.append(sys.path[0] + "/../../../../support")
+from verdict import comes, clean_environment, fail, need, test
+
+RDMALLOC = sys.argv[1]
+PATIENCE = 30  # seconds
+# Locks a number of MiB, under a given name.
+LOCKER = """
+import ctypes, mmap, sys
+own = ctypes.CDLL(None)
+own.prctl(15, sys.argv[1].encode("latin1"), 0, 0, 0)
+size = int(sys.argv[2]) << 20
+kept = mmap.mmap(-1, size)
+own.mlock(ctypes.byref(ctypes.c_char.from_buffer(kept)), ctypes.c_size_t(size))
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+class Terminal:
+    """A shell in the terminal of its own tmux server."""
+
+    def __init__(self, columns=150, rows=24):
+        self.socket = f"rdmalloc-top-{os.getpid()}"
+        self.tmux("new-session", "-d", "-x", str(columns), "-y", str(rows), "env PS1='$ ' sh")
+        self.wait_for(lambda text: "$" in text, "a shell")
+
+    def tmux(self, *words):
+        ours = clean_environment(RDMALLOC_LEDGER="/nowhere/ledger", RDMALLOC_COUNTERS_FROM="1")
+        done = subprocess.run(["tmux", "-L", self.socket, "-f", "/dev/null", *words], check=True,
+                              env=ours, stdout=subprocess.PIPE, timeout=PATIENCE)
+        return done.stdout.decode()
+
+    def end(self):
+        subprocess.run(["tmux", "-L", self.socket, "kill-server"], check=False,
+                       stderr=subprocess.DEVNULL, timeout=PATIENCE)
+
+    def text(self):
+        return self.tmux("capture-pane", "-p")
+
+    def press(self, *keys):
+        self.tmux("send-keys", *keys)
+
+    def type(self, line):
+        self.tmux("send-keys", "-l", line)
+        self.press("Enter")
+
+    def resize(self, columns, rows):
+        self.tmux("resize-window", "-x", str(columns), "-y", str(rows))
+
+    def is_whole(self):
+        """Whether a program has the whole screen."""
+        return self.tmux("display-message", "-p", "#{alternate_on}").strip() == "1"
+
+    def shows_cursor(self):
+        return self.tmux("display-message", "-p", "#{cursor_flag}").strip() == "1"
+
+    def wait_for(self, is_there, what):
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            text = self.text()
+            if is_there(text):
+                return text
+            time.sleep(0.05)
+        return fail(f"not seen: {what}\n{text}")
+
+    def watch(self, *flags):
+        # Without a trap the shell would stop after a program that died of SIGINT.
+        self.type("trap : INT; before=$(stty -g)")
+        self.type(f"{RDMALLOC} top --watch=0.3 {' '.join(flags)}; echo status=$?")
+        self.wait_for(lambda text: "VMPIN" in text and "q quit" in text, "the screen")
+        if not self.is_whole():
+            fail("it does not have the whole screen")
+
+    def promise_restored(self, status):
+        text = self.wait_for(lambda text: f"status={status}" in text, f"its end with {status}")
+        if self.is_whole() or not self.shows_cursor() or "VMPIN" in text:
+            fail(f"the screen is not as it was\n{text}")
+        self.type('[ "$before" = "$(stty -g)" ] && echo modes=kept')
+        self.wait_for(lambda text: "\nmodes=kept" in text, "the terminal's modes as they were")
+        self.type("clear")
+        self.wait_for(lambda text: "status" not in text, "a cleared screen")
+
+
+class Locker:
+    def __init__(self, name, mib):
+        self.process = subprocess.Popen(["/usr/bin/python3", "-c", LOCKER, name, str(mib)],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process.stdout.readline()
+
+    def end(self):
+        self.process.communicate(b"\n", timeout=PATIENCE)
+
+
+@contextlib.contextmanager
+def terminal_with(*named):
+    lockers = [Locker(name, mib) for name, mib in named]
+    terminal = Terminal()
+    try:
+        yield terminal
+    finally:
+        terminal.end()
+        for one in lockers:
+            one.end()
+
+
+def order_of(text, *names):
+    """The names on the screen, from top to bottom."""
+    found = [(text.find(name), name) for name in names if name in text]
+    return [name for _, name in sorted(found)]
+
+
+def keys():
+    with terminal_with(("beta-b", 3), ("alpha-a", 2), ("gamma-c", 1)) as terminal:
+        names = ("alpha-a", "beta-b", "gamma-c")
+
+        def promise(*order):
+            terminal.wait_for(lambda text: order_of(text, *names) == list(order), f"{order}")
+
+        terminal.watch()
+        promise("beta-b", "alpha-a", "gamma-c")
+        terminal.press("n")
+        promise("alpha-a", "beta-b", "gamma-c")
+        terminal.press("R")
+        promise("gamma-c", "beta-b", "alpha-a")
+        terminal.press("k")
+        promise("beta-b", "alpha-a", "gamma-c")
+        terminal.press("i", "R")
+        promise("beta-b", "alpha-a", "gamma-c")
+        terminal.press("p")
+        terminal.wait_for(lambda text: "sorted by VMPIN + VMLCK;" in text, "how it is sorted")
+        terminal.press("a", "n")
+        terminal.wait_for(lambda text: re.search(r"(\d+) processes, \1 shown", text), "all processes")
+        terminal.press("q")
+        terminal.promise_restored(0)
+
+
+def scrolling():
+    with terminal_with(*((f"locker-{i:02}", 1) for i in range(12))) as terminal:
+        terminal.resize(150, 12)
+        terminal.watch()
+        terminal.press("n")
+        for key, seen, unseen in (("Home", "locker-00", "locker-11"), ("Down", "", "locker-11"),
+                                  ("End", "locker-11", "locker-00"), ("PPage", "locker-03", ""),
+                                  ("Home", "locker-00", "locker-11"), ("NPage", "", "locker-00"),
+                                  ("Up", "", "")):
+            terminal.press(key)
+            terminal.wait_for(lambda text, seen=seen, unseen=unseen: seen in text and
+                              (unseen == "" or unseen not in text), f"{seen} after {key}")
+        terminal.press("q")
+        terminal.promise_restored(0)
+
+
+def resizing():
+    with terminal_with(("beta-b", 2)) as terminal:
+        terminal.watch()
+        terminal.wait_for(lambda text: "MEMLOCK" in text, "all columns")
+        terminal.resize(70, 20)
+        terminal.wait_for(lambda text: "beta-b" in text and "MEMLOCK" not in text and
+                          "VMLCK" in text, "fewer columns")
+        for columns, rows in ((30, 5), (10, 2), (1, 1), (2, 40), (200, 2), (40, 7), (150, 24)):
+            terminal.resize(columns, rows)
+            time.sleep(0.4)
+        text = terminal.wait_for(lambda text: "MEMLOCK" in text and "beta-b" in text, "all again")
+        if text.count(" PID USER ") != 1 or text.count("q quit") != 1:
+            fail(f"it is not drawn once\n{text}")
+        terminal.press("q")
+        terminal.promise_restored(0)
+
+
+def signals():
+    with terminal_with(("beta-b", 2)) as terminal:
+        terminal.watch()
+        terminal.press("C-c")
+        terminal.promise_restored(128 + signal.SIGINT)
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            terminal.type("ulimit -c 0")
+            terminal.watch()
+            os.kill(watching(terminal), number)
+            terminal.promise_restored(128 + number)
+        terminal.watch()
+        terminal.press("C-z")
+        terminal.wait_for(lambda text: "VMPIN" not in text, "the shell, while it is stopped")
+        terminal.type("fg")
+        terminal.wait_for(lambda text: "q quit" in text, "the screen again")
+        terminal.press("q")
+        terminal.promise_restored("")
+
+
+def watching(terminal):
+    """The process that owns the terminal's screen."""
+    shell = terminal.tmux("display-message", "-p", "#{pane_pid}").strip()
+    done = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", shell], check=True,
+                          stdout=subprocess.PIPE)
+    numbers = [int(line.split()[0]) for line in done.stdout.decode().splitlines()
+               if " top --watch" in line]
+    return numbers[0] if numbers else fail("it does not run")
+
+
+def names():
+    """Escape sequences that a terminal would obey: clear the screen, set a colour or a title."""
+    with terminal_with(("\x1b[2J\x1b[31mred", 4), ("\x9b2J\x1b]0;own\x07", 3),
+                       ("caf\xe9", 2)) as terminal:
+        terminal.watch()
+        terminal.wait_for(lambda text: "?[2J?[31mred" in text and "?2J?]0;own?" in text and
+                          "caf?" in text, "names without what terminals obey")
+        if terminal.tmux("display-message", "-p", "#{pane_title}").strip() == "own":
+            fail("a process's name became the terminal's title")
+        terminal.press("q")
+        terminal.promise_restored(0)
+
+
+def plain():
+    """If the cursor cannot be moved, tables are printed one after the other."""
+    with terminal_with(("beta-b", 2)) as terminal:
+        for name in ("dumb", "no-such-terminal", ""):
+            terminal.type(f"TERM={name} {RDMALLOC} top --watch=0.2 | grep -c . & "
+                          f"TERM={name} {RDMALLOC} top --watch=0.2")
+            terminal.wait_for(lambda text: text.count("beta-b") > 1, "several tables")
+            if terminal.is_whole():
+                fail(f"it took the whole screen of a terminal called '{name}'")
+            terminal.press("C-c")
+            terminal.type("kill %1; wait; clear; echo ready")
+            terminal.wait_for(lambda text: "\nready" in text or text.startswith("ready"), "its end")
+
+
+def gone():
+    """When the terminal disappears the program ends."""
+    with terminal_with(("beta-b", 2)) as terminal:
+        terminal.watch()
+        process = watching(terminal)
+        terminal.end()
+        if not comes(lambda: not os.path.exists(f"/proc/{process}"), PATIENCE):
+            os.kill(process, signal.SIGKILL)
+            fail("it runs on without a terminal")
+
+
+def main():
+    need("tmux", "ps")
+    cases = {case.__name__: case for case in
+             (keys, scrolling, resizing, signals, names, plain, gone)}
+    cases[sys.argv[2]]()
+
+
+test(main)

@@ -1,0 +1,448 @@
+// Free pages under fresh addresses: contents, books, bounds, and the state after a refusal.
+#include <string.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "tests/support/catch.h"
+#include "tests/support/test_heap.h"
+
+namespace rdmalloc {
+namespace {
+
+using fake::Call;
+using fake::kKiB;
+using fake::kMiB;
+using fake::kPage;
+using fake::TestHeap;
+
+constexpr size_t kPiece = 64 * kKiB;
+
+void write(void* address, size_t size, uint32_t id) {
+  auto* words = static_cast<uint32_t*>(address);
+  for (size_t page = 0; page < size / kPage; ++page) {
+    words[page * (kPage / sizeof id)] = id;
+    words[page * (kPage / sizeof id) + 1] = static_cast<uint32_t>(page);
+  }
+}
+
+bool reads(const void* address, size_t size, uint32_t id) {
+  const auto* words = static_cast<const uint32_t*>(address);
+  for (size_t page = 0; page < size / kPage; ++page) {
+    if (words[page * (kPage / sizeof id)] != id) return false;
+    if (words[page * (kPage / sizeof id) + 1] != page) return false;
+  }
+  return true;
+}
+
+// A heap without a free page, allocated in pieces, every other one of which is then freed.
+struct Holes {
+  explicit Holes(std::initializer_list<const char*> options = {"GATHER=always"},
+                 bool exposed = false)
+      : tested(options) {
+    tested.boot();
+    std::vector<void*> all;
+    while (all.size() < 256 || tested->counters().largest_free >= kPiece) {
+      all.push_back(take(exposed));
+    }
+    for (size_t i = 0; i < all.size(); ++i) {
+      write(all[i], kPiece, static_cast<uint32_t>(i + 1));
+      if (i % 2 == 0) {
+        live[static_cast<uint32_t>(i + 1)] = all[i];
+      } else {
+        freed.push_back(all[i]);
+        REQUIRE(tested.free(all[i]));
+      }
+    }
+    tested->blocks().drain(true);
+    held = tested->budget().held();
+  }
+  void* take(bool exposed) {
+    void* got = exposed ? tested.malloc_exposed(kPiece) : tested.malloc(kPiece);
+    REQUIRE(got != nullptr);
+    return got;
+  }
+  bool is_intact() const {
+    return std::all_of(live.begin(), live.end(),
+                       [](const auto& block) { return reads(block.second, kPiece, block.first); });
+  }
+  size_t free_bytes() const { return freed.size() * kPiece; }
+
+  TestHeap tested;
+  std::map<uint32_t, void*> live;
+  std::vector<void*> freed;
+  size_t held = 0;
+};
+
+class Witness : public RegionObserver {
+ public:
+  void on_acquire(const Region& region) noexcept override { acquired.insert(region.base); }
+  void on_retire(const Region& region) noexcept override { retired.push_back(region.base); }
+  bool has_let_go(const Region&) const noexcept override { return !keeps; }
+  void on_fork_child() noexcept override {}
+
+  bool keeps = false;
+  std::set<uintptr_t> acquired;
+  std::vector<uintptr_t> retired;
+};
+
+}  // namespace
+
+TEST_CASE("free pages serve a request that no run of them could, and nothing is acquired") {
+  Holes f;
+  const size_t wanted = f.free_bytes() / 2;
+  const size_t regions = f.tested->regions().size();
+  auto* got = static_cast<char*>(f.tested.malloc(wanted));
+  REQUIRE(got != nullptr);
+  CHECK(f.tested->budget().held() == f.held);
+  CHECK(f.tested->counters().gathered == wanted);
+  CHECK(f.tested->counters().retired == wanted);
+  CHECK(f.tested->regions().size() == regions + 1);
+  CHECK(f.is_intact());
+  CHECK(fake::split_moves() == 0);
+  CHECK(f.tested.unsound() == "");
+  // Each piece is unchanged.
+  std::set<uint32_t> seen;
+  for (size_t at = 0; at < wanted; at += kPiece) {
+    uint32_t id = 0;
+    memcpy(&id, got + at, sizeof id);
+    CHECK(reads(got + at, kPiece, id));
+    CHECK(id % 2 == 0);
+    seen.insert(id);
+  }
+  CHECK(seen.size() == wanted / kPiece);
+}
+
+TEST_CASE("what gathered pages held before is not taken for zero") {
+  Holes f;
+  const size_t wanted = f.free_bytes() / 2;
+  const void* got = f.tested.malloc(wanted, 1, true);
+  REQUIRE(got != nullptr);
+  CHECK(f.tested->counters().gathered == wanted);
+  CHECK(fake::reads_zero(got, wanted));
+}
+
+TEST_CASE("new pages come for what is missing, and only for that") {
+  Holes f;
+  const size_t wanted = f.free_bytes() * 2;
+  const void* got = f.tested.malloc(wanted);
+  REQUIRE(got != nullptr);
+  CHECK(f.tested->counters().gathered == f.free_bytes());
+  CHECK(f.tested->budget().held() >= f.held + wanted - f.free_bytes());
+  CHECK(f.tested->budget().held() < f.held + wanted);
+  CHECK(f.tested.region_of(got).locked);
+  CHECK(f.is_intact());
+  CHECK(f.tested.unsound() == "");
+}
+
+TEST_CASE("an address that lost its page is nobody's: no lookup, no block, no allocation has it") {
+  Holes f;
+  REQUIRE(f.tested.malloc(f.free_bytes()) != nullptr);
+  CHECK(f.tested->counters().retired == f.free_bytes());
+  for (void* address : f.freed) {
+    CHECK(f.tested->is_retired(address, kPiece));
+    CHECK(f.tested->is_retired(static_cast<char*>(address) + kPiece - kPage, kPage));
+    CHECK(fake::left_in(address, kPiece) == kPiece);
+    CHECK(f.tested->blocks().size_of(address) == 0);
+    CHECK_FALSE(f.tested->blocks().release(address));
+    CHECK_FALSE(f.tested->blocks().resize(address, kPiece));
+    bool zero = false;
+    CHECK(f.tested->allocate(address, kPage, kPage, &zero) == nullptr);
+  }
+  for (const auto& [id, address] : f.live) CHECK_FALSE(f.tested->is_retired(address, kPiece));
+  // A live block does not grow into the retired range behind it.
+  CHECK_FALSE(f.tested.resize(f.live.begin()->second, 2 * kPiece));
+  std::set<void*> gone(f.freed.begin(), f.freed.end());
+  for (int i = 0; i < 2000; ++i) {
+    void* got = f.tested.malloc(kPiece);
+    REQUIRE(got != nullptr);
+    REQUIRE(gone.count(got) == 0);
+    REQUIRE_FALSE(f.tested->is_retired(got, kPiece));
+  }
+  CHECK(f.tested.unsound() == "");
+}
+
+TEST_CASE("jemalloc's extents and blocks are made of each other's free pages") {
+  Holes f;
+  const void* extent = f.tested.take(f.free_bytes());
+  REQUIRE(extent != nullptr);
+  CHECK(f.tested.region_of(extent).use == RegionUse::kExtents);
+  CHECK(f.tested->counters().gathered == f.free_bytes());
+  CHECK(f.tested->budget().held() < f.held + f.free_bytes());
+  CHECK(f.tested.unsound() == "");
+}
+
+TEST_CASE("exposed pages are gathered among themselves only") {
+  SECTION("no others for an exposed block") {
+    Holes f;
+    const void* got = f.tested.malloc_exposed(f.free_bytes());
+    REQUIRE(got != nullptr);
+    CHECK(f.tested->counters().gathered == 0);
+    CHECK(f.tested.unsound() == "");
+  }
+  SECTION("none of them for others") {
+    Holes f({"GATHER=always"}, true);
+    REQUIRE(f.tested.malloc(f.free_bytes()) != nullptr);
+    REQUIRE(f.tested.take(f.free_bytes()) != nullptr);
+    for (void* address : f.freed) REQUIRE_FALSE(f.tested->is_retired(address, kPiece));
+    CHECK(f.is_intact());
+    CHECK(f.tested.unsound() == "");
+  }
+  SECTION("for each other") {
+    Holes f({"GATHER=always"}, true);
+    const size_t before = f.tested->counters().gathered;
+    const size_t wanted = f.free_bytes() / 2;
+    const void* got = f.tested.malloc_exposed(wanted);
+    REQUIRE(got != nullptr);
+    CHECK(f.tested->counters().gathered >= before + wanted);
+    CHECK(f.tested->budget().held() == f.held);
+    CHECK(f.tested.region_of(got).exposed);
+    CHECK(f.tested.region_of(got).locked);
+    CHECK(f.is_intact());
+    CHECK(f.tested.unsound() == "");
+  }
+}
+
+TEST_CASE("nothing is gathered where regions are sealed, or it is switched off") {
+  for (const char* off : {"SEAL=on", "GATHER=off"}) {
+    Holes f({"GATHER=always", off});
+    REQUIRE(f.tested.malloc(f.free_bytes() / 2) != nullptr);
+    CHECK(f.tested->counters().gathered == 0);
+    CHECK(f.tested->counters().retired == 0);
+    CHECK(fake::calls(Call::kMove) == 0);
+    CHECK(f.tested.unsound() == "");
+  }
+}
+
+TEST_CASE("a request aligned beyond a granule is not gathered for") {
+  Holes f;
+  const void* got = f.tested.malloc(f.free_bytes() / 2, 4 * kMiB);
+  REQUIRE(got != nullptr);
+  CHECK(reinterpret_cast<uintptr_t>(got) % (4 * kMiB) == 0);
+  CHECK(f.tested->counters().gathered == 0);
+  CHECK(f.tested.unsound() == "");
+}
+
+TEST_CASE("overflow is gathered with overflow, locked pages with locked ones") {
+  Holes f({"GATHER=always", "CAP=0"});
+  const void* got = f.tested.malloc(f.free_bytes());
+  REQUIRE(got != nullptr);
+  CHECK(f.tested.region_of(got).kind == RegionKind::kOverflow);
+  CHECK(f.tested->counters().gathered == f.free_bytes());
+  CHECK(fake::locked() == 0);
+  CHECK(f.is_intact());
+  CHECK(f.tested.unsound() == "");
+}
+
+TEST_CASE("gathering stops at its share of the kernel's mappings") {
+  for (const size_t most : {64, 400, 1600}) {
+    TestHeap tested({"GATHER=always"});
+    fake::machine().most_mappings = most;
+    tested.boot();
+    // Single pages, scattered as badly as possible.
+    std::vector<char*> all;
+    for (size_t i = 0; i < 6000; ++i) all.push_back(static_cast<char*>(tested.take(kPage)));
+    for (size_t round = 2; round < 6; ++round) {
+      for (size_t i = 0; i < all.size(); i += round) {
+        if (all[i] != nullptr) REQUIRE(tested.give(all[i], kPage));
+        all[i] = nullptr;
+      }
+      REQUIRE(tested.take(300 * kPage) != nullptr);
+      REQUIRE(tested.malloc(300 * kPage) != nullptr);
+    }
+    if (most > 64) CHECK(tested->counters().gathered != 0);
+    // An eighth of them, plus those that existed before: two per region, and the block table's.
+    const size_t regions = tested->regions().size();
+    CHECK(fake::mappings() <= most / 8 + 2 * regions + 4);
+    CHECK(fake::split_moves() == 0);
+    CHECK(tested.unsound() == "");
+  }
+}
+
+// Every other page is free, no more may be held, and hardly any mapping may be made.
+struct Crumbs {
+  explicit Crumbs(Witness* witness = nullptr) : tested({"MEMORY_CAP=16M"}) {
+    fake::machine().most_mappings = 64;
+    tested.boot();
+    if (witness != nullptr) REQUIRE(ok(tested->attach(witness)));
+    std::vector<void*> all;
+    while (void* const page = tested.take(kPage)) all.push_back(page);
+    for (size_t i = 0; i < all.size(); i += 2) {
+      if (i + 1 < all.size()) write(all[i + 1], kPage, static_cast<uint32_t>(i + 1));
+      REQUIRE(tested.give(all[i], kPage));
+      if (i + 1 < all.size()) live[static_cast<uint32_t>(i + 1)] = all[i + 1];
+    }
+  }
+  bool is_intact() const {
+    return std::all_of(live.begin(), live.end(),
+                       [](const auto& page) { return reads(page.second, kPage, page.first); });
+  }
+  TestHeap tested;
+  std::map<uint32_t, void*> live;
+};
+
+TEST_CASE("pages that cannot be moved for want of mappings are given up, and come anew") {
+  Crumbs f;
+  bool zero = true;
+  const auto* got = static_cast<const char*>(f.tested.take(kMiB, kPage, &zero));
+  REQUIRE(got != nullptr);
+  CHECK(zero);
+  CHECK(std::all_of(got, got + kMiB, [](char byte) { return byte == 0; }));
+  CHECK(f.tested.malloc(3 * kMiB) != nullptr);
+  CHECK(f.is_intact());
+  CHECK(f.tested->counters().gathered == 0);
+  CHECK(f.tested->counters().retired >= 4 * kMiB);
+  CHECK(f.tested->budget().held() <= 16 * kMiB);
+  CHECK(f.tested.unsound() == "");
+}
+
+TEST_CASE("pages that a device may have still are not given up for new ones") {
+  Witness witness;
+  witness.keeps = true;
+  Crumbs f(&witness);
+  CHECK(f.tested.malloc(kMiB) == nullptr);
+  CHECK(f.tested->counters().retired == 0);
+  witness.keeps = false;
+  CHECK(f.tested.malloc(kMiB) != nullptr);
+  CHECK(f.is_intact());
+  CHECK(f.tested.unsound() == "");
+}
+
+TEST_CASE("pages that the kernel does not take back stay where they are") {
+  for (size_t k = 1; k < 256; k *= 2) {
+    Crumbs f;
+    fake::fail_from(Call::kGiveUp, k, Status::kNoMemory);
+    CHECK(f.tested.malloc(kMiB) == nullptr);
+    CHECK(f.is_intact());
+    CHECK(f.tested.unsound() == "");
+    fake::fail_nothing();
+    CHECK(f.tested.malloc(kMiB) != nullptr);
+    CHECK(f.tested.unsound() == "");
+  }
+}
+
+TEST_CASE("a kernel that has no mappings left refuses moves, and the heap goes on") {
+  Holes f;
+  fake::machine().most_mappings = fake::mappings() + 20;
+  fake::machine().limits_mappings = true;
+  for (int i = 0; i < 20; ++i) REQUIRE(f.tested.malloc(f.free_bytes() / 4) != nullptr);
+  CHECK(f.is_intact());
+  CHECK(f.tested.unsound() == "");
+}
+
+TEST_CASE("a refused move loses nothing, whichever it is") {
+  for (const Status status : {Status::kNoMemory, Status::kRefused}) {
+    for (const bool take : {false, true}) {
+      for (const bool for_ever : {false, true}) {
+        for (size_t k = 1; k < 200; k = k < 6 ? k + 1 : k * 3 / 2) {
+          INFO("move " << k << (for_ever ? " and all later ones" : "") << ", status "
+                       << static_cast<int>(status));
+          Holes f;
+          fake::machine().refusals_take = take;
+          for_ever ? fake::fail_from(Call::kMove, k, status) : fake::fail(Call::kMove, k, status);
+          const size_t wanted = f.free_bytes() / 8 * 9;
+          const void* got = f.tested.malloc(wanted);
+          CHECK(got != nullptr);
+          CHECK(f.is_intact());
+          CHECK(f.tested.unsound() == "");
+          fake::fail_nothing();
+          CHECK(f.tested.malloc(wanted) != nullptr);
+          CHECK(f.is_intact());
+          CHECK(f.tested.unsound() == "");
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("any other call that fails while pages are gathered loses nothing either") {
+  for (size_t call = 0; call < fake::kCalls; ++call) {
+    for (size_t k = 1; k < 20; ++k) {
+      const auto which = static_cast<Call>(call);
+      INFO(fake::name(which) << " fails at call " << k);
+      Holes f({"GATHER=always", "STRICT=on"});
+      fake::fail(which, k, Status::kOutOfBudget);
+      const size_t before = fake::calls(which);
+      (void)f.tested.malloc(f.free_bytes() * 2);
+      (void)f.tested.take(f.free_bytes() / 2);
+      const bool reached = fake::calls(which) >= before + k;
+      fake::fail_nothing();
+      REQUIRE(f.is_intact());
+      REQUIRE(f.tested.unsound() == "");
+      REQUIRE(f.tested.malloc(f.free_bytes()) != nullptr);
+      REQUIRE(f.tested.unsound() == "");
+      if (!reached) break;
+    }
+  }
+}
+
+TEST_CASE("a region that lost all its pages is gone, and observers hear of it once") {
+  TestHeap tested({"GATHER=always"});
+  tested.boot();
+  Witness witness;
+  REQUIRE(ok(tested->attach(&witness)));
+  void* first = tested.malloc(kMiB);
+  const uintptr_t base = tested.region_of(first).base;
+  const size_t length = tested.region_of(first).length;
+  REQUIRE(tested.free(first));
+  const void* got = tested.malloc(2 * length);
+  REQUIRE(got != nullptr);
+  CHECK(tested->counters().gathered == length);
+  CHECK(witness.retired == std::vector<uintptr_t>{base});
+  CHECK(tested->find(reinterpret_cast<void*>(base)) == nullptr);
+  CHECK(tested->find(reinterpret_cast<void*>(base + length - 1)) == nullptr);
+  CHECK(tested->is_retired(reinterpret_cast<void*>(base), length));
+  CHECK(fake::left_in(reinterpret_cast<void*>(base), length) == length);
+  CHECK(tested->counters().regions == 1);
+  CHECK(tested.unsound() == "");
+  Witness late;
+  REQUIRE(ok(tested->attach(&late)));
+  CHECK(late.acquired.count(base) == 0);
+  CHECK(late.acquired.size() == tested->counters().regions);
+}
+
+TEST_CASE("an empty region's slot is used again when every observer has let go of it, not before") {
+  TestHeap tested({"GATHER=always"});
+  tested.boot();
+  Witness witness;
+  witness.keeps = true;
+  REQUIRE(ok(tested->attach(&witness)));
+  void* block = tested.malloc(kMiB);
+  const size_t slot = tested.region_of(block).index;
+  const size_t length = tested.region_of(block).length;
+  REQUIRE(tested.free(block));
+  block = tested.malloc(2 * length);
+  REQUIRE(block != nullptr);
+  REQUIRE(witness.retired.size() == 1);
+  REQUIRE(tested.malloc(64 * kMiB) != nullptr);
+  CHECK(tested->regions()[slot].is_empty());
+  const size_t slots = tested->regions().size();
+  witness.keeps = false;
+  const void* next = tested.malloc(64 * kMiB);
+  REQUIRE(next != nullptr);
+  CHECK(tested.region_of(next).index == slot);
+  CHECK(tested->regions().size() == slots);
+  CHECK_FALSE(tested->regions()[slot].is_empty());
+  CHECK(tested.unsound() == "");
+}
+
+TEST_CASE("a child of fork gathers its own pages, and its parent's stay where they are") {
+  Holes f;
+  const test::ChildEnd end = f.tested.run_child([&f] {
+    const size_t wanted = f.free_bytes() / 2;
+    const void* got = f.tested->blocks().allocate(wanted, 1, false);
+    return got != nullptr && f.tested->counters().gathered == wanted && f.is_intact() &&
+           !f.tested->find(got)->locked && f.tested->validate();
+  });
+  CHECK(end.exited_well());
+  CHECK(f.is_intact());
+  for (size_t i = 0; i < f.freed.size(); ++i) {
+    CHECK(reads(f.freed[i], kPiece, static_cast<uint32_t>(2 * i + 2)));
+  }
+  CHECK(f.tested->counters().gathered == 0);
+  CHECK(f.tested.unsound() == "");
+}
+
+}  // namespace rdmalloc

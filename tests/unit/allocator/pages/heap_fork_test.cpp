@@ -1,0 +1,88 @@
+
+#include <atomic>
+#include <thread>
+
+#include "allocator/fork.h"
+#include "tests/support/catch.h"
+#include "tests/support/child.h"
+#include "tests/support/test_heap.h"
+
+namespace rdmalloc {
+namespace {
+
+using fake::kKiB;
+using fake::kMiB;
+using fake::kPage;
+using fake::TestHeap;
+
+}  // namespace
+
+TEST_CASE("after a fork the child's heap is whole, and none of it is pinned") {
+  TestHeap tested({"GATHER=always"});  // a heap this small would otherwise grow instead
+  tested.boot();
+  void* got = tested.take(kMiB);
+  tested->before_fork();
+  tested->after_fork_in_child();
+  CHECK(tested->forked());
+  CHECK(tested->budget().pinned() == 0);
+  CHECK_FALSE(tested.region_of(got).locked);
+  CHECK(tested->validate());
+  // New memory may be pinned, on the child's own account.
+  const void* more = tested.take(8 * kMiB);
+  CHECK(tested.region_of(more).locked);
+  const size_t pinned = tested.region_of(more).length;
+  CHECK(tested->budget().pinned() == pinned);
+  REQUIRE(tested.give(got, kMiB));
+  CHECK(tested->validate());
+  // Pages that the parent left free are gathered apart from those that the child has locked.
+  const void* gathered = tested.take(2 * kMiB);
+  CHECK(tested->counters().gathered == kMiB);
+  CHECK_FALSE(tested.region_of(gathered).locked);
+  CHECK(tested->budget().pinned() == pinned);
+  CHECK(tested->validate());
+}
+
+TEST_CASE("after a fork the parent's heap is as it was") {
+  TestHeap tested;
+  tested.boot();
+  const void* got = tested.take(kMiB);
+  const size_t pinned = tested->budget().pinned();
+  tested->before_fork();
+  tested->after_fork_in_parent();
+  CHECK_FALSE(tested->forked());
+  CHECK(tested->budget().pinned() == pinned);
+  CHECK(tested.region_of(got).locked);
+  CHECK(tested.unsound().empty());
+}
+
+TEST_CASE("a process that forks while threads allocate has children that can allocate") {
+  fake::reset();
+  fake::environment() = {"RDMALLOC_WINDOW=4G", "RDMALLOC_CAP=64M"};
+  heap.boot();
+  register_fork_handlers();
+  std::atomic<bool> stop{false};
+  std::thread busy([&stop] {
+    bool zero = false;
+    for (size_t i = 0; !stop; ++i) {
+      const size_t size = (1 + i % 40) * kPage;
+      void* got = heap.allocate(nullptr, size, kPage, &zero);
+      if (got != nullptr) (void)heap.release(got, size);
+    }
+  });
+  const auto child_works = [] {
+    bool zero = true;
+    void* small = heap.allocate(nullptr, kPage, kPage, &zero);
+    void* large = heap.allocate(nullptr, 3 * kMiB, kPage, &zero);
+    return small != nullptr && large != nullptr && heap.forked() && heap.release(small, kPage) &&
+           heap.release(large, 3 * kMiB) && heap.validate();
+  };
+  bool all = true;
+  for (int i = 0; i < 20; ++i) all = all && test::run_child(child_works).exited_well();
+  stop = true;
+  busy.join();
+  CHECK(all);
+  CHECK_FALSE(heap.forked());
+  CHECK(heap.validate());
+}
+
+}  // namespace rdmalloc

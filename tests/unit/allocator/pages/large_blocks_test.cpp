@@ -1,0 +1,324 @@
+// Blocks of whole pages: what free knows of them, growing in place, growing by moving.
+#include "allocator/pages/large_blocks.h"
+
+#include <string.h>
+
+#include <random>
+#include <vector>
+
+#include "tests/support/catch.h"
+#include "tests/support/test_heap.h"
+
+namespace rdmalloc {
+namespace {
+
+using fake::Call;
+using fake::kKiB;
+using fake::kMiB;
+using fake::kPage;
+using fake::TestHeap;
+
+void write(void* address, size_t size) {
+  for (size_t at = 0; at < size; at += kPage) {
+    memcpy(static_cast<char*>(address) + at, &at, sizeof at);
+  }
+}
+
+bool reads(const void* address, size_t size) {
+  for (size_t at = 0; at < size; at += kPage) {
+    if (memcmp(static_cast<const char*>(address) + at, &at, sizeof at) != 0) return false;
+  }
+  return true;
+}
+
+// A block of 4 MiB that cannot grow in place. `pieces`: gathered from holes, so that its pages
+// belong to many kernel mappings.
+struct Grown {
+  static constexpr size_t kSize = 4 * kMiB;
+
+  explicit Grown(bool pieces, std::initializer_list<const char*> options = {"GATHER=always"},
+                 bool exposed = false)
+      : tested(options), is_exposed(exposed) {
+    tested.boot();
+    std::vector<void*> all;
+    do {
+      all.push_back(take(64 * kKiB));
+    } while (all.size() < tested.last_region().length / (64 * kKiB));
+    if (pieces) {
+      size_t freed = 0;
+      for (size_t i = 0; i < all.size() && freed < kSize; i += 2, freed += 64 * kKiB) {
+        REQUIRE(tested.free(all[i]));
+      }
+      tested->blocks().drain(true);
+    }
+    block = take(kSize);
+    write(block, kSize);
+    if (pieces && !exposed) REQUIRE(tested->counters().gathered != 0);
+    // Nothing is free behind it.
+    while (tested->blocks().resize(block, tested->blocks().size_of(block) + kPage)) {
+    }
+    old_size = tested->blocks().size_of(block);
+    fake::drop(block);
+    fake::hold(block, old_size);
+  }
+  void* take(size_t size) {
+    void* got = is_exposed ? tested.malloc_exposed(size) : tested.malloc(size);
+    REQUIRE(got != nullptr);
+    return got;
+  }
+
+  TestHeap tested;
+  bool is_exposed;
+  void* block = nullptr;
+  size_t old_size = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a block is freed once, by its start") {
+  TestHeap tested;
+  tested.boot();
+  auto* block = static_cast<char*>(tested.malloc(100 * kKiB));
+  auto* next = static_cast<char*>(tested.malloc(100 * kKiB));
+  LargeBlocks& blocks = tested->blocks();
+  CHECK(blocks.size_of(block) == 100 * kKiB);
+  int local = 0;
+  for (void* wrong : {static_cast<void*>(block + kPage), static_cast<void*>(block + 8),
+                      static_cast<void*>(next + 100 * kKiB), static_cast<void*>(&local),
+                      static_cast<void*>(nullptr), tested.take(kPage)}) {
+    CHECK(blocks.size_of(wrong) == 0);
+    CHECK_FALSE(blocks.release(wrong));
+    CHECK_FALSE(blocks.resize(wrong, 200 * kKiB));
+  }
+  REQUIRE(tested.free(block));
+  CHECK(blocks.size_of(block) == 0);  // it is in a processor's cache
+  CHECK_FALSE(blocks.release(block));
+  CHECK_FALSE(blocks.resize(block, 100 * kKiB));
+  blocks.drain(true);
+  CHECK(blocks.size_of(block) == 0);
+  CHECK_FALSE(blocks.release(block));
+  CHECK(blocks.size_of(next) == 100 * kKiB);
+  CHECK(tested.unsound() == "");
+}
+
+TEST_CASE("a block that is used again has the size that was asked for") {
+  TestHeap tested;
+  tested.boot();
+  void* block = tested.malloc(100 * kPage);
+  REQUIRE(tested.free(block));
+  // As close as the cache may accept.
+  const size_t pages = GENERATE(100, 95, 90);
+  REQUIRE(tested.malloc(pages * kPage) == block);
+  CHECK(tested->blocks().size_of(block) == pages * kPage);
+  CHECK(tested.resize(block, 100 * kPage));
+  CHECK(tested->blocks().size_of(block) == 100 * kPage);
+  REQUIRE(tested.free(block));
+  CHECK(tested.unsound() == "");
+}
+
+TEST_CASE("blocks of fewer pages than processors keep are taken and freed as others are") {
+  TestHeap tested({"GATHER=always"});
+  tested.boot();
+  LargeBlocks& blocks = tested->blocks();
+  for (size_t pages = 1; pages <= 20; ++pages) {
+    for (int round = 0; round < 3; ++round) {
+      void* const block = blocks.allocate(pages * kPage, 1, false);
+      REQUIRE(block != nullptr);
+      write(block, pages * kPage);
+      CHECK(blocks.size_of(block) == pages * kPage);
+      CHECK(tested.free(block));
+    }
+  }
+  CHECK(tested.unsound() == "");
+}
+
+TEST_CASE("what is zeroed is zero, from the cache, from a depot, and partly new") {
+  TestHeap tested;
+  tested.boot();
+  for (const bool drained : {false, true}) {
+    void* block = tested.malloc(256 * kKiB);
+    memset(block, 1, 256 * kKiB);
+    REQUIRE(tested.free(block));
+    if (drained) tested->blocks().drain(true);
+    const size_t size = drained ? 512 * kKiB : 250 * kKiB;
+    block = tested.malloc(size, 1, true);
+    CHECK(fake::reads_zero(block, size));
+    REQUIRE(tested.free(block));
+  }
+}
+
+TEST_CASE("sizes beyond the largest and any alignment up to a gigabyte") {
+  TestHeap tested;
+  tested.boot();
+  for (const size_t size : {LargeBlocks::kLargest + 1, size_t{1} << 62, SIZE_MAX}) {
+    CHECK(tested.malloc(size) == nullptr);
+    CHECK(tested.malloc_exposed(size) == nullptr);
+  }
+  for (size_t alignment = 16; alignment <= fake::kGiB; alignment *= 8) {
+    const void* got = tested.malloc(40 * kKiB, alignment);
+    REQUIRE(got != nullptr);
+    CHECK(reinterpret_cast<uintptr_t>(got) % alignment == 0);
+  }
+  CHECK(tested.unsound() == "");
+}
+
+TEST_CASE("cached blocks count as cached, and neither as live nor as lost") {
+  TestHeap tested;
+  tested.boot();
+  void* one = tested.malloc(kMiB);
+  void* two = tested.malloc(kMiB);
+  CHECK(tested->counters().live_blocks == 2 * kMiB);
+  REQUIRE(tested.free(one));
+  HeapCounters now = tested->counters();
+  CHECK(now.cached == kMiB);
+  CHECK(now.live == kMiB);
+  CHECK(now.live_blocks == kMiB);
+  CHECK(tested.unsound() == "");
+  tested->blocks().drain(true);
+  now = tested->counters();
+  CHECK(now.cached == 0);
+  CHECK(now.live == kMiB);
+  REQUIRE(tested.free(two));
+  CHECK(tested.unsound() == "");
+}
+
+TEST_CASE("what processors keep is given out before malloc fails") {
+  TestHeap tested({"MEMORY_CAP=64M", "GATHER=off"});
+  tested.boot();
+  std::vector<void*> all;
+  while (void* got = tested.malloc(128 * kKiB)) all.push_back(got);
+  for (void* block : all) REQUIRE(tested.free(block));
+  CHECK(tested->counters().cached != 0);
+  CHECK(tested.malloc(8 * kMiB) != nullptr);
+  CHECK(tested.take(8 * kMiB) == nullptr);  // blocks keep their free pages without gathering
+  CHECK(tested.unsound() == "");
+}
+
+TEST_CASE("a block that grows by moving has its bytes, and its old addresses are retired") {
+  for (const bool pieces : {false, true}) {
+    for (const bool exposed : {false, true}) {
+      Grown f(pieces, {"GATHER=always"}, exposed);
+      const size_t wanted = 2 * f.old_size;
+      void* moved = f.tested.move(f.block, wanted);
+      REQUIRE(moved != nullptr);
+      REQUIRE(moved != f.block);
+      CHECK(reads(moved, Grown::kSize));
+      CHECK(f.tested->blocks().size_of(moved) == wanted);
+      CHECK(f.tested->blocks().size_of(f.block) == 0);
+      CHECK_FALSE(f.tested->blocks().release(f.block));
+      CHECK(f.tested->is_retired(f.block, f.old_size));
+      CHECK(fake::left_in(f.block, f.old_size) == f.old_size);
+      CHECK(f.tested.region_of(moved).exposed == exposed);
+      CHECK(fake::split_moves() == 0);
+      CHECK(f.tested.unsound() == "");
+      REQUIRE(f.tested.free(moved));
+      CHECK(f.tested.unsound() == "");
+    }
+  }
+}
+
+TEST_CASE(
+    "a block that grows by moving again and again has its bytes, and few mappings are moved") {
+  TestHeap tested;
+  tested.boot();
+  void* block = tested.malloc(kMiB);
+  write(block, kMiB);
+  const void* stop = tested.malloc(kMiB);
+  REQUIRE(stop != nullptr);
+  for (size_t size = kMiB; size < 256 * kMiB; size += size / 3 / kPage * kPage) {
+    const size_t before = tested->blocks().size_of(block);
+    if (!tested.resize(block, size)) block = tested.move(block, size);
+    if (block == nullptr) break;
+    REQUIRE(reads(block, before < size ? before : size));
+    write(block, size);
+  }
+  REQUIRE(block != nullptr);
+  CHECK(tested.unsound() == "");
+  CHECK(tested->budget().held() < 512 * kMiB);
+}
+
+TEST_CASE("malloc is as sparse as calloc if that is asked for, from the same size on") {
+  const bool is_asked = GENERATE(true, false);
+  TestHeap tested({"SPARSE_FROM=2M", is_asked ? "SPARSE=malloc" : "SPARSE=calloc"});
+  tested.boot();
+  void* const large = tested.malloc(2 * kMiB);
+  CHECK((tested.region_of(large).kind == RegionKind::kSparse) == is_asked);
+  CHECK(tested.region_of(tested.malloc(kMiB)).kind == RegionKind::kPinned);
+  const size_t held = tested->budget().held();
+  tested.free(large);
+  CHECK(tested->budget().held() == held - (is_asked ? 2 * kMiB : 0));
+}
+
+TEST_CASE("small blocks, smaller sizes and sparse ones are not moved") {
+  TestHeap tested({"SPARSE_FROM=2M"});
+  tested.boot();
+  void* small = tested.malloc(512 * kKiB);
+  void* large = tested.malloc(2 * kMiB);
+  void* sparse = tested.malloc(2 * kMiB, 1, true);
+  CHECK(tested.move(small, 4 * kMiB) == nullptr);
+  CHECK(tested.move(large, kMiB) == nullptr);
+  CHECK(tested.move(large, 2 * kMiB) == nullptr);
+  CHECK(tested.move(sparse, 4 * kMiB) == nullptr);
+  CHECK(tested.move(large, LargeBlocks::kLargest + 1) == nullptr);
+  CHECK(fake::calls(Call::kMove) == 0);
+  CHECK(tested.unsound() == "");
+}
+
+TEST_CASE("a sealed block is not moved") {
+  Grown f(false, {"SEAL=on"});
+  CHECK(f.tested.move(f.block, 2 * f.old_size) == nullptr);
+  CHECK(fake::calls(Call::kMove) == 0);
+  CHECK(reads(f.block, Grown::kSize));
+}
+
+TEST_CASE("any call that fails while a block moves leaves it whole, here or there") {
+  for (const bool pieces : {false, true}) {
+    for (size_t call = 0; call < fake::kCalls; ++call) {
+      for (const Status status : {Status::kNoMemory, Status::kRefused}) {
+        for (const bool for_ever : {false, true}) {
+          for (size_t k = 1; k < 80; ++k) {
+            const auto which = static_cast<Call>(call);
+            INFO(fake::name(which) << " fails at call " << k << (for_ever ? " and later" : "")
+                                   << (pieces ? ", of pieces" : ""));
+            Grown f(pieces);
+            fake::machine().refusals_take = k % 2 == 0;
+            const size_t before = fake::calls(which);
+            for_ever ? fake::fail_from(which, k, status) : fake::fail(which, k, status);
+            void* moved = f.tested.move(f.block, 2 * f.old_size);
+            const bool reached = fake::calls(which) >= before + k;
+            fake::fail_nothing();
+            void* const now = moved == nullptr ? f.block : moved;
+            REQUIRE(reads(now, Grown::kSize));
+            REQUIRE(f.tested->blocks().size_of(now) ==
+                    (moved == nullptr ? f.old_size : 2 * f.old_size));
+            REQUIRE(f.tested.unsound() == "");
+            REQUIRE(f.tested.free(now));
+            REQUIRE(f.tested.unsound() == "");
+            if (!reached) break;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "a child of fork moves its parent's blocks, but gives out nothing exposed that is not pinned") {
+  TestHeap tested;
+  tested.boot();
+  void* block = tested.malloc_exposed(2 * kMiB);
+  write(block, 2 * kMiB);
+  REQUIRE(tested.malloc_exposed(14 * kMiB) != nullptr);
+  tested->before_fork();
+  tested->after_fork_in_child();
+  const void* moved = tested->blocks().move(block, 4 * kMiB);
+  if (moved != nullptr) CHECK(reads(moved, 2 * kMiB));
+  for (int i = 0; i < 50; ++i) {
+    const void* own = tested->blocks().allocate_exposed(64 * kKiB, kPage);
+    REQUIRE(own != nullptr);
+    REQUIRE(tested.region_of(own).locked);
+  }
+  CHECK(tested->validate());
+}
+
+}  // namespace rdmalloc

@@ -1,0 +1,271 @@
+// The page heap's tables by page (blocks, marks), and the per-processor caches.
+#include <sched.h>
+
+#include <map>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "allocator/pages/block_table.h"
+#include "allocator/pages/cpu_caches.h"
+#include "allocator/pages/page_marks.h"
+#include "allocator/pages/window.h"
+#include "tests/support/catch.h"
+#include "tests/support/fake_os.h"
+
+namespace rdmalloc {
+namespace {
+
+const size_t kPage = os::page_size();
+
+// A window, with this thread bound to one processor so that it finds what it gave.
+struct Fixture {
+  Fixture() {
+    fake::reset();
+    REQUIRE(ok(window.reserve(32'768 * kPage)));  // 64 granules with 4 KiB pages
+    sched_getaffinity(0, sizeof before, &before);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof one, &one);
+  }
+  ~Fixture() {
+    sched_setaffinity(0, sizeof before, &before);
+    fake::reset();
+  }
+  uintptr_t page(size_t number) const { return window.base() + number * kPage; }
+
+  Window window;
+  cpu_set_t before;
+  // A region for blocks that starts at this page.
+  Region blocks_at(size_t number) const {
+    Region region;
+    region.base = page(number);
+    region.use = RegionUse::kBlocks;
+    return region;
+  }
+};
+
+std::map<size_t, size_t> drained(CpuCaches& caches, bool patient = true) {
+  std::map<size_t, size_t> all;
+  caches.drain(patient, [&](CpuCaches::Block block) {
+    REQUIRE(all.count(block.page) == 0);
+    all[block.page] = block.pages;
+  });
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture,
+                 "a block of a cache wastes an eighth of itself at most, and is given once") {
+  CpuCaches caches;
+  REQUIRE(ok(caches.boot()));
+  caches.set_held(size_t{4} << 30);
+  std::mt19937 random(5);
+  std::map<size_t, size_t> kept;
+  size_t pages = 0;
+  size_t hits = 0;
+  for (size_t step = 0; step < 50'000; ++step) {
+    const size_t size = random() % 4 == 0 ? 9 + random() % 4000 : 9 + random() % 60;
+    if (random() % 2 == 0) {
+      if (!caches.give({step, size})) continue;
+      kept[step] = size;
+      pages += size;
+    } else if (const CpuCaches::Block got = caches.take(size); got.pages != 0) {
+      ++hits;
+      REQUIRE(got.pages >= size);
+      REQUIRE(got.pages - size <= got.pages / 8);
+      REQUIRE(kept.count(got.page) == 1);
+      REQUIRE(kept[got.page] == got.pages);
+      kept.erase(got.page);
+      pages -= got.pages;
+    }
+    REQUIRE(caches.bytes() == pages * kPage);
+  }
+  CHECK(hits > 5000);
+  CHECK(drained(caches) == kept);
+  CHECK(caches.bytes() == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "what a block of the same size was given for is found, newest first") {
+  CpuCaches caches;
+  REQUIRE(ok(caches.boot()));
+  const size_t most = 20'000 * (size_t{4} << 10) / kPage;  // larger blocks are not kept
+  for (size_t pages = 9; pages < most; pages = pages * 9 / 8 + 1) {
+    REQUIRE(caches.give({1, pages}));
+    if (caches.give({2, pages})) CHECK(caches.take(pages).page == 2);
+    CHECK(caches.take(pages).page == 1);
+    CHECK(caches.take(pages).pages == 0);
+  }
+  CHECK_FALSE(caches.give({1, size_t{1} << 20}));  // 4 GiB
+  CHECK(caches.take(size_t{1} << 20).pages == 0);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "a processor keeps its share of what is held, and one block whatever that is") {
+  CpuCaches caches;
+  REQUIRE(ok(caches.boot()));
+  constexpr size_t kMiB = size_t{1} << 20;
+  // Of different classes, because otherwise their bins would fill up first.
+  const auto fill = [&caches] {
+    size_t page = 1;
+    for (size_t pages = 9; pages < 8000; pages += pages / 12 + 1) {
+      for (int i = 0; i < 10; ++i) (void)caches.give({page++, pages});
+    }
+    return caches.bytes();
+  };
+  const size_t least = fill();
+  CHECK(least <= 16 * kMiB);
+  CHECK(least > 8 * kMiB);
+  (void)drained(caches);
+  caches.set_held(256 * kMiB);
+  const size_t more = fill();
+  CHECK(more <= 128 * kMiB);
+  CHECK(more > 64 * kMiB);
+  (void)drained(caches);
+  caches.set_held(0);
+  CHECK(caches.give({1, 32 * kMiB / kPage}));
+  CHECK_FALSE(caches.give({2, 9}));
+}
+
+TEST_CASE_METHOD(Fixture, "another thread takes out what this one has kept") {
+  CpuCaches caches;
+  REQUIRE(ok(caches.boot()));
+  caches.set_held(4096 * kPage);
+  std::map<size_t, size_t> kept;
+  for (size_t i = 1; i <= 40; ++i) {
+    REQUIRE(caches.give({i, 9 + i}));
+    kept[i] = 9 + i;
+  }
+  std::map<size_t, size_t> got;
+  std::thread([&] {
+    cpu_set_t other = before;
+    sched_setaffinity(0, sizeof other, &other);
+    caches.drain(false, [&](CpuCaches::Block block) { got[block.page] = block.pages; });
+  }).join();
+  CHECK(got == kept);
+  CHECK(caches.bytes() == 0);
+  CHECK(caches.take(10).pages == 0);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "whoever finds a processor's bins taken goes elsewhere, and does not wait") {
+  CpuCaches caches;
+  REQUIRE(ok(caches.boot()));
+  REQUIRE(caches.give({1, 10}));
+  caches.lock_all();
+  CHECK(caches.take(10).pages == 0);
+  CHECK_FALSE(caches.give({2, 10}));
+  CHECK(drained(caches, false).empty());
+  caches.unlock_all();
+  CHECK(caches.take(10).page == 1);
+}
+
+TEST_CASE_METHOD(Fixture, "a block's word says how many pages it has and how many were asked for") {
+  BlockTable table(window);
+  REQUIRE(ok(table.boot()));
+  for (const size_t pages : {size_t{1}, size_t{9}, size_t{100'000}, size_t{1} << 31}) {
+    for (const size_t asked : {pages, pages - pages / 8}) {
+      const BlockTable::Word word = BlockTable::make(pages, asked, BlockTable::kApart);
+      CHECK(BlockTable::pages_of(word) == pages);
+      CHECK(BlockTable::asked_pages_of(word) == asked);
+      CHECK((word & BlockTable::kApart) != 0);
+      CHECK((word & (BlockTable::kCached | BlockTable::kExposed)) == 0);
+    }
+  }
+}
+
+TEST_CASE_METHOD(
+    Fixture, "the table of blocks is backed from the top of the window down, as far as needed") {
+  BlockTable table(window);
+  REQUIRE(ok(table.boot()));
+  CHECK_FALSE(table.is_covered(window.base()));
+  CHECK_FALSE(table.is_covered(window.base() + window.size() - kPage));
+  CHECK_FALSE(table.is_covered(0));
+  const size_t end = window.size() / kPage;
+  const size_t all = end * sizeof(BlockTable::Word);
+  for (const size_t first : {end - 512, end - 5000, end - 20'000, size_t{0}}) {
+    REQUIRE(table.cover(blocks_at(first)));
+    CHECK(table.is_covered(page(first)));
+    CHECK(table.is_covered(page(end - 1)));
+    CHECK_FALSE(table.is_covered(page(end)));
+    if (first != 0) CHECK_FALSE(table.is_covered(page(first) - kPage));
+    CHECK(table.get(page(first)) == 0);
+    table.set(page(first), BlockTable::make(10, 10));
+    CHECK(table.page_of(table.address_of(first)) == first);
+  }
+  CHECK(table.get(page(end - 512)) == BlockTable::make(10, 10));
+  CHECK(table.metadata_bytes() <= all + (size_t{64} << 10));
+  CHECK(fake::opened() == table.metadata_bytes());
+  CHECK(fake::violations().empty());
+}
+
+TEST_CASE_METHOD(Fixture, "words that there is no memory for are asked for again") {
+  BlockTable table(window);
+  REQUIRE(ok(table.boot()));
+  fake::fail(fake::Call::kOpen, 1);
+  CHECK_FALSE(table.cover(blocks_at(1000)));
+  CHECK_FALSE(table.is_covered(page(1000)));
+  CHECK(table.metadata_bytes() == 0);
+  CHECK(table.cover(blocks_at(1000)));
+  CHECK(table.get(page(1000)) == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "the words of retired addresses are forgotten, and no others") {
+  BlockTable table(window);
+  REQUIRE(ok(table.boot()));
+  REQUIRE(table.cover(blocks_at(0)));
+  for (size_t at = 0; at < 8192; ++at) table.set(page(at), BlockTable::make(at + 9, at + 9));
+  table.forget(page(700), 3000 * kPage);
+  size_t left = 0;
+  for (size_t at = 0; at < 8192; ++at) {
+    const bool is_forgotten = table.get(page(at)) == 0;
+    if (at < 700 || at >= 3700) REQUIRE_FALSE(is_forgotten);
+    left += at >= 700 && at < 3700 && !is_forgotten ? 1 : 0;
+  }
+  CHECK(left < 2 * kPage / sizeof(BlockTable::Word));
+  CHECK(fake::violations().empty());
+}
+
+TEST_CASE_METHOD(Fixture, "marks say what a list of pages would") {
+  PageMarks marks(window);
+  REQUIRE(ok(marks.boot()));
+  constexpr size_t kPages = 2000;
+  std::vector<bool> retired(kPages);
+  std::vector<bool> seam(kPages);
+  std::mt19937 random(11);
+  const auto first = [&](const std::vector<bool>& bits, size_t from, size_t to, bool wanted) {
+    while (from < to && bits[from] != wanted) ++from;
+    return page(from);
+  };
+  for (int step = 0; step < 3000; ++step) {
+    const size_t from = random() % kPages;
+    const size_t count =
+        1 + random() % std::min<size_t>(kPages - from, random() % 10 == 0 ? 300 : 9);
+    const size_t to = from + count;
+    if (step % 50 == 0) {
+      marks.retire(page(from), count * kPage);
+      for (size_t at = from; at < to; ++at) {
+        retired[at] = true;
+        seam[at] = false;
+      }
+    } else if (step % 7 == 0) {
+      marks.mark_seam(page(from));
+      seam[from] = true;
+    }
+    REQUIRE(marks.first_retired(page(from), page(to)) == first(retired, from, to, true));
+    REQUIRE(marks.first_kept(page(from), page(to)) == first(retired, from, to, false));
+    REQUIRE(marks.first_seam(page(from), page(to)) == first(seam, from, to, true));
+    REQUIRE(marks.is_retired(page(from), count * kPage) ==
+            (first(retired, from, to, true) != page(to)));
+    // Also for parts of pages.
+    REQUIRE(marks.is_retired(page(from) + 17, 1) == retired[from]);
+    if (to < kPages) {
+      REQUIRE(marks.is_retired(page(to) - 1, 2) == (retired[to - 1] || retired[to]));
+    }
+  }
+  CHECK(marks.first_retired(page(5), page(5)) == page(5));
+}
+
+}  // namespace rdmalloc

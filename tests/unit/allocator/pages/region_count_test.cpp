@@ -1,0 +1,86 @@
+// How many regions a large heap needs. Each region is one registration per domain, and devices have
+// room for a limited number. The fake system calls provide addresses without pages, so the heaps
+// here can have realistic sizes.
+#include <vector>
+
+#include "allocator/pages/heap.h"
+#include "tests/support/catch.h"
+#include "tests/support/test_heap.h"
+
+namespace rdmalloc {
+
+using fake::kGiB;
+using fake::kKiB;
+using fake::kMiB;
+using fake::kPage;
+using fake::TestHeap;
+
+namespace {
+
+constexpr size_t kMostByDoubling = 64;
+constexpr size_t kMostInSteps = 100;
+
+// As realloc(): in place, else by moving, else by allocating the new block and then freeing the
+// old.
+void grow(TestHeap& tested, void*& block, size_t to) {
+  if (block != nullptr && tested.resize(block, to)) return;
+  void* larger = block == nullptr ? nullptr : tested.move(block, to);
+  if (larger == nullptr) {
+    larger = tested.malloc(to);
+    REQUIRE(larger != nullptr);
+    if (block != nullptr) REQUIRE(tested.free(block));
+  }
+  block = larger;
+}
+
+void check_doubling(size_t arrays, size_t most_regions) {
+  TestHeap tested;
+  tested.boot();
+  std::vector<void*> blocks(arrays);
+  for (size_t size = 64 * kKiB; size <= 16 * kGiB / arrays; size *= 2) {
+    for (void*& block : blocks) grow(tested, block, size);
+  }
+  INFO(arrays << " arrays: " << tested->budget().held() / kMiB << " MiB held");
+  CHECK(tested->counters().regions < most_regions);
+  CHECK(tested->budget().held() >= 16 * kGiB);
+  CHECK(tested.unsound().empty());
+}
+
+}  // namespace
+
+TEST_CASE("one or two arrays that grow by doubling to 16 GiB take fewer than 64 regions") {
+  for (const size_t arrays : {1, 2}) check_doubling(arrays, kMostByDoubling);
+}
+
+// A moved block becomes a region of its own; regions of which it left parts stay.
+TEST_CASE("many arrays that grow by moving to 16 GiB take some regions each, at the most") {
+  for (const size_t arrays : {16, 256, 4096}) check_doubling(arrays, kMostInSteps + 3 * arrays);
+}
+
+TEST_CASE("a million buffers take fewer than 100 regions, freed and taken again no more") {
+  constexpr size_t kBuffers = 1'000'000;
+  constexpr size_t kMostPages = 4;
+  TestHeap tested;
+  tested.boot();
+  const auto size_of = [](size_t i) { return (i * 7 % kMostPages + 1) * kPage; };
+  std::vector<void*> buffers(kBuffers);
+  size_t regions = 0;
+  for (int round = 0; round < 2; ++round) {
+    for (size_t i = 0; i < kBuffers; ++i) {
+      // Not take(), which records every block.
+      bool zero = false;
+      buffers[i] = tested->allocate(nullptr, size_of(i), kPage, &zero);
+      if (buffers[i] == nullptr) FAIL("no memory for buffer " << i);
+    }
+    INFO(tested->regions().size() << " regions, " << tested->budget().held() / kMiB << " MiB held");
+    CHECK(tested->regions().size() < kMostInSteps);
+    if (round == 0) regions = tested->regions().size();
+    CHECK(tested->regions().size() == regions);
+    for (size_t i = 0; i < kBuffers; ++i) {
+      if (!tested->release(buffers[i], size_of(i))) FAIL("buffer " << i << " was not taken back");
+    }
+  }
+  CHECK(tested.unsound().empty());
+}
+
+}  // namespace rdmalloc
