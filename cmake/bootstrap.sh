@@ -205,7 +205,7 @@ run_tests() {
   [ "$jobs" -le 4 ] || jobs=4
   ctest --test-dir build -j "$jobs" --output-on-failure --no-tests=error --timeout 600 -LE long \
     --output-junit tests.xml --test-output-size-passed 65536 || status=$?
-  /usr/bin/python3 tests/skips.py build/tests.xml
+  /usr/bin/python3 tests/summary.py build/tests.xml
   return $status
 }
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What tests/judged.sh accepts as a skip, and what tests/skips.py counts.
+# What tests/judged.sh accepts as a skip, and what tests/summary.py tells.
 #
 #   judged_test.sh TESTS_FOLDER PYTHON
 set -u
@@ -93,11 +93,14 @@ SKIPPED: no tool
   <testcase name="c" status="notrun"><skipped message=""/><system-out>SKIPPED: no tool</system-out></testcase>
   <testcase name="d" status="run"><system-out>SKIPPED: no ring</system-out></testcase>
   <testcase name="e" status="notrun"><skipped message=""/><system-out>SKIPPED: not built: the tests with x: no libx-dev</system-out></testcase>
+  <testcase name="f" status="fail"><failure message=""/><system-out>FAILED: it is broken</system-out></testcase>
 </testsuite>
 END
-output=$("$python" "$folder/skips.py" "$work/tests.xml" 2>&1)
-says "5 tests: 2 skipped, 1 skipped in part, 1 suites not built"
+output=$("$python" "$folder/summary.py" "$work/tests.xml" 2>&1)
+says "6 tests: 2 skipped, 1 skipped in part, 1 suites not built"
 says "  2 skipped: no tool"
 says "  1 skipped in part: no ring"
 says "  not built: the tests with x: no libx-dev"
+says "failed: f"
+says "  FAILED: it is broken"
 exit $failed

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Says what a run of ctest skipped, and why: by reason, the most frequent first.
+"""Sums up a run of ctest: what was skipped and why, the most frequent reason first, and how each test
+that failed ended, which is far above in ctest's own output.
 
-usage: skips.py JUNIT_FILE    as `ctest --output-junit` writes it
+usage: summary.py JUNIT_FILE    as `ctest --output-junit` writes it
 """
 import re
 import sys
@@ -9,25 +10,25 @@ import xml.etree.ElementTree
 from collections import Counter
 
 REASON = re.compile(r"^skipped: *(.+)$", re.IGNORECASE | re.MULTILINE)
+LAST_LINES = 60
+
+
+def output_of(test):
+    return test.findtext("system-out") or ""
 
 
 def reasons_of(test):
-    found = REASON.findall(test.findtext("system-out") or "")
-    # Of a test that ran into its limit of output, say.
-    return found or ["no reason is told"]
+    # None of a test that ran into its limit of output, say.
+    return REASON.findall(output_of(test)) or ["no reason is told"]
 
 
-def main():
-    if len(sys.argv) != 2:
-        print(__doc__.splitlines()[2], file=sys.stderr)
-        return 2
-    tests = xml.etree.ElementTree.parse(sys.argv[1]).getroot().findall("testcase")
+def show_skips(tests):
     whole, parts, absent = Counter(), Counter(), []
     for test in tests:
         if test.find("skipped") is None:
             # One that passed, but for some of its cases.
             if test.get("status") == "run":
-                parts.update(set(REASON.findall(test.findtext("system-out") or "")))
+                parts.update(set(REASON.findall(output_of(test))))
             continue
         reason = "; ".join(dict.fromkeys(reasons_of(test)))
         if reason.startswith("not built: "):
@@ -41,6 +42,23 @@ def main():
             print(f"  {count} {what}: {reason}")
     for reason in absent:
         print(f"  {reason}")
+
+
+def show_failures(tests):
+    failed = [test for test in tests if test.get("status") == "fail"]
+    for test in failed:
+        print(f"\nfailed: {test.get('name')}")
+        for line in output_of(test).splitlines()[-LAST_LINES:]:
+            print(f"  {line}")
+
+
+def main():
+    if len(sys.argv) != 2:
+        print(__doc__.splitlines()[3], file=sys.stderr)
+        return 2
+    tests = xml.etree.ElementTree.parse(sys.argv[1]).getroot().findall("testcase")
+    show_skips(tests)
+    show_failures(tests)
     return 0
 
 
