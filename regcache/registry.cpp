@@ -339,21 +339,12 @@ bool Registry::make_room(Domain* const* domains, size_t count, uint64_t bytes,
     os::wake_all(giving_back_);
     note_registrations();
   }
-  if (given == 0 && has_others) wait_for_others();
+  if (given == 0 && has_others) {
+    os::wait_a_second(giving_back_, [](uint32_t threads) { return threads == 0; });
+  }
   if (given != 0 || has_others) return true;
   account_.end_yielding();
   return false;
-}
-
-// Waits for threads that are giving back, but not for long: a driver may hang.
-void Registry::wait_for_others() const {
-  constexpr uint64_t kStepNs = 1'000'000;
-  constexpr int kMostSteps = 1000;
-  for (int i = 0; i < kMostSteps; ++i) {
-    const uint32_t others = giving_back_.load();
-    if (others == 0) return;
-    os::wait_while_for(giving_back_, others, kStepNs);
-  }
 }
 
 // Runs on the registrar's thread.
