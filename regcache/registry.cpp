@@ -91,10 +91,10 @@ int Registry::open(const rdm_backend* given_backend, void* context,
     return fail(options, "the backend's table lacks a name or an operation", RDM_INVALID);
   }
   if (Domain::is_in_backend()) {
-    return fail(options,
-                "a domain cannot be opened from inside a registration of another domain: open it "
-                "before",
-                RDM_BUSY);
+    return fail(
+        options,
+        "a domain cannot be opened from inside a registration of another domain: open it before",
+        RDM_BUSY);
   }
   // Attach before taking the lock: once attached, a forked child resets the lock.
   if (!ok(source_->attach(this))) {
@@ -159,8 +159,7 @@ void Registry::warn_of_forks(const Domain& domain, unsigned flags) {
   Message()
       .add(
           "rdmalloc: fork takes registered memory from this process: the kernel does not copy "
-          "pinned "
-          "pages (Linux 5.12 does), and what is written while a child lives leaves its "
+          "pinned pages (Linux 5.12 does), and what is written while a child lives leaves its "
           "registration; "
           "start children by posix_spawn or vfork, or open domains with "
           "RDM_DOMAIN_RELEASE_AT_FORK (RDMALLOC_WARN=off silences this)")
