@@ -33,13 +33,6 @@ Message::~Message() {
   }
 }
 
-Message& Message::operator=(const Message& other) {
-  if (this == &other) return *this;
-  size_ = other.size_ < room_ ? other.size_ : room_ - 1;
-  memcpy(buffer_, other.buffer_, size_);
-  return *this;
-}
-
 Message& Message::add(const char* text) {
   while (*text != '\0' && size_ < room_ - 1) buffer_[size_++] = *text++;
   return *this;

@@ -15,12 +15,13 @@ class Message {
   Message();
   ~Message();
   Message(const Message&) = delete;
-  Message& operator=(const Message& other);  // its text, as far as there is room
+  Message& operator=(const Message&) = delete;
   Message& add(const char* text);
   Message& add_number(uint64_t number);
   Message& add_address(const void* address);
   // "64 KiB": the largest unit that divides evenly enough to read; "unlimited" for UINT64_MAX.
   Message& add_size(uint64_t bytes);
+  void clear() { size_ = 0; }
   // Ends the line and writes it.
   void send();
   // Copies the text instead, cut to `size` bytes, for another place to print.

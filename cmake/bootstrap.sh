@@ -42,7 +42,7 @@ test_packages="$test_packages gfortran"
 # ... applications for MPI (Tachyon takes its MPI by which of the libraries it finds), ...
 test_packages="$test_packages lammps hpcc tachyon-bin-nox libtachyon-openmpi-0 libtachyon-mpich-0"
 # ... packages, and what they are made and looked at with, ...
-test_packages="$test_packages dpkg-dev rpm cpio mmdebstrap abigail-tools lua5.4 tcl"
+test_packages="$test_packages dpkg-dev rpm mmdebstrap abigail-tools lua5.4 tcl"
 # ... what draws studies' plots, and a browser that looks at their reports, ...
 test_packages="$test_packages gnuplot-nox chromium"
 # ... a cross compiler for AArch64, and what runs its programs (their packages are unpacked in the
@@ -131,9 +131,8 @@ its sources, and call this again with RDMALLOC_JEMALLOC_SOURCE=DIR in the enviro
 and call this again"
   fi
   if [ -n "${RDMALLOC_JEMALLOC_SOURCE:-}" ]; then
-    shift_out=$(in_one_line "$@" make | sed 's/ libjemalloc-dev / /')
-    # shellcheck disable=SC2086  # a list of words
-    set -- $shift_out
+    # shellcheck disable=SC2046  # a list of words
+    set -- $(in_one_line "$@" make | sed 's/ libjemalloc-dev / /')
   fi
   missing=$(missing_of "$@")
   [ -n "$missing" ] || return 0
@@ -166,22 +165,23 @@ fetch_arm64() {
     say "the arm64 packages did not come, see build/arm64-sysroot.log; tests of AArch64 are skipped"
 }
 
-build_for_demo() {
-  # Presets as they are written here are known to CMake from 3.25 on.
+# configure_library NAME OPTIONS...: for the library and the command alone, as the preset of that name
+# does, which is known to CMake from 3.25 on.
+configure_library() {
+  name=$1
+  shift
   # shellcheck disable=SC2046  # one word or none
-  if cmake --list-presets > /dev/null 2>&1; then
-    cmake --preset demo $(from_source)
-  else
-    cmake -S . -B build/demo -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_UNITY_BUILD=ON \
-      -DRDMALLOC_TESTS=OFF -DRDMALLOC_BENCH=OFF -DRDMALLOC_REPORT_CHARTS=OFF $(from_source)
-  fi
+  cmake -S . -B "build/$name" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DRDMALLOC_TESTS=OFF \
+    -DRDMALLOC_BENCH=OFF "$@" $(from_source)
+}
+
+build_for_demo() {
+  configure_library demo -DCMAKE_UNITY_BUILD=ON -DRDMALLOC_REPORT_CHARTS=OFF
   cmake --build build/demo --target rdmalloc_engine_proof
 }
 
 make_packages() {
-  # shellcheck disable=SC2046  # one word or none
-  cmake -S . -B build/package -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_INSTALL_PREFIX=/usr \
-    -DRDMALLOC_TESTS=OFF -DRDMALLOC_BENCH=OFF $(from_source)
+  configure_library package -DCMAKE_INSTALL_PREFIX=/usr
   cmake --build build/package
   (cd build/package && cpack)
 }

@@ -7,17 +7,6 @@
 namespace rdmalloc {
 namespace {
 
-// Waits while the registrar registers or deregisters the region. A driver may take long over a
-// large one, but the wait is bounded.
-void wait_for_registrar(const KeyEntry& entry) {
-  constexpr uint64_t kStepNs = 1'000'000;
-  constexpr int kMostSteps = 1000;
-  for (int i = 0; i < kMostSteps; ++i) {
-    if (entry.state.load(std::memory_order_acquire) != kBusy) return;
-    os::wait_while_for(entry.state, kBusy, kStepNs);
-  }
-}
-
 bool is_unused(const KeyUses& uses, const Region& region) {
   return uses.is_unused(region.index) || RDM_BROKEN(used_key_is_given_back);
 }
@@ -84,11 +73,11 @@ size_t Domain::give_back(size_t bytes) {
 }
 
 // Gives back a region whose count is closed; the next request for it registers it again. If the
-// registrar is working on the region, waits, and counts the region as given back whatever the
-// outcome: it may have been pinned meanwhile.
+// registrar is working on the region, waits for it, and then counts the region as given back
+// whatever came of that: it may have been pinned meanwhile.
 size_t Domain::give_back_region(const Region& region, KeyEntry& entry) {
   const bool was_busy = entry.state.load(std::memory_order_acquire) == kBusy;
-  wait_for_registrar(entry);
+  os::wait_a_second(entry.state, [](uint32_t now) { return now != kBusy; });
   uint32_t state = entry.state.load(std::memory_order_acquire);
   const bool is_mine = state != kBusy &&
                        entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel);

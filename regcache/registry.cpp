@@ -91,10 +91,10 @@ int Registry::open(const rdm_backend* given_backend, void* context,
     return fail(options, "the backend's table lacks a name or an operation", RDM_INVALID);
   }
   if (Domain::is_in_backend()) {
-    return fail(options,
-                "a domain cannot be opened from inside a registration of another domain: open it "
-                "before",
-                RDM_BUSY);
+    return fail(
+        options,
+        "a domain cannot be opened from inside a registration of another domain: open it before",
+        RDM_BUSY);
   }
   // Attach before taking the lock: once attached, a forked child resets the lock.
   if (!ok(source_->attach(this))) {
@@ -159,8 +159,7 @@ void Registry::warn_of_forks(const Domain& domain, unsigned flags) {
   Message()
       .add(
           "rdmalloc: fork takes registered memory from this process: the kernel does not copy "
-          "pinned "
-          "pages (Linux 5.12 does), and what is written while a child lives leaves its "
+          "pinned pages (Linux 5.12 does), and what is written while a child lives leaves its "
           "registration; "
           "start children by posix_spawn or vfork, or open domains with "
           "RDM_DOMAIN_RELEASE_AT_FORK (RDMALLOC_WARN=off silences this)")
@@ -339,21 +338,12 @@ bool Registry::make_room(Domain* const* domains, size_t count, uint64_t bytes,
     os::wake_all(giving_back_);
     note_registrations();
   }
-  if (given == 0 && has_others) wait_for_others();
+  if (given == 0 && has_others) {
+    os::wait_a_second(giving_back_, [](uint32_t threads) { return threads == 0; });
+  }
   if (given != 0 || has_others) return true;
   account_.end_yielding();
   return false;
-}
-
-// Waits for threads that are giving back, but not for long: a driver may hang.
-void Registry::wait_for_others() const {
-  constexpr uint64_t kStepNs = 1'000'000;
-  constexpr int kMostSteps = 1000;
-  for (int i = 0; i < kMostSteps; ++i) {
-    const uint32_t others = giving_back_.load();
-    if (others == 0) return;
-    os::wait_while_for(giving_back_, others, kStepNs);
-  }
 }
 
 // Runs on the registrar's thread.

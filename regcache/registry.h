@@ -83,7 +83,6 @@ class Registry final : public RegionObserver, public ChangeSink {
   Foreign* foreign_of(Domain* domain);
   void open_foreign(Foreign* foreign, const rdm_domain_options& options);
   bool give_up(int charges, size_t bytes, PinAccount::Doing doing);
-  void wait_for_others() const;
   bool is_domain(const Domain* domain) const;
   void warn_of_forks(const Domain& domain, unsigned flags);
   int replay(Domain* domain, bool partial);

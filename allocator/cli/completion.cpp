@@ -97,21 +97,22 @@ struct Tables {
   Table program{"program"};
 };
 
+void add_word(std::string& line, const std::string& word) {
+  line += (line.empty() ? "" : " ") + word;
+}
+
 // "auto|off|LIST" becomes "auto off": words in upper case are placeholders.
 std::string choices_of(const std::string& placeholder) {
   if (placeholder == "FILE" || placeholder == "FOLDER") return "FILE";
+  if (placeholder.find('|') == std::string::npos) return "";
   std::string choices;
   std::istringstream names(placeholder);
-  for (std::string name; placeholder.find('|') != std::string::npos && getline(names, name, '|');) {
+  for (std::string name; getline(names, name, '|');) {
     const bool stands_for_other =
         std::ranges::all_of(name, [](char c) { return c >= 'A' && c <= 'Z'; });
-    if (!stands_for_other) choices += (choices.empty() ? "" : " ") + name;
+    if (!stands_for_other) add_word(choices, name);
   }
   return choices;
-}
-
-void add_word(std::string& line, const std::string& word) {
-  line += (line.empty() ? "" : " ") + word;
 }
 
 void add_flags(const CLI::App& app, const std::string& command, Tables& tables) {
@@ -132,12 +133,9 @@ void add_flags(const CLI::App& app, const std::string& command, Tables& tables) 
 
 void add_command(const CLI::App& app, const std::string& command, Tables& tables) {
   std::string commands;
-  for (const CLI::App* below : app.get_subcommands([](const CLI::App*) { return true; })) {
-    const std::string name = (command.empty() ? "" : command + " ") + below->get_name();
-    const Page* page = find_page(name);
-    if (page == nullptr || page->hidden) continue;
-    add_word(commands, below->get_name());
-    add_command(*below, name, tables);
+  for (const std::string& name : names_below(command)) {
+    add_word(commands, name);
+    add_command(*app.get_subcommand(name), command_below(command, name), tables);
   }
   tables.commands.add(command, commands);
   add_flags(app, command, tables);

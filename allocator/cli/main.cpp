@@ -26,7 +26,7 @@ std::string command_of(const CLI::App& app) {
   std::string names;
   for (auto found = app.get_subcommands(); !found.empty();
        found = found.front()->get_subcommands()) {
-    names += (names.empty() ? "" : " ") + found.front()->get_name();
+    names = command_below(names, found.front()->get_name());
   }
   return names;
 }
@@ -44,13 +44,10 @@ const CLI::App& innermost(const CLI::App& app) {
   return *found;
 }
 
-std::vector<std::string> names_of_commands(const CLI::App& app) {
-  std::vector<std::string> names;
-  if (app.get_parent() == nullptr) names = {"help", "version"};
-  for (const CLI::App* command : app.get_subcommands(nullptr)) {
-    const Page* const page = find_page(command->get_name());
-    if (page == nullptr || !page->hidden) names.push_back(command->get_name());
-  }
+// What may follow the command's words.
+std::vector<std::string> names_of_commands(const std::string& command) {
+  std::vector<std::string> names = names_below(command);
+  if (command.empty()) names.insert(names.begin(), {"help", "version"});
   return names;
 }
 
@@ -79,9 +76,9 @@ std::string explain_word(const std::string& command, const std::string& word, co
     return not_known(start + "there is no option '" + name + "'",
                      nearest_word(name, names_of_options(app)), command);
   }
-  const auto commands = names_of_commands(app);
+  const auto commands = names_of_commands(command);
   if (commands.empty()) return start + "'" + word + "' is one word too many: " + see_help(command);
-  return not_known("there is no command '" + (command.empty() ? "" : command + " ") + word + "'",
+  return not_known("there is no command '" + command_below(command, word) + "'",
                    nearest_word(word, commands), command);
 }
 

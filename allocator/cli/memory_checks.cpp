@@ -111,8 +111,7 @@ Check compaction() {
                 (allowed ? "is " + std::to_string(*allowed) : std::string("unknown"));
   check.meaning =
       "with 1, compaction moves locked pages that no device holds, which stalls threads that touch "
-      "them; "
-      "pages that are registered with a device stay";
+      "them; pages that are registered with a device stay";
   check.cures = {"sudo sysctl vm.compact_unevictable_allowed=0"};
   if (allowed.value_or(0) != 0) check.verdict = Verdict::kNote;
   return check;

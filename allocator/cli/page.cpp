@@ -43,14 +43,10 @@ Section options_of(const CLI::App& command) {
   return section;
 }
 
-// The commands directly below one: "record" for "trace", all one-word commands for "".
 Section list_of_commands(const std::string& above) {
   Section section{"COMMANDS", {}, {}};
-  const std::string prefix = above.empty() ? "" : above + " ";
-  for (const Page& page : all_pages()) {
-    if (page.hidden || page.command.empty() || !page.command.starts_with(prefix)) continue;
-    const std::string name = page.command.substr(prefix.size());
-    if (name.find(' ') == std::string::npos) section.entries.push_back({name, page.summary});
+  for (const std::string& name : names_below(above)) {
+    section.entries.push_back({name, find_page(command_below(above, name))->summary});
   }
   return section;
 }
@@ -102,6 +98,20 @@ Section statistics() {
 }
 
 }  // namespace
+
+std::string command_below(const std::string& above, const std::string& name) {
+  return above.empty() ? name : above + " " + name;
+}
+
+std::vector<std::string> names_below(const std::string& above) {
+  std::vector<std::string> names;
+  for (const Page& page : all_pages()) {
+    const std::string name = page.command.substr(page.command.find_last_of(' ') + 1);
+    if (page.hidden || name.empty() || page.command != command_below(above, name)) continue;
+    names.push_back(name);
+  }
+  return names;
+}
 
 Page complete_page(const std::string& command, const CLI::App& app) {
   Page page = *find_page(command);

@@ -36,6 +36,13 @@ struct Page {
 const Page* find_page(const std::string& command);
 const std::vector<Page>& all_pages();
 
+// "trace record" for "trace" and "record"; "run" for "" and "run".
+std::string command_below(const std::string& above, const std::string& name);
+
+// The names of the commands directly below one, but the hidden ones: "record" and others for
+// "trace", all one-word commands for "".
+std::vector<std::string> names_below(const std::string& above);
+
 // The prose and what the command line says of the command: what --help prints.
 Page complete_page(const std::string& command, const CLI::App& app);
 

@@ -61,8 +61,7 @@ NodeProcess find_process(pid_t number) {
     why =
         "runs under rdmalloc, but is too small to show its counters (start it with "
         "RDMALLOC_COUNTERS_FROM=1), has closed the descriptor of its counters, or had none left "
-        "(ulimit "
-        "-n)";
+        "(ulimit -n)";
   } else if (!status.resident) {
     why = "is a thread of the kernel";
   } else if (!is_readable && (status.user != self || status.effective_user != self)) {

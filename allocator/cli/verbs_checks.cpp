@@ -48,8 +48,7 @@ Check devices(const std::vector<std::string>& names) {
   check.name = "rdma devices";
   check.meaning =
       "run --verbs registers the regions of the heap with a device, once for each protection "
-      "domain "
-      "and access, and each registration counts against the limit on locked memory";
+      "domain and access, and each registration counts against the limit on locked memory";
   check.cures = {"ibv_devinfo -v   (what each can do; ODP: on-demand paging, which pins nothing)"};
   for (const std::string& name : names) check.found += (check.found.empty() ? "" : ", ") + name;
   if (names.empty())

@@ -15,4 +15,17 @@ void wait_while_for(const std::atomic<uint32_t>& word, uint32_t expected, uint64
 
 void wake_all(const std::atomic<uint32_t>& word);
 
+// Waits until the word is as wanted, but about a second at most: for what a driver does, which may
+// take long or hang.
+template <typename IsWanted>
+void wait_a_second(const std::atomic<uint32_t>& word, IsWanted is_wanted) {
+  constexpr uint64_t kStepNs = 1'000'000;
+  constexpr int kMostSteps = 1000;
+  for (int i = 0; i < kMostSteps; ++i) {
+    const uint32_t seen = word.load();
+    if (is_wanted(seen)) return;
+    wait_while_for(word, seen, kStepNs);
+  }
+}
+
 }  // namespace rdmalloc::os

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "allocator/os/page_size.h"
 #include "allocator/trace/event.h"
 
 namespace rdmalloc::trace {
@@ -97,15 +98,15 @@ void RawFile::read_header() {
 void RawFile::find_chunks() {
   constexpr uint64_t kWidestGap = 4096 * kLongestChunk;
   uint64_t gap = 0;
-  for (uint64_t at = raw_page(); at + raw_page() <= bytes_ && gap < kWidestGap;) {
+  for (uint64_t at = os::page_size(); at + os::page_size() <= bytes_ && gap < kWidestGap;) {
     ChunkHeader chunk{};
     if (read_at(fd_, at, &chunk, sizeof chunk) != sizeof chunk) break;
     const bool valid = chunk.magic == kChunkMagic && chunk.bytes >= first_chunk() &&
-                       chunk.bytes <= kLongestChunk && chunk.bytes % raw_page() == 0 &&
+                       chunk.bytes <= kLongestChunk && chunk.bytes % os::page_size() == 0 &&
                        chunk.bytes <= bytes_ - at && chunk.thread < kMostThreads;
     if (!valid) {
-      at += raw_page();
-      gap += raw_page();
+      at += os::page_size();
+      gap += os::page_size();
       continue;
     }
     const auto units = static_cast<uint32_t>(chunk.bytes / sizeof(uint32_t) - kChunkHeaderUnits);

@@ -29,9 +29,8 @@ namespace rdmalloc::trace {
 inline constexpr uint64_t kRawMagic = 0x317761726d647264;  // "drdmraw1"
 inline constexpr uint64_t kChunkMagic = 0x6b6e7568636d6472;
 inline constexpr uint32_t kRawVersion = 1;
-inline size_t raw_page() { return os::page_size(); }
 // The size of a thread's first chunk, and of the longest; each is twice the one before.
-inline size_t first_chunk() { return raw_page(); }
+inline size_t first_chunk() { return os::page_size(); }
 inline constexpr size_t kLongestChunk = size_t{256} << 10;
 
 // Why recording ended before the process did.

@@ -8,6 +8,7 @@
 #include "allocator/os/environment.h"
 #include "allocator/os/file.h"
 #include "allocator/os/memory_calls.h"
+#include "allocator/os/page_size.h"
 #include "allocator/os/standard_error.h"
 #include "allocator/trace/ticks.h"
 
@@ -107,7 +108,7 @@ uint64_t within_file_limit(uint64_t bytes) {
   } limit{UINT64_MAX, UINT64_MAX};
   const long error = os::system_call(SYS_prlimit64, 0, kFileSize, 0, os::word(&limit));
   if (error == 0 && limit.soft < bytes) bytes = limit.soft;
-  return bytes / raw_page() * raw_page();
+  return os::page_floor(bytes);
 }
 
 // Faults the pages in. If there is no space for them this returns an error, while a write to them
@@ -153,7 +154,7 @@ bool RawWriter::start() {
   }
   header_->process = static_cast<uint32_t>(number);
   header_->limit = limit_;
-  header_->taken = raw_page();
+  header_->taken = os::page_size();
   describe_program(*header_);
   header_->version = kRawVersion;
   header_->start_ticks = now_ticks();
@@ -165,8 +166,8 @@ bool RawWriter::start() {
 bool RawWriter::map(int fd, uint64_t limit) {
   void* memory = MAP_FAILED;
   errno = EFBIG;
-  for (; memory == MAP_FAILED && limit >= kSmallestPages * raw_page();
-       limit = limit / 2 / raw_page() * raw_page()) {
+  for (; memory == MAP_FAILED && limit >= kSmallestPages * os::page_size();
+       limit = os::page_floor(limit / 2)) {
     limit_ = limit;
     const long error = os::system_call(SYS_ftruncate, fd, static_cast<long>(limit));
     errno = static_cast<int>(-error);
@@ -175,7 +176,7 @@ bool RawWriter::map(int fd, uint64_t limit) {
   }
   if (memory == MAP_FAILED) return false;
   header_ = static_cast<RawHeader*>(memory);
-  long error = populate(memory, raw_page());
+  long error = populate(memory, os::page_size());
   if (error == -EINVAL) {
     made_ready_ = true;
     error = os::system_call(SYS_fallocate, fd, 0, 0, static_cast<long>(limit_));

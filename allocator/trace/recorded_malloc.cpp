@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "allocator/os/page_size.h"
 #include "allocator/trace/next_malloc.h"
 #include "allocator/trace/recorder.h"
 
@@ -95,13 +96,13 @@ EXPORT void* memalign(size_t alignment, size_t size) {
 
 EXPORT void* valloc(size_t size) {
   const Since before;
-  return keep_unless_kept(before, next.valloc(size), size, raw_page());
+  return keep_unless_kept(before, next.valloc(size), size, rdmalloc::os::page_size());
 }
 
 EXPORT void* pvalloc(size_t size) {
   const Since before;
-  const size_t whole = (size + raw_page() - 1) / raw_page() * raw_page();
-  return keep_unless_kept(before, next.pvalloc(size), whole, raw_page());
+  const size_t whole = rdmalloc::os::page_ceil(size);
+  return keep_unless_kept(before, next.pvalloc(size), whole, rdmalloc::os::page_size());
 }
 
 EXPORT size_t malloc_usable_size(void* pointer) {

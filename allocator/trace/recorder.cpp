@@ -4,6 +4,7 @@
 
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/memory_calls.h"
+#include "allocator/os/page_size.h"
 #include "allocator/trace/next_malloc.h"
 #include "allocator/trace/raw_writer.h"
 
@@ -42,10 +43,10 @@ void* map_wiped(size_t bytes) {
 Process* find_process() {
   Process* known = process.load(std::memory_order_acquire);
   if (known != nullptr) return known;
-  auto* made = static_cast<Process*>(map_wiped(raw_page()));
+  auto* made = static_cast<Process*>(map_wiped(os::page_size()));
   if (made == nullptr) return nullptr;
   if (process.compare_exchange_strong(known, made)) return made;
-  (void)os::munmap(made, raw_page());
+  (void)os::munmap(made, os::page_size());
   return known;
 }
 

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/os/page_size.h"
 #include "allocator/trace/raw_format.h"
 #include "allocator/trace/ticks.h"
 
@@ -125,10 +126,10 @@ inline uint64_t fresh_stamp(Slot& of) {
 // The time of a call. Calls for large objects always have their own: allocators give these whole
 // pages, so the address is the beginning of a page, or of the second 16 bytes of one (glibc).
 inline uint64_t stamp_of(const void* address) {
-  const uintptr_t kWithinPage = raw_page() - 1;
+  const uintptr_t within_page = os::page_size() - 1;
   constexpr uintptr_t kHeader = 16;
   Slot& mine = *slot;
-  const bool large = (reinterpret_cast<uintptr_t>(address) & kWithinPage & ~kHeader) == 0;
+  const bool large = (reinterpret_cast<uintptr_t>(address) & within_page & ~kHeader) == 0;
   if (__libc_single_threaded && mine.unstamped != 0 && !large) {
     --mine.unstamped;
     return mine.last_stamp;

@@ -96,12 +96,9 @@ int Pool::grow(int node) {
 // If a budget has no room for this many, it may have room for fewer.
 int Pool::add_chunk_or_less(size_t wanted, Message* why) {
   for (size_t count = wanted;; count /= 2) {
-    Message reason;
-    const int status = add_chunk(count, &reason);
-    if (status != RDM_OUT_OF_BUDGET || count <= 1) {
-      if (status != RDM_OK) *why = reason;
-      return status;
-    }
+    const int status = add_chunk(count, why);
+    if (status != RDM_OUT_OF_BUDGET || count <= 1) return status;
+    why->clear();
   }
 }
 

@@ -54,8 +54,7 @@ int Pool::find_keys_apart(Chunk* chunk, Message* why) {
   if (chunk->usable != 0) return RDM_OK;
   why->add(
       "every buffer would straddle two of the device's memory regions: the buffers are too long "
-      "for "
-      "it");
+      "for it");
   return RDM_UNSUPPORTED;
 }
 

@@ -87,23 +87,30 @@ bool is_answerable(const Request& request) {
          (request.access & ~kAnswerable) == 0;
 }
 
-// Stores the key of the region that contains the buffer in *out, and returns the domain, or null if
-// there is no answer. The domain then counts one more answered region, and *use must be released:
-// see let_go().
-DomainEntry* answer(const Request& request, rdm_mr* out, uint32_t* use) {
-  if (!is_answerable(request)) return nullptr;
+// The key of the region that contains the buffer, if a domain answers: it then counts one more
+// answered region, until let_go().
+struct Answer {
+  DomainEntry* entry = nullptr;
+  uint32_t use = 0;
+  rdm_mr key{};
+};
+
+Answer answer(const Request& request) {
+  Answer given;
+  if (!is_answerable(request)) return given;
   const int keep = errno;
-  DomainEntry* entry = domain_for(request);
+  DomainEntry* const entry = domain_for(request);
   if (entry != nullptr) {
     entry->answered.fetch_add(1);
     if (rdm_shim_hold(entry->domain.load(std::memory_order_relaxed), request.address,
-                      request.length, out, use) != RDM_OK) {
+                      request.length, &given.key, &given.use) == RDM_OK) {
+      given.entry = entry;
+    } else {
       entry->answered.fetch_sub(1);
-      entry = nullptr;
     }
   }
   errno = keep;
-  return entry;
+  return given;
 }
 
 // If libibverbs hides ranges from children because the kernel would not copy them, the program
@@ -162,28 +169,19 @@ ibv_mr* pass_on(const Request& request) {
   return mr;
 }
 
-void fill(AnsweredMr* record, const Request& request, DomainEntry* entry, const rdm_mr& key,
-          uint32_t use) {
-  const auto* shared = static_cast<const ibv_mr*>(key.handle);
+void fill(AnsweredMr* record, const Request& request, const Answer& given) {
+  const auto* shared = static_cast<const ibv_mr*>(given.key.handle);
   record->mr.context = request.pd->context;
   record->mr.pd = request.pd;
   record->mr.addr = request.address;
   record->mr.length = request.length;
   record->mr.handle = shared->handle;
-  record->mr.lkey = key.lkey;
-  record->mr.rkey = key.rkey;
+  record->mr.lkey = given.key.lkey;
+  record->mr.rkey = given.key.rkey;
   record->access = static_cast<int>(request.access);
-  record->entry = entry;
-  record->use = use;
+  record->entry = given.entry;
+  record->use = given.use;
   record->own = nullptr;
-}
-
-int deregister_own(ibv_mr* mr) {
-  const RealVerbs* real = real_verbs();
-  if (real == nullptr) return ENOSYS;
-  const int status = real->dereg_mr(mr);
-  if (status == 0) Room::note_more();
-  return status;
 }
 
 // Gives up what is behind a record: its share in a region's key, or its own registration. If the
@@ -194,7 +192,7 @@ int let_go(DomainEntry* entry, uint32_t use, ibv_mr* own) {
     if (domain != nullptr) rdm_shim_let_go(domain, use);
     if (entry->answered.fetch_sub(1) == 1) domains.end_orphan(entry);
   }
-  return own != nullptr ? deregister_own(own) : 0;
+  return own != nullptr ? deregister(own) : 0;
 }
 
 // Fills the same struct with new contents. Never changes the region's memory region; if no region
@@ -204,17 +202,16 @@ int answer_anew(AnsweredMr* record, const Request& request) {
   DomainEntry* const old_entry = record->entry;
   const uint32_t old_use = record->use;
   ibv_mr* const old_own = record->own;
-  rdm_mr key{};
-  uint32_t use = 0;
-  if (DomainEntry* entry = answer(request, &key, &use)) {
+  if (const Answer given = answer(request); given.entry != nullptr) {
     counters.answered.fetch_add(1, std::memory_order_relaxed);
-    fill(record, request, entry, key, use);
+    fill(record, request, given);
   } else {
     counters.passed.fetch_add(1, std::memory_order_relaxed);
     ibv_mr* own = pass_on(request);
     // Of the error codes, this one says that nothing has changed.
     if (own == nullptr) return IBV_REREG_MR_ERR_INPUT;
-    fill(record, request, nullptr, {request.address, request.length, own->lkey, own->rkey, own}, 0);
+    fill(record, request,
+         {nullptr, 0, {request.address, request.length, own->lkey, own->rkey, own}});
     record->own = own;
   }
   (void)let_go(old_entry, old_use, old_own);
@@ -225,15 +222,14 @@ int answer_anew(AnsweredMr* record, const Request& request) {
 
 ibv_mr* register_memory(const Call& call, const Request& request) {
   counters.calls.fetch_add(1, std::memory_order_relaxed);
-  rdm_mr key{};
-  uint32_t use = 0;
-  if (DomainEntry* entry = deregisters_here(call) ? answer(request, &key, &use) : nullptr) {
+  const Answer given = deregisters_here(call) ? answer(request) : Answer{};
+  if (given.entry != nullptr) {
     if (AnsweredMr* record = slab.take()) {
-      fill(record, request, entry, key, use);
+      fill(record, request, given);
       counters.answered.fetch_add(1, std::memory_order_relaxed);
       return &record->mr;
     }
-    (void)let_go(entry, use, nullptr);
+    (void)let_go(given.entry, given.use, nullptr);
   }
   counters.passed.fetch_add(1, std::memory_order_relaxed);
   return pass_on(request);
@@ -253,7 +249,13 @@ int deregister(AnsweredMr* record) {
   return 0;
 }
 
-int deregister(ibv_mr* mr) { return deregister_own(mr); }
+int deregister(ibv_mr* mr) {
+  const RealVerbs* real = real_verbs();
+  if (real == nullptr) return ENOSYS;
+  const int status = real->dereg_mr(mr);
+  if (status == 0) Room::note_more();
+  return status;
+}
 
 int reregister(AnsweredMr* record, int flags, const Request& changed) {
   const bool translation = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;

@@ -7,13 +7,11 @@
 # reason, where there is no cross compiler, no arm64 packages or no qemu: bootstrap.sh sees to them.
 set -eu
 cd "$1"
+. tests/support/verdict.sh
 what=$2
 sysroot=build/arm64-sysroot
 
-lacks() {
-  echo "SKIPPED: no $1: type: sh cmake/bootstrap.sh test"
-  exit 77
-}
+lacks() { skip "no $1: type: sh cmake/bootstrap.sh test"; }
 command -v aarch64-linux-gnu-g++ > /dev/null || lacks "cross compiler (g++-aarch64-linux-gnu)"
 [ -r $sysroot/packages ] || lacks "arm64 packages in $sysroot"
 

@@ -142,7 +142,7 @@ void check_books() {
   const rdm_stats with = probe::stats();
   EXPECT(with.allocated_bytes >= before + 20 * kMiB);
   EXPECT(with.live_bytes >= 20 * kMiB);
-  EXPECT(with.pinned_bytes == probe::kib_field("/proc/self/status", "VmLck:"));
+  EXPECT(with.pinned_bytes == probe::locked_bytes());
   free(got);
   EXPECT(probe::stats().allocated_bytes < before + kMiB);
 }
@@ -160,7 +160,7 @@ void check_until_refused(unsigned flags) {
   }
   if (got == 0 || got == kMost) verdict.broken("%zu blocks of %zu were given", got, kMost);
   EXPECT(errno == ENOMEM);
-  EXPECT(probe::stats().pinned_bytes == probe::kib_field("/proc/self/status", "VmLck:"));
+  EXPECT(probe::stats().pinned_bytes == probe::locked_bytes());
   // malloc continues beyond the budget.
   void* ordinary = malloc(16 * kMiB);
   EXPECT(ordinary != nullptr && !is_exposed(ordinary));
@@ -173,14 +173,14 @@ void check_child() {
   free(freed);
   const probe::ChildEnd end = probe::run_child([&] {
     EXPECT(is_filled(kept, 'k', 5 * kPage));
-    const uint64_t locked = probe::kib_field("/proc/self/status", "VmLck:");
+    const uint64_t locked = probe::locked_bytes();
     for (const size_t size : {5 * kPage, kPage, 2 * kMiB}) {
       rdm_region region{};
       EXPECT(probe::region_of(get(size), size, &region));
       EXPECT(region.exposed == 1 && region.locked == 1);
     }
-    EXPECT(probe::kib_field("/proc/self/status", "VmLck:") >= locked + 2 * kMiB);
-    EXPECT(probe::stats().pinned_bytes == probe::kib_field("/proc/self/status", "VmLck:"));
+    EXPECT(probe::locked_bytes() >= locked + 2 * kMiB);
+    EXPECT(probe::stats().pinned_bytes == probe::locked_bytes());
     kept = static_cast<char*>(realloc(kept, 50 * kPage));
     EXPECT(is_filled(kept, 'k', 5 * kPage));
     rdm_region region{};

@@ -18,8 +18,7 @@ probe::Verdict verdict;
 void check_books(const char* when) {
   if (!probe::library().loaded()) return;
   const rdm_stats now = probe::stats();
-  const uint64_t locked =
-      probe::locked_bytes() + probe::kib_field("/proc/self/status", "HugetlbPages:");
+  const uint64_t locked = probe::locked_and_hugetlb_bytes();
   if (now.pinned_bytes != locked) {
     verdict.broken("%s: books say %lu pinned bytes, the kernel %lu", when, now.pinned_bytes,
                    locked);

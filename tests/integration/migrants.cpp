@@ -192,8 +192,7 @@ size_t start(pthread_t* threads) {
 void check_books() {
   if (!probe::library().loaded()) return;
   const rdm_stats now = probe::stats();
-  const uint64_t locked =
-      probe::locked_bytes() + probe::kib_field("/proc/self/status", "HugetlbPages:");
+  const uint64_t locked = probe::locked_and_hugetlb_bytes();
   if (now.pinned_bytes != locked) {
     verdict.broken("the books say %lu pinned bytes, the kernel %lu", now.pinned_bytes, locked);
   }

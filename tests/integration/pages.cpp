@@ -85,9 +85,7 @@ int main(int argc, char** argv) {
   if (strcmp(what, "base") == 0 && transparent + pool + claimed != 0) {
     verdict.broken("huge, but should not be");
   }
-  // The kernel counts hugetlb pages, which never move or swap, on a separate line.
-  const uint64_t locked =
-      probe::locked_bytes() + probe::kib_field("/proc/self/status", "HugetlbPages:");
+  const uint64_t locked = probe::locked_and_hugetlb_bytes();
   if (probe::stats().pinned_bytes != locked) {
     verdict.broken("books say %lu pinned, the kernel %lu", probe::stats().pinned_bytes, locked);
   }

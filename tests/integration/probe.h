@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "include/rdmalloc/rdmalloc.h"
@@ -138,6 +139,10 @@ inline uint64_t kib_field(const char* file, const char* field) {
 }
 
 inline uint64_t locked_bytes() { return kib_field("/proc/self/status", "VmLck:"); }
+// The kernel counts hugetlb pages, which never move or swap, on a line of their own.
+inline uint64_t locked_and_hugetlb_bytes() {
+  return locked_bytes() + kib_field("/proc/self/status", "HugetlbPages:");
+}
 inline uint64_t resident_bytes() { return kib_field("/proc/self/status", "VmRSS:"); }
 
 // The frame of the page that holds an address; 0 if none is present. Needs root.
@@ -179,6 +184,12 @@ class Random {
  private:
   uint64_t state_;
 };
+
+inline uint64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
 
 inline uint64_t argument(int argc, char** argv, int index, uint64_t fallback) {
   return argc > index ? strtoull(argv[index], nullptr, 0) : fallback;

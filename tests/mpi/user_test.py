@@ -13,11 +13,10 @@ import shutil
 import sys
 
 from job import RUN, Job, build, mpirun, program, under
-from verdict import check, skip, test_in_folder
+from verdict import as_user, check, need_root, test_in_folder
 
 RANKS = 4
 MEMLOCK_KIB = 4096
-NOBODY = "65534"
 
 
 def copied(folder, mpi):
@@ -34,14 +33,11 @@ def copied(folder, mpi):
 
 def user(folder):
     mpi = sys.argv[1]
-    if os.geteuid() != 0:
-        skip("becoming another user needs root")
+    need_root("becoming another user")
     launcher = mpirun(mpi)
     os.environ["RDMALLOC_BUILD"] = str(copied(folder, mpi))
-    as_user = ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups",
-               "--bounding-set", "-all", "--inh-caps", "-all"]
     limited = ["sh", "-c", f'ulimit -l {MEMLOCK_KIB} && exec "$@"', "sh"]
-    job = Job([*limited, *as_user, launcher, "-np", RANKS, *under(mpi, RUN),
+    job = Job([*limited, *as_user(), launcher, "-np", RANKS, *under(mpi, RUN),
                program(mpi, "messages"), "isend"], folder)
     job.expect(0, ranks=RANKS)
     for report in job.reports:

@@ -184,8 +184,7 @@ void StudyRunner::add_notes() {
         "a cap is for each process: shares are of the most that one of them held");
     study_.notes.emplace_back(
         "the program has several processes: resident is the sum over them, in which pages that "
-        "they "
-        "share count once for each, and peaks are the highest sums that were sampled");
+        "they share count once for each, and peaks are the highest sums that were sampled");
   }
 }
 

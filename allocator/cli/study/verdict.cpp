@@ -37,9 +37,11 @@ std::string seconds(const Spread& value) {
   return number(value.median, value.median < 1 ? "%.3f s" : "%.2f s");
 }
 
+bool is_one(double ratio) { return std::abs(ratio - 1) < kRounding; }
+
 // "12 % more", "3.0 % less", "as much".
 std::string more_or_less(double ratio) {
-  if (std::abs(ratio - 1) < kRounding) return "as much";
+  if (is_one(ratio)) return "as much";
   return percent(ratio) + (ratio > 1 ? " more" : " less");
 }
 
@@ -71,7 +73,17 @@ bool has_few(const Row& one, const Row& other, Figure figure) {
   return std::min((one.*figure)->values.size(), (other.*figure)->values.size()) < kFewestRepeats;
 }
 
-const std::string kTooFew = "from fewer than three runs (--repeats)";
+constexpr const char* kTooFew = " from fewer than three runs (--repeats)";
+
+// What a comparison allows to be said. Equal: nothing is left to tell apart.
+enum class Told { kNothing, kEqual, kLess, kMore };
+
+Told told_by(const std::optional<Comparison>& found) {
+  if (!found) return Told::kNothing;
+  if (is_one(found->low) && is_one(found->high)) return Told::kEqual;
+  if (found->outcome == Comparison::Outcome::kCannotTell) return Told::kNothing;
+  return found->outcome == Comparison::Outcome::kMore ? Told::kMore : Told::kLess;
+}
 
 // Our row that shows the cost of never returning memory: pinned, or unpinned if pinned did not run.
 const Row* our_row(const std::vector<Row>& rows) {
@@ -88,9 +100,12 @@ const Row* best_other(const std::vector<Row>& rows) {
   return best;
 }
 
-std::string peaks(const Row& ours, const Row& other) {
-  return "(" + bytes(ours.peak_resident->median) + " against " +
-         bytes(other.peak_resident->median) + ")";
+std::string both_bytes(const Row& ours, const Row& other, Figure figure) {
+  return " (" + bytes((ours.*figure)->median) + " against " + bytes((other.*figure)->median) + ")";
+}
+
+std::string both_seconds(const Row& row, const Row& base, Figure figure) {
+  return " (" + seconds(*(row.*figure)) + ", " + seconds(*(base.*figure)) + ")";
 }
 
 bool is_too_small(const Row& one, const Row& other, Figure figure) {
@@ -102,49 +117,46 @@ std::optional<Comparison> compare_memory(const Row& ours, const Row& other, Figu
   return is_too_small(ours, other, figure) ? std::nullopt : compare(ours, other, figure);
 }
 
-// The end of a sentence that begins with "Whether ...".
-std::string untold_memory(const Row& ours, const Row& other, Figure figure) {
-  if (is_too_small(ours, other, figure)) return "that cannot be told of less than 4 MiB";
-  if (has_few(ours, other, figure)) return "that cannot be told " + kTooFew;
-  const auto found = compare(ours, other, figure);
-  if (!found) return "that cannot be told";
-  return "that cannot be told: measured were " + more_or_less(found->ratio) + interval(*found) +
-         "; " + settling(*found, "");
-}
-
-// The measurements are equal: there is nothing to tell apart.
-bool is_equal(const std::optional<Comparison>& found) {
-  return found && std::abs(found->low - 1) < kRounding && std::abs(found->high - 1) < kRounding;
+// The end of a sentence that begins with "Whether ...". `found` is of compare_memory().
+std::string untold_memory(const Row& ours, const Row& other, Figure figure,
+                          const std::optional<Comparison>& found) {
+  const std::string untold = ", that cannot be told";
+  if (is_too_small(ours, other, figure)) return untold + " of less than 4 MiB";
+  if (has_few(ours, other, figure)) return untold + kTooFew;
+  if (!found) return untold;
+  return untold + ": measured were " + more_or_less(found->ratio) + interval(*found) + "; " +
+         settling(*found, "");
 }
 
 std::string peak_answer(const Row& ours, const Row& other) {
+  const Figure figure = &Row::peak_resident;
   const std::string& name = other.configuration.name;
-  const auto found = compare_memory(ours, other, &Row::peak_resident);
-  const std::string figures = " " + peaks(ours, other) + ".";
-  if (is_equal(found)) {
-    return "Never returning memory costs this program nothing at its peak against " + name +
-           figures;
+  const std::string figures = both_bytes(ours, other, figure) + ".";
+  const auto found = compare_memory(ours, other, figure);
+  switch (told_by(found)) {
+    case Told::kNothing:
+      return "Whether never returning memory costs this program more at its peak than " + name +
+             untold_memory(ours, other, figure, found) + figures;
+    case Told::kEqual:
+      return "Never returning memory costs this program nothing at its peak against " + name +
+             figures;
+    case Told::kLess:
+      return "This program's peak is " + percent(found->ratio) + " lower than under " + name +
+             ", though memory is never returned" + figures;
+    default:
+      return "Never returning memory costs this program " + percent(found->ratio) +
+             " more memory at its peak than " + name + figures;
   }
-  if (!found || found->outcome == Comparison::Outcome::kCannotTell) {
-    return "Whether never returning memory costs this program more at its peak than " + name +
-           ", " + untold_memory(ours, other, &Row::peak_resident) + figures;
-  }
-  if (found->outcome == Comparison::Outcome::kLess) {
-    return "This program's peak is " + percent(found->ratio) + " lower than under " + name +
-           ", though memory is never returned" + figures;
-  }
-  return "Never returning memory costs this program " + percent(found->ratio) +
-         " more memory at its peak than " + name + figures;
 }
 
 std::string mean_answer(const Row& ours, const Row& other) {
+  const Figure figure = &Row::mean_resident;
   const std::string& name = other.configuration.name;
-  const std::string figures = " (" + bytes(ours.mean_resident->median) + " against " +
-                              bytes(other.mean_resident->median) + ").";
-  const auto found = compare_memory(ours, other, &Row::mean_resident);
-  if (!is_equal(found) && (!found || found->outcome == Comparison::Outcome::kCannotTell)) {
-    return "Whether it has more resident on average over its time than under " + name + ", " +
-           untold_memory(ours, other, &Row::mean_resident) + figures;
+  const std::string figures = both_bytes(ours, other, figure) + ".";
+  const auto found = compare_memory(ours, other, figure);
+  if (told_by(found) == Told::kNothing) {
+    return "Whether it has more resident on average over its time than under " + name +
+           untold_memory(ours, other, figure, found) + figures;
   }
   return "On average over its time it has " + more_or_less(found->ratio) + " resident than under " +
          name + figures;
@@ -181,43 +193,37 @@ bool is_too_short(const Row& one, const Row& other) {
   return std::min(one.seconds->median, other.seconds->median) < kShortestSeconds;
 }
 
-std::string against(const Row& row, const Row& base, Figure figure) {
-  return " against " + base.configuration.label + " (" + seconds(*(row.*figure)) + ", " +
-         seconds(*(base.*figure)) + ")";
-}
-
-// "Its CPU time is 20 % more, between ... and ...": for programs that wait, wall time says little.
+// " CPU time: 20 % more, between ... and ...": for programs that wait, wall time says little.
 std::string cpu_answer(const Row& row, const Row& base) {
   if (!row.cpu_seconds || !base.cpu_seconds) return "";
   const auto found = compare(row, base, &Row::cpu_seconds);
   if (!found) return "";
-  const std::string figures =
-      " (" + seconds(*row.cpu_seconds) + ", " + seconds(*base.cpu_seconds) + ")";
+  const std::string figures = both_seconds(row, base, &Row::cpu_seconds);
   const std::string measured = more_or_less(found->ratio) + interval(*found);
-  if (found->outcome == Comparison::Outcome::kCannotTell && !is_equal(found)) {
+  if (told_by(found) == Told::kNothing) {
     return " Of CPU time" + figures + " it cannot be told, either: measured was " + measured + ".";
   }
   return " CPU time: " + measured + figures + ".";
 }
 
 std::string time_answer(const std::string& what, const Row& row, const Row& base) {
-  const std::string whom = against(row, base, &Row::seconds);
-  const std::string untold = "Time: whether " + what + " costs any" + whom + " cannot be told ";
+  const std::string whom =
+      " against " + base.configuration.label + both_seconds(row, base, &Row::seconds);
+  const std::string untold = "Time: whether " + what + " costs any" + whom + " cannot be told";
   if (has_few(row, base, &Row::seconds)) return untold + kTooFew + ".";
   if (is_too_short(row, base)) {
-    return untold + "of runs below 0.1 s: give the program more to do.";
+    return untold + " of runs below 0.1 s: give the program more to do.";
   }
   const auto found = compare(row, base, &Row::seconds);
-  if (!found) return untold + "of no time.";
+  if (!found) return untold + " of no time.";
   const std::string cpu = cpu_answer(row, base);
-  if (is_equal(found)) return "Time: " + what + " costs none" + whom + "." + cpu;
-  if (found->outcome == Comparison::Outcome::kCannotTell) {
-    return "Time: whether " + what + " costs any" + whom + " cannot be told: measured was " +
-           more_or_less(found->ratio) + interval(*found) + "; " +
+  const Told told = told_by(found);
+  if (told == Told::kEqual) return "Time: " + what + " costs none" + whom + "." + cpu;
+  if (told == Told::kNothing) {
+    return untold + ": measured was " + more_or_less(found->ratio) + interval(*found) + "; " +
            settling(*found, ", or fewer on a quieter machine") + "." + cpu;
   }
-  const bool is_more = found->outcome == Comparison::Outcome::kMore;
-  return "Time: " + what + (is_more ? " costs " : " saves ") + percent(found->ratio) +
+  return "Time: " + what + (told == Told::kMore ? " costs " : " saves ") + percent(found->ratio) +
          interval(*found) + "," + whom + "." + cpu;
 }
 
@@ -246,31 +252,34 @@ std::optional<Comparison> time_of(const Row& row, const Row& base) {
   return compare(row, base, &Row::seconds);
 }
 
-bool is_slower(const Row& row, const Row& base) {
-  const auto found = time_of(row, base);
-  return found && found->outcome == Comparison::Outcome::kMore && !is_equal(found);
-}
-
-// "; its time is ...", or that this cannot be told.
+// "; no time is lost.", or how much is, or that this cannot be told.
 std::string time_of_cap(const Row& row, const Row& pinned) {
   const auto found = time_of(row, pinned);
-  if (is_slower(row, pinned))
-    return ", and the program takes " + percent(found->ratio) + " longer.";
   if (!found) return "; whether that costs time cannot be told.";
-  if (is_equal(found) || found->outcome == Comparison::Outcome::kLess) return "; no time is lost.";
-  return "; of its time, " + more_or_less(found->ratio) + interval(*found) +
-         ", no loss can be told.";
+  switch (told_by(found)) {
+    case Told::kMore:
+      return ", and the program takes " + percent(found->ratio) + " longer.";
+    case Told::kNothing:
+      return "; of its time, " + more_or_less(found->ratio) + interval(*found) +
+             ", no loss can be told.";
+    default:
+      return "; no time is lost.";
+  }
 }
 
 bool is_cap(const Row& row) { return row.configuration.cap_bytes && row.runs_ok != 0; }
 
 bool loses_nothing(const Row& row, const Row& pinned) {
-  return row.peak_overflow && *row.peak_overflow == 0 && !is_slower(row, pinned);
+  return row.peak_overflow && *row.peak_overflow == 0 &&
+         told_by(time_of(row, pinned)) != Told::kMore;
+}
+
+std::string a_cap(const Row& row) {
+  return "A cap of " + bytes(static_cast<double>(*row.configuration.cap_bytes));
 }
 
 std::string smaller_cap_answer(const Row& row, const Row& pinned) {
-  const std::string cap = "A cap of " + bytes(static_cast<double>(*row.configuration.cap_bytes));
-  std::string answer = cap;
+  std::string answer = a_cap(row);
   if (!row.peak_overflow) {
     answer += ": what could not be pinned is not known";
   } else if (*row.peak_overflow > 0) {
@@ -295,9 +304,8 @@ void answer_about_caps(const std::vector<Row>& rows, Verdict& verdict) {
     verdict.answers.push_back("No cap that was tried is enough.");
   } else {
     verdict.smallest_cap_without_loss = (*best)->configuration.cap_bytes;
-    verdict.answers.push_back("A cap of " +
-                              bytes(static_cast<double>(*verdict.smallest_cap_without_loss)) +
-                              " is enough: all stays pinned" + time_of_cap(**best, *pinned));
+    verdict.answers.push_back(a_cap(**best) + " is enough: all stays pinned" +
+                              time_of_cap(**best, *pinned));
   }
   for (auto smaller = caps.begin(); smaller != best; ++smaller) {
     verdict.answers.push_back(smaller_cap_answer(**smaller, *pinned));

@@ -103,8 +103,7 @@ std::string explain_nothing(const TraceRecordRequest& request,
                             const std::vector<RawFile>& recordings) {
   if (recordings.empty()) {
     return "nothing was recorded: the program made no malloc call that a preloaded library sees, "
-           "or "
-           "cleared its environment first";
+           "or cleared its environment first";
   }
   std::string names;
   for (const RawFile& one : recordings) {

@@ -4,6 +4,7 @@
 #
 #   abi_test.sh SOURCE LIBRARY
 set -eu
+. "$(dirname "$0")/../../support/verdict.sh"
 folder=$1/cmake/packaging/abi
 library=$2
 status=0
@@ -16,13 +17,10 @@ trap 'rm -rf "$work"' EXIT
 # changed SENTENCE SED_EXPRESSION: pretends that another interface was stored.
 changed() {
   sed "$2" "$folder/librdmalloc.$(uname -m).abi" > "$work/changed.abi"
-  cmp -s "$folder/librdmalloc.$(uname -m).abi" "$work/changed.abi" && {
-    echo "FAILED: nothing could be changed for: $1"
-    exit 1
-  }
+  cmp -s "$folder/librdmalloc.$(uname -m).abi" "$work/changed.abi" &&
+    fail "nothing could be changed for: $1"
   if RDMALLOC_ABI=$work/changed.abi sh "$folder/abi.sh" check "$library" > /dev/null 2>&1; then
-    echo "FAILED: it is not found that $1"
-    exit 1
+    fail "it is not found that $1"
   fi
   echo "- it is found that $1"
 }

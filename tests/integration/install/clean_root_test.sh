@@ -3,37 +3,14 @@
 # programs, builds against them, runs the README's MPI lines, upgrades, removes, and checks that
 # nothing is left.
 #
-# The environment gives CPACK, BUILD and SOURCE. If RDMALLOC_ROOT_TAR names a file, it keeps the
-# root file system for the next run.
+# The environment gives CPACK, BUILD and SOURCE; RDMALLOC_ROOT_TAR is of root.sh.
 set -eu
-here=$(cd "$(dirname "$0")" && pwd)
-skip() {
-  echo "SKIPPED: $1"
-  exit 77
-}
-fail() {
-  echo "FAILED: $1"
-  exit 1
-}
-[ "$(id -u)" = 0 ] || skip "only root may make a root file system"
-command -v mmdebstrap > /dev/null || skip "no mmdebstrap: type: sh cmake/bootstrap.sh test"
-
-# Everything below runs in its own mount and PID namespaces: what is mounted or running there ends
-# with this script.
-[ "${1:-}" = inside ] || exec unshare --mount --pid --fork --kill-child sh "$0" inside
-work=$(mktemp -d "${TMPDIR:-/tmp}/rdmalloc-root.XXXXXX")
-trap 'umount -R "$work/root/proc" "$work/root/sys" "$work/root/dev" 2> /dev/null; rm -rf --one-file-system "$work"' EXIT
-root=$work/root
-mkdir "$root"
+. "$(dirname "$0")/root.sh"
 
 pack() {
   "$CPACK" --config "$BUILD/CPackConfig.cmake" -G DEB -B "$work/packages" -D CPACK_PACKAGE_DIRECTORY="$work/packages" \
     "$@" > "$work/log" 2>&1 || { cat "$work/log"; fail "cpack"; }
   rm -rf "$work/packages/_CPack_Packages"
-}
-inside() {
-  chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
-    DEBIAN_FRONTEND=noninteractive sh -euc "$1"
 }
 apt() {
   inside "apt-get -q -y --no-install-recommends $1" > "$work/log" 2>&1 || {
@@ -48,18 +25,7 @@ files() {
 }
 
 echo "- a root file system of Debian 12"
-tar=${RDMALLOC_ROOT_TAR:-$work/root.tar}
-if [ ! -s "$tar" ]; then
-  timeout 900 mmdebstrap --quiet --variant=minbase bookworm "$tar" > "$work/log" 2>&1 || {
-    cat "$work/log"
-    skip "no mirror of Debian could be had"
-  }
-fi
-tar -x -C "$root" --exclude='./dev/*' -f "$tar"
-cp -L /etc/resolv.conf "$root/etc/resolv.conf" 2> /dev/null || :
-mount -t proc proc "$root/proc"
-mount -t sysfs sys "$root/sys"
-mount --rbind /dev "$root/dev"
+make_root bookworm
 timeout 300 chroot "$root" apt-get -q update > "$work/log" 2>&1 || {
   tail -5 "$work/log"
   skip "no mirror of Debian could be had"
@@ -107,25 +73,25 @@ fi
 
 echo "- find_package and pkg-config"
 apt "install /tmp/packages/rdmalloc*-2_*.deb cmake make gcc g++ binutils pkg-config libc6-dev"
-mkdir -p "$root/tmp/source/tests"
-cp -r "$here" "$root/tmp/source/install"
+mkdir -p "$root/tmp/source/tests/integration" "$root/tmp/source/regcache" "$root/tmp/build/tests/mpi"
+cp -r "$SOURCE/tests/support" "$SOURCE/tests/mpi" "$root/tmp/source/tests"
+cp -r "$SOURCE/tests/integration/install" "$root/tmp/source/tests/integration"
+cp -r "$SOURCE/include" "$SOURCE/README.md" "$root/tmp/source"
+cp "$SOURCE/regcache/MPI.md" "$root/tmp/source/regcache"
 inside "cd /tmp && PREFIX=/usr CMAKE=cmake GENERATOR='Unix Makefiles' CC=cc PKG_CONFIG=/usr/bin/pkg-config \
-  sh /tmp/source/install/install_and_use.sh" || fail "building on the packages"
+  sh /tmp/source/tests/integration/install/install_and_use.sh" || fail "building on the packages"
 
+ln -s /usr/bin "$root/tmp/build/bin"
+ln -s /usr/lib "$root/tmp/build/lib"
 for mpi in ${RDMALLOC_ROOT_MPIS:-openmpi mpich}; do
-  echo "- the README's lines for $mpi"
+  echo "- the lines that are documented for $mpi"
   case $mpi in
     openmpi) apt "install openmpi-bin libopenmpi-dev libucx0" ;;
     mpich) apt "install mpich libmpich-dev" ;;
   esac
-  cp "$SOURCE/README.md" "$root/tmp/source"
-  mkdir -p "$root/tmp/build/tests/mpi"
-  cp -r "$SOURCE/tests/mpi" "$root/tmp/source/tests"
-  cp -r "$SOURCE/include" "$root/tmp/source"
-  ln -sfn /usr/bin "$root/tmp/build/bin"
-  ln -sfn /usr/lib "$root/tmp/build/lib"
   inside "cd /tmp/source && mpicc.$mpi -std=gnu11 -O2 -w -fno-builtin -pthread -I. tests/mpi/messages.c \
     -o /tmp/build/tests/mpi/messages.$mpi -ldl"
-  inside "cd /tmp && RDMALLOC_BUILD=/tmp/build python3 -B /tmp/source/tests/mpi/recipes_test.py /tmp/source/README.md $mpi" ||
+  inside "cd /tmp && RDMALLOC_BUILD=/tmp/build python3 -B /tmp/source/tests/mpi/recipes_test.py $mpi \
+    /tmp/source/README.md:any /tmp/source/regcache/MPI.md:$mpi" ||
     fail "the lines for $mpi"
 done

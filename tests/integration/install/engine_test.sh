@@ -5,12 +5,9 @@
 #   engine_test.sh source       built from jemalloc's sources, from RDMALLOC_JEMALLOC_SOURCE or the
 #                               distribution's mirror; malloc is in the window
 set -eu
+. "$(dirname "$0")/../../support/verdict.sh"
 work=$(mktemp -d "${TMPDIR:-/tmp}/rdmalloc-engine.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-fail() {
-  echo "FAILED: $1"
-  exit 1
-}
 
 # configure ARGUMENTS...: configures the engine alone as a project; its output goes to $work/log.
 mkdir "$work/project"
@@ -81,10 +78,7 @@ mirror() {
 
 source() {
   tree=$(source_tree)
-  [ -n "$tree" ] || {
-    echo "SKIPPED: no sources of jemalloc: RDMALLOC_JEMALLOC_SOURCE names none, and no mirror has them"
-    exit 77
-  }
+  [ -n "$tree" ] || skip "no sources of jemalloc: RDMALLOC_JEMALLOC_SOURCE names none, and no mirror has them"
   if ! "$CMAKE" -S "$SOURCE" -B "$work/build" -DRDMALLOC_JEMALLOC_SOURCE="$tree" -DCMAKE_UNITY_BUILD=ON \
     -DRDMALLOC_TESTS=OFF -DRDMALLOC_BENCH=OFF -DRDMALLOC_REPORT_CHARTS=OFF > "$work/log" 2>&1 ||
     ! "$CMAKE" --build "$work/build" -j2 --target rdmalloc_engine_proof > "$work/log" 2>&1; then

@@ -13,6 +13,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(sys.path[0] + "/../../support")
+from verdict import check, need, test_in_folder
+
 BUILD, SOURCE = os.environ["BUILD"], os.environ["SOURCE"]
 PARTS = {"deb": ("rdmalloc", "rdmalloc-dev", "rdmalloc-tools", "rdmalloc-mpi", "rdmalloc-dbgsym"),
          "rpm": ("rdmalloc", "rdmalloc-devel", "rdmalloc-tools", "rdmalloc-mpi", "rdmalloc-debuginfo")}
@@ -27,27 +30,10 @@ HOLDS = (("bin/rdmalloc", "lib.*/librdmalloc.so.0", "lib.*/librdmalloc-shm.so.0"
          ("lib/debug/.build-id/../.*[.]debug",))
 
 
-def fail(why):
-    print(f"FAILED: {why}")
-    sys.exit(1)
-
-
-def check(good, why):
-    if not good:
-        fail(why)
-
-
 def output(*command, **more):
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", **more)
     check(done.returncode == 0, f"{' '.join(map(str, command))}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
     return done.stdout
-
-
-def need(*tools):
-    for tool in tools:
-        if shutil.which(tool) is None:
-            print(f"SKIPPED: no {tool}: type: sh cmake/bootstrap.sh test")
-            sys.exit(77)
 
 
 def pack(generator, folder):
@@ -188,29 +174,26 @@ def use(root):
     check(done.returncode == 0, "find_package and pkg-config from where they are unpacked")
 
 
-def main():
+def check_packages(folder):
     kind = sys.argv[1]
     need(*(("dpkg-deb", "dpkg-shlibdeps") if kind == "deb" else ("rpmbuild", "rpm2cpio", "cpio")))
     version = re.search(r"VERSION (\S+)", pathlib.Path(SOURCE, "CMakeLists.txt").read_text().split("project(")[1])[1]
-    with tempfile.TemporaryDirectory(prefix="rdmalloc-packages.") as name:
-        folder = pathlib.Path(name)
-        (folder / "made").mkdir()
-        made = pack(kind.upper(), folder / "made")
-        separator = "_" if kind == "deb" else "-"
-        packages = {part: next((path for path in made if path.name.startswith(f"{part}{separator}{version}")), None)
-                    for part in PARTS[kind]}
-        check(all(packages.values()) and len(made) == len(packages), f"made were {[path.name for path in made]}")
-        roots = {part: (folder / part, unpack(kind, package, folder / part)) for part, package in packages.items()}
-        look_at_files(kind, roots)
-        if kind == "deb":
-            look_at_control(packages, version)
-            for part in PARTS[kind][:4]:
-                unpack(kind, packages[part], folder / "root")
-            use(folder / "root")
-        else:
-            look_at_headers(packages, version)
-            install_and_remove(packages, folder / "installed")
+    (folder / "made").mkdir()
+    made = pack(kind.upper(), folder / "made")
+    separator = "_" if kind == "deb" else "-"
+    packages = {part: next((path for path in made if path.name.startswith(f"{part}{separator}{version}")), None)
+                for part in PARTS[kind]}
+    check(all(packages.values()) and len(made) == len(packages), f"made were {[path.name for path in made]}")
+    roots = {part: (folder / part, unpack(kind, package, folder / part)) for part, package in packages.items()}
+    look_at_files(kind, roots)
+    if kind == "deb":
+        look_at_control(packages, version)
+        for part in PARTS[kind][:4]:
+            unpack(kind, packages[part], folder / "root")
+        use(folder / "root")
+    else:
+        look_at_headers(packages, version)
+        install_and_remove(packages, folder / "installed")
 
 
-if __name__ == "__main__":
-    main()
+test_in_folder(check_packages)

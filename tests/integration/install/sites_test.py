@@ -14,15 +14,12 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.append(sys.path[0] + "/../../support")
+from verdict import SKIPPED, check, test
+
 SOURCE, BUILD = pathlib.Path(os.environ["SOURCE"]), pathlib.Path(os.environ["BUILD"])
 PACKAGING = SOURCE / "cmake/packaging"
 VERSION = re.search(r"project\(rdmalloc VERSION (\S+)", (SOURCE / "CMakeLists.txt").read_text())[1]
-
-
-def check(good, why):
-    if not good:
-        print(f"FAILED: {why}")
-        sys.exit(1)
 
 
 def cmake_text():
@@ -101,7 +98,7 @@ def modules():
           dofile(arg[1])
         """, place / f"{VERSION}.lua", prefix)
         if ran == 0:
-            sys.exit(77)
+            sys.exit(SKIPPED)
 
 
 def run_module(program, script, module, prefix):
@@ -155,4 +152,4 @@ def slurm():
     print("- the prolog's variables, the job's flags and the epilog do what they say")
 
 
-{"recipes": recipes, "modules": modules, "slurm": slurm}[sys.argv[1]]()
+test({"recipes": recipes, "modules": modules, "slurm": slurm}[sys.argv[1]])

@@ -3,17 +3,12 @@
 # charts without npm; building the bare tree reports what it lacks. The environment gives CMAKE,
 # BUILD, SOURCE.
 set -eu
+. "$(dirname "$0")/../../support/verdict.sh"
 work=$(mktemp -d "${TMPDIR:-/tmp}/rdmalloc-tarball.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-fail() {
-  echo "FAILED: $1"
-  exit 1
-}
 charts=$BUILD/allocator/cli/study/report
-[ -s "$charts/library.js" ] || [ -s "$SOURCE/allocator/cli/study/report/carried/library.js" ] || {
-  echo "SKIPPED: this build has no chart library to carry: install npm"
-  exit 77
-}
+[ -s "$charts/library.js" ] || [ -s "$SOURCE/allocator/cli/study/report/carried/library.js" ] ||
+  skip "this build has no chart library to carry: install npm"
 [ -s "$charts/library.js" ] || charts=$SOURCE/allocator/cli/study/report/carried
 version=$(sed -n 's/^project(rdmalloc VERSION \([0-9.]*\).*/\1/p' "$SOURCE/CMakeLists.txt")
 "$CMAKE" -D SOURCE="$SOURCE" -D VERSION="$version" -D CHARTS="$charts/library.js" -D LICENCES="$charts/licences.txt" \

@@ -118,6 +118,8 @@ replay trace reply
 --stats run --sttas true
 --json info --jsn
 END
+  try "$rdmalloc" trace cots
+  promise_refused "there is no command 'trace cots': see"  # "cost" is hidden
   try "$rdmalloc" man bogus
   promise_refused "there is no page 'bogus'"
 }

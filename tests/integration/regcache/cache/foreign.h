@@ -3,8 +3,6 @@
 // values: the device has the pages present at registration, the program the current ones.
 #pragma once
 
-#include <time.h>
-
 #include <mutex>
 
 #include "tests/integration/regcache/uring_device.h"
@@ -62,12 +60,6 @@ inline void need_monitor(const char* wanted) {
   static char reason[256];
   snprintf(reason, sizeof reason, "%s is not in force: %s", wanted, why);
   skip(reason);
-}
-
-inline uint64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
 // The program's own pages, small ones: a huge page is charged as a whole.

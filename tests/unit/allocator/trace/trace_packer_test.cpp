@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "allocator/os/page_size.h"
 #include "allocator/trace/raw_file.h"
 #include "tests/support/catch.h"
 
@@ -63,8 +64,8 @@ class Recording {
 
   std::string bytes() const {
     RawHeader whole = header;
-    if (whole.taken == 0) whole.taken = raw_page() + chunks.size();
-    std::string first(raw_page(), '\0');
+    if (whole.taken == 0) whole.taken = os::page_size() + chunks.size();
+    std::string first(os::page_size(), '\0');
     memcpy(first.data(), &whole, sizeof whole);
     return first + chunks;
   }
@@ -243,7 +244,8 @@ TEST_CASE("what a killed program did not finish is left out, and what follows is
   Recording recording;
   // A slot that was reserved but never written, and a second word without its first.
   recording.chunk(0, kStart, {allocate(kA, 10), 0, raw_more(0, 99), release(kA)});
-  recording.chunks += std::string(raw_page(), '\0');  // a chunk that was reserved but not begun
+  recording.chunks +=
+      std::string(os::page_size(), '\0');  // a chunk that was reserved but not begun
   recording.chunk(0, kStart, {allocate(kB, 20)});
   const Result result = pack_it(recording);
   CHECK(kinds(result) == Kinds{EventKind::kAllocate, EventKind::kFree, EventKind::kAllocate});
@@ -258,7 +260,7 @@ TEST_CASE("a file that was cut off is read as far as it goes") {
   const std::string whole = recording.bytes();
   CHECK(pack_bytes(whole).events.size() == 2);
   CHECK(pack_bytes(whole.substr(0, whole.size() - 100)).events.size() == 1);
-  CHECK(pack_bytes(whole.substr(0, raw_page())).events.empty());
+  CHECK(pack_bytes(whole.substr(0, os::page_size())).events.empty());
 }
 
 TEST_CASE("calls after the recording stopped are left out, because other threads' are missing") {

@@ -12,7 +12,6 @@
 // program, with 2 on any other error, by SIGABRT if a thread hangs.
 #include <dlfcn.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include <functional>
 #include <memory>
@@ -49,11 +48,7 @@ Shared shared;
 
 using Doing = probe::Watchdog::Doing;
 
-uint64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
+using probe::now_ns;
 
 void nap() { usleep(20'000); }
 
