@@ -25,7 +25,13 @@ Page top() {
          "printable ASCII."},
         {}},
        {"COLUMNS",
-        {"Sizes are bytes with K, M, G and so on (powers of 1024)."},
+        {"Sizes are bytes with K, M, G and so on (powers of 1024). On a terminal that is too "
+         "narrow "
+         "for all columns, those that matter least are left out, names are cut, and OVER is short: "
+         "\"memlock\" for \"over memlock\", \"by right\" for \"over memlock by right\". Elsewhere "
+         "the "
+         "table has all columns. A terminal shows in red who has too much, unless by right, or "
+         "unless NO_COLOR is set."},
         {{"RSS, VMPIN, VMLCK",
           "resident; pinned by registrations (each counts, so the same page may count several "
           "times); locked by mlock"},
