@@ -26,12 +26,11 @@ Page top() {
         {}},
        {"COLUMNS",
         {"Sizes are bytes with K, M, G and so on (powers of 1024). On a terminal that is too "
-         "narrow "
-         "for all columns, those that matter least are left out, names are cut, and OVER is short: "
-         "\"memlock\" for \"over memlock\", \"by right\" for \"over memlock by right\". Elsewhere "
-         "the "
-         "table has all columns. A terminal shows in red who has too much, unless by right, or "
-         "unless NO_COLOR is set."},
+         "narrow for all columns, those that matter least are left out, names are cut, and OVER is "
+         "short: \"memlock\" for \"over memlock\", \"by right\" for \"over memlock by right\" "
+         "where "
+         "that is all. Elsewhere the table has all columns. On a terminal, who has too much, and "
+         "not just by right, is red, unless NO_COLOR is set."},
         {{"RSS, VMPIN, VMLCK",
           "resident; pinned by registrations (each counts, so the same page may count several "
           "times); locked by mlock"},

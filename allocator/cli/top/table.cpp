@@ -83,9 +83,11 @@ const ColumnInfo* column_of(char key) {
   return found == std::end(kColumns) ? nullptr : found;
 }
 
-// What is over, without saying so again below the title OVER.
+// What is over, without saying so again below the title OVER; what is so by right only if it is
+// all.
 std::string short_over(std::string text) {
-  for (const std::string_view said : {"over memlock ", "over "}) {
+  for (const std::string_view said :
+       {"over memlock by right, ", ", over memlock by right", "over memlock ", "over "}) {
     for (size_t at = 0; (at = text.find(said, at)) != std::string::npos;)
       text.erase(at, said.size());
   }

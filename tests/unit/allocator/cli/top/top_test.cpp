@@ -221,7 +221,12 @@ TEST_CASE("a line of 40 columns and more fits, with what is over in short") {
   }
   CHECK(line_of(one, columns_within(40)).ends_with("16E share"));
   one.over = {"over memlock by right", "over share"};
-  CHECK(line_of(one, columns_within(53)).ends_with("by right, share"));
+  CHECK(line_of(one, columns_within(40)).ends_with("16E share"));
+  one.over = {"overflow", "over memlock by right"};
+  CHECK(line_of(one, columns_within(40)).ends_with("16E overflow"));
+  one.over = {"over memlock by right"};
+  CHECK(line_of(one, columns_within(40)).ends_with("16E by right"));
+  one.over = {"over memlock by right", "over share"};
   CHECK(line_of(one, all_columns()).ends_with("over memlock by right, over share"));
 }
 
