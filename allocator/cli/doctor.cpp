@@ -5,8 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "allocator/cli/check.h"
+#include "allocator/cli/lines.h"
 #include "allocator/cli/refusal.h"
 #include "allocator/cli/render.h"
+#include "allocator/cli/terminal.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -14,7 +16,10 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr size_t kVerdictWidth = 9;
-constexpr size_t kNameWidth = 14;
+constexpr size_t kNameWidth = 13;
+constexpr size_t kLeastWidth = 30;
+
+constexpr Verdict kGravestFirst[] = {Verdict::kProblem, Verdict::kNote, Verdict::kOk};
 
 const char* name(Verdict verdict) {
   switch (verdict) {
@@ -28,6 +33,12 @@ const char* name(Verdict verdict) {
   return "?";
 }
 
+Colour colour_of(Verdict verdict) {
+  if (verdict == Verdict::kOk) return Colour::kGreen;
+  return verdict == Verdict::kNote ? Colour::kYellow : Colour::kRed;
+}
+
+// What hinders most comes first among those of the same verdict.
 std::vector<Check> all_checks() {
   std::vector<Check> all;
   for (const auto checks :
@@ -57,22 +68,52 @@ void print_json(const std::vector<Check>& checks) {
 }
 
 void print_check(const Check& check, bool explain) {
-  printf("%-*s%-*s%s\n", static_cast<int>(kVerdictWidth), name(check.verdict),
-         static_cast<int>(kNameWidth), check.name.c_str(), check.found.c_str());
+  const std::string verdict = name(check.verdict);
+  const size_t width = std::max(columns_of(STDOUT_FILENO), kLeastWidth);
+  std::vector<std::string> words = words_of(check.found);
+  words.insert(words.begin(), check.name);
+  words.front().resize(std::max(check.name.size(), kNameWidth), ' ');
+  std::string before = coloured(verdict, colour_of(check.verdict), STDOUT_FILENO) +
+                       std::string(kVerdictWidth - verdict.size(), ' ');
+  for (const std::string& line : fill(words, " ", width - kVerdictWidth)) {
+    printf("%s%s\n", before.c_str(), line.c_str());
+    before.assign(kVerdictWidth, ' ');
+  }
   if (!explain) return;
-  if (!check.meaning.empty()) fputs(wrap(check.meaning, kVerdictWidth).c_str(), stdout);
+  if (!check.meaning.empty()) {
+    fputs(wrap(check.meaning, kVerdictWidth, std::min(width, kTextWidth)).c_str(), stdout);
+  }
   for (const std::string& cure : check.cures) {
     printf("%*s> %s\n", static_cast<int>(kVerdictWidth), "", cure.c_str());
   }
 }
 
+std::string count_text(const std::vector<Check>& checks, Verdict verdict) {
+  const long found = count(checks, verdict);
+  return (found == 0 ? "no" : std::to_string(found)) + " " + name(verdict) +
+         (found == 1 ? "" : "s");
+}
+
+std::string summary(const std::vector<Check>& checks) {
+  const auto first = std::ranges::find(checks, Verdict::kProblem, &Check::verdict);
+  std::string text = count_text(checks, Verdict::kProblem) + ", " +
+                     count_text(checks, Verdict::kNote) + " in " + std::to_string(checks.size()) +
+                     " checks";
+  if (first == checks.end()) return text;
+  text += "; begin with " + first->name;
+  return first->cures.empty() ? text : text + ": " + first->cures.front();
+}
+
 void print_text(const std::vector<Check>& checks, bool explain_all) {
-  for (const Check& check : checks)
-    print_check(check, explain_all || check.verdict != Verdict::kOk);
-  const long problems = count(checks, Verdict::kProblem);
-  const long notes = count(checks, Verdict::kNote);
-  printf("\n%ld problem%s, %ld note%s in %zu checks\n", problems, problems == 1 ? "" : "s", notes,
-         notes == 1 ? "" : "s", checks.size());
+  const std::string sum = summary(checks);
+  printf("%s\n\n", sum.c_str());
+  for (const Verdict verdict : kGravestFirst) {
+    for (const Check& check : checks) {
+      if (check.verdict == verdict) print_check(check, explain_all || verdict != Verdict::kOk);
+    }
+  }
+  // Where a terminal has scrolled the first line away.
+  if (is_screen(STDOUT_FILENO)) printf("\n%s\n", sum.c_str());
 }
 
 }  // namespace

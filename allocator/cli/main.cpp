@@ -16,6 +16,7 @@
 #include "allocator/cli/shm_plan.h"
 #include "allocator/cli/stats.h"
 #include "allocator/cli/suggestion.h"
+#include "allocator/cli/terminal.h"
 #include "allocator/cli/top/top.h"
 
 namespace rdmalloc::cli {
@@ -147,12 +148,17 @@ int act_on(const std::vector<std::string>& as_given, const Request& request, CLI
   return dispatch(request, app);
 }
 
+void complain(const std::string& sentence) {
+  fprintf(stderr, "%s %s\n", coloured("rdmalloc:", Colour::kRed, STDERR_FILENO).c_str(),
+          sentence.c_str());
+}
+
 // The output may not have been written: the disk is full, or the reader is gone.
 int after_output(int status) {
   errno = 0;
   if (fflush(stdout) == 0 && ferror(stdout) == 0) return status;
-  fprintf(stderr, "rdmalloc: not all of the output could be written: %s\n",
-          strerror(errno != 0 ? errno : ENOSPC));
+  complain(std::string("not all of the output could be written: ") +
+           strerror(errno != 0 ? errno : ENOSPC));
   return status == kExitOk ? kExitProblem : status;
 }
 
@@ -167,10 +173,10 @@ int main(int argc, char** argv) {
     return after_output(act_on(take_program(argc, argv, *app, request), request, *app));
   } catch (const Refusal& refusal) {
     fflush(stdout);
-    fprintf(stderr, "rdmalloc: %s\n", refusal.what());
+    complain(refusal.what());
     return refusal.status();
   } catch (const std::exception& error) {
-    fprintf(stderr, "rdmalloc: %s\n", error.what());
+    complain(error.what());
     return kExitRefused;
   }
 }

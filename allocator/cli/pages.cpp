@@ -112,8 +112,11 @@ Page doctor() {
       {{"DESCRIPTION",
         {"Checks the limits of this process and the kernel, one line for each check: ok; note: "
          "something could be better; problem: the heap, or much of it, would not be pinned. Notes "
-         "and problems are followed by what they mean and what to type to change it. Features of "
-         "the kernel are checked by using them, in a child process. Needs no privileges."},
+         "and problems are followed by what they mean and what to type to change it. The first "
+         "line sums up and says which problem to begin with; then come problems, notes, and what "
+         "is ok. Features of the kernel are checked by using them, in a child process. Needs no "
+         "privileges.",
+         "On a terminal the verdicts have colours, unless NO_COLOR is set."},
         {}},
        {"EXIT STATUS",
         {},

@@ -25,7 +25,12 @@ Page top() {
          "printable ASCII."},
         {}},
        {"COLUMNS",
-        {"Sizes are bytes with K, M, G and so on (powers of 1024)."},
+        {"Sizes are bytes with K, M, G and so on (powers of 1024). On a terminal that is too "
+         "narrow for all columns, those that matter least are left out, names are cut, and OVER is "
+         "short: \"memlock\" for \"over memlock\", \"by right\" for \"over memlock by right\" "
+         "where "
+         "that is all. Elsewhere the table has all columns. On a terminal, who has too much, and "
+         "not just by right, is red, unless NO_COLOR is set."},
         {{"RSS, VMPIN, VMLCK",
           "resident; pinned by registrations (each counts, so the same page may count several "
           "times); locked by mlock"},

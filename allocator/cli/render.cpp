@@ -3,6 +3,7 @@
 #include <cctype>
 #include <sstream>
 
+#include "allocator/cli/lines.h"
 #include "allocator/cli/option_flags.h"
 
 namespace rdmalloc::cli {
@@ -65,19 +66,12 @@ void put_plain(const Section& section, std::ostringstream& out) {
 
 }  // namespace
 
-std::string wrap(const std::string& text, size_t indent) {
-  std::istringstream words(text);
+std::string wrap(const std::string& text, size_t indent, size_t width) {
   std::string out;
-  std::string line(indent, ' ');
-  for (std::string word; words >> word;) {
-    if (line.size() > indent && line.size() + 1 + word.size() > kTextWidth) {
-      out += line + "\n";
-      line.assign(indent, ' ');
-    }
-    if (line.size() > indent) line += ' ';
-    line += word;
+  for (const std::string& line : fill(words_of(text), " ", width - indent)) {
+    out += std::string(indent, ' ') + line + "\n";
   }
-  return out + line + "\n";
+  return out;
 }
 
 std::string as_plain_text(const Page& page) {

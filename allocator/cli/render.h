@@ -7,10 +7,9 @@
 
 namespace rdmalloc::cli {
 
-// `text` broken at blanks into lines of at most kTextWidth columns, each indented, newline at the
-// end.
+// `text` broken at blanks into lines of at most `width` columns, each indented, newline at the end.
 inline constexpr size_t kTextWidth = 79;
-std::string wrap(const std::string& text, size_t indent);
+std::string wrap(const std::string& text, size_t indent, size_t width = kTextWidth);
 
 std::string as_plain_text(const Page& page);
 std::string as_roff(const Page& page);

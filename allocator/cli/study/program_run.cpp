@@ -117,6 +117,7 @@ void ProgramRun::watch(RunningProgram& program, Sampler& sampler, Run& run) {
       continue;
     }
     sampler.sample();
+    on_sample_();
     for (const pid_t gone : sampler.take_gone()) {
       rusage usage{};
       if (gone == program.pid() || wait4(gone, nullptr, WNOHANG, &usage) != gone) continue;

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "allocator/cli/study/interrupts.h"
@@ -34,8 +36,11 @@ struct Run {
 
 class ProgramRun {
  public:
-  ProgramRun(const RunLimits& limits, ProcessTree& tree, Interrupts& interrupts)
-      : limits_(limits), tree_(tree), interrupts_(interrupts) {}
+  // Calls `on_sample` now and then during a run.
+  ProgramRun(
+      const RunLimits& limits, ProcessTree& tree, Interrupts& interrupts,
+      std::function<void()> on_sample = [] {})
+      : limits_(limits), tree_(tree), interrupts_(interrupts), on_sample_(std::move(on_sample)) {}
 
   // `under_library`: look for counter pages. Throws Refusal if the program cannot be started.
   // Returns early after an interrupt, which ends the program.
@@ -51,6 +56,7 @@ class ProgramRun {
   RunLimits limits_;
   ProcessTree& tree_;
   Interrupts& interrupts_;
+  std::function<void()> on_sample_;
 };
 
 // The time of sample `index` after the start: a few early ones for programs that end before the

@@ -104,8 +104,9 @@ Launch StudyRunner::launch_of(const Configuration& configuration, unsigned repea
 void StudyRunner::run_one(const Configuration& configuration, unsigned repeat) {
   progress_->begin(configuration.name, repeat, study_.repeats);
   const RunLimits limits{request_.rate_hz, request_.linger_seconds, request_.timeout_seconds};
-  Run run = ProgramRun(limits, tree_, interrupts_)
-                .run(launch_of(configuration, repeat), configuration.allocator.ours);
+  Run run = ProgramRun(limits, tree_, interrupts_, [this] {
+              progress_->tick();
+            }).run(launch_of(configuration, repeat), configuration.allocator.ours);
   run.configuration = configuration.name;
   run.repeat = repeat;
   study_.runs.push_back(run);

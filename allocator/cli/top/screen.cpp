@@ -4,7 +4,9 @@
 #include <chrono>
 #include <cstdio>
 
+#include "allocator/cli/lines.h"
 #include "allocator/cli/refusal.h"
+#include "allocator/cli/terminal.h"
 #include "allocator/cli/top/signals.h"
 #include "allocator/cli/top/table.h"
 #include "allocator/cli/top/view.h"
@@ -30,7 +32,8 @@ class Screen {
     nodelay(stdscr, TRUE);
     set_escdelay(25);
     curs_set(0);
-    if (has_colors() && start_color() == OK && use_default_colors() == OK) {
+    if (has_colour(STDOUT_FILENO) && has_colors() && start_color() == OK &&
+        use_default_colors() == OK) {
       init_pair(kOverPair, COLOR_RED, -1);
       over_ = COLOR_PAIR(kOverPair) | A_BOLD;
     }
@@ -73,24 +76,26 @@ class Pager {
   void draw(const Screen& screen) {
     erase();
     const int rows = screen.rows();
+    const auto width = static_cast<size_t>(screen.columns());
+    const auto columns = columns_within(width);
     // A screen too small for both shows only the processes.
     const bool is_tiny = rows < kLeastRows;
-    int row = 0;
-    if (!is_tiny) row = draw_head(screen);
-    const auto columns = columns_within(static_cast<size_t>(screen.columns()));
+    const Lines head = is_tiny ? Lines() : first_of(head_lines(view_, width), rows / kHeadShare);
+    const Lines foot = is_tiny ? Lines() : first_of(help(columns, width), rows / kFootShare);
+    int row = put_lines(screen, 0, head);
     screen.put(row++, padded(title_line(columns), screen), A_REVERSE);
-    body_ = std::max(rows - row - (is_tiny ? 0 : kFootRows), 0);
+    const int foot_row = rows - static_cast<int>(foot.size());
+    const int total_row = is_tiny ? rows : foot_row - 1;
+    body_ = std::max(total_row - row, 0);
     const auto& processes = view_.scan.processes;
     first_ = std::clamp(first_, 0, std::max(static_cast<int>(processes.size()) - body_, 0));
     const int end = std::min(first_ + body_, static_cast<int>(processes.size()));
     for (int i = first_; i < end; ++i) {
       const NodeProcess& one = processes[static_cast<size_t>(i)];
-      screen.put(row++, line_of(one, columns), one.over.empty() ? A_NORMAL : screen.over());
+      screen.put(row++, line_of(one, columns), has_too_much(one) ? screen.over() : A_NORMAL);
     }
-    if (!is_tiny) {
-      screen.put(rows - 2, total_line(processes, columns), A_BOLD);
-      screen.put(rows - 1, help());
-    }
+    screen.put(total_row, total_line(processes, columns), A_BOLD);
+    put_lines(screen, foot_row, foot);
     refresh();
   }
 
@@ -134,9 +139,21 @@ class Pager {
   }
 
  private:
+  using Lines = std::vector<std::string>;
   static constexpr int kLeastRows = 7;
-  static constexpr int kFootRows = 2;
-  static constexpr int kMostNotes = 3;
+  static constexpr int kHeadShare = 4;  // at most a fourth of the rows
+  static constexpr int kFootShare = 6;
+
+  static Lines first_of(Lines lines, int most) {
+    lines.resize(std::min(lines.size(), static_cast<size_t>(most)));
+    return lines;
+  }
+
+  // The row below them.
+  static int put_lines(const Screen& screen, int row, const Lines& lines) {
+    for (const std::string& line : lines) screen.put(row++, line);
+    return row;
+  }
 
   void arrange() { sort_processes(&view_.scan.processes, order_); }
 
@@ -149,32 +166,20 @@ class Pager {
     arrange();
   }
 
-  int draw_head(const Screen& screen) const {
-    int row = 0;
-    for (const std::string& line : head_lines(view_)) {
-      if (row > kMostNotes || screen.rows() - row < kLeastRows) break;
-      screen.put(row, line);
-      ++row;
-    }
-    return row;
-  }
-
-  std::string help() const {
+  Lines help(const std::vector<ColumnInfo>& columns, size_t width) const {
     char every[32];
-    snprintf(every, sizeof every, "%g s", seconds_);
-    const auto columns = all_columns();
-    const auto sorted = std::ranges::find(columns, order_.key, &ColumnInfo::key);
-    const std::string by = sorted == columns.end() ? "VMPIN + VMLCK" : sorted->title;
-    return "q quit  a all  R reverse  sorted by " + by + (order_.is_reversed ? " reversed" : "") +
-           "; every " + every + "; sort by: p pinned" + keys();
-  }
-
-  static std::string keys() {
-    std::string text;
-    for (const ColumnInfo& column : all_columns()) {
-      text += std::string(" ") + column.key + " " + column.title;
+    snprintf(every, sizeof every, "every %g s", seconds_);
+    const auto all = all_columns();
+    const auto sorted = std::ranges::find(all, order_.key, &ColumnInfo::key);
+    const std::string by = sorted == all.end() ? "VMPIN + VMLCK" : sorted->title;
+    Lines words = {"q quit",    "a all",
+                   "R reverse", "sorted by " + by + (order_.is_reversed ? " reversed;" : ";"),
+                   every,       "sort by:",
+                   "p pinned"};
+    for (const ColumnInfo& column : columns) {
+      words.push_back(std::string(1, column.key) + " " + column.title);
     }
-    return text;
+    return fill(words, "  ", width);
   }
 
   static std::string padded(std::string line, const Screen& screen) {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <iterator>
 
+#include "allocator/cli/lines.h"
 #include "allocator/cli/system_facts.h"
 #include "allocator/os/limits.h"
 
@@ -18,7 +19,10 @@ constexpr ColumnInfo kColumns[] = {
     {"LIVE", 6, 4, Column::kLive, false, 'l'},    {"OVERFL", 6, 2, Column::kOverflow, false, 'o'},
     {"CAP", 6, 8, Column::kCap, false, 'c'},      {"MEMLOCK", 7, 9, Column::kMemlock, false, 'm'},
     {"DOM", 3, 10, Column::kDomains, false, 'd'}, {"GRANT", 6, 7, Column::kGranted, false, 'g'},
-    {"OVER", 4, 0, Column::kOver, true, 'w'}};
+    {"OVER", 43, 0, Column::kOver, true, 'w'}};
+
+constexpr size_t kLeastName = 8;
+constexpr size_t kLeastOver = 9;
 
 using Number = std::optional<uint64_t>;
 
@@ -79,10 +83,21 @@ const ColumnInfo* column_of(char key) {
   return found == std::end(kColumns) ? nullptr : found;
 }
 
-// Cuts instead of wrapping: only names are longer than their column.
+// What is over, without saying so again below the title OVER; what is so by right only if it is
+// all.
+std::string short_over(std::string text) {
+  for (const std::string_view said :
+       {"over memlock by right, ", ", over memlock by right", "over memlock ", "over "}) {
+    for (size_t at = 0; (at = text.find(said, at)) != std::string::npos;)
+      text.erase(at, said.size());
+  }
+  return text;
+}
+
+// Cuts instead of wrapping.
 void append(std::string* line, const std::string& text, const ColumnInfo& column) {
-  const bool is_last = column.column == Column::kOver;
-  const std::string shown = is_last ? text : text.substr(0, column.width);
+  const bool is_short = column.column == Column::kOver && text.size() > column.width;
+  const std::string shown = (is_short ? short_over(text) : text).substr(0, column.width);
   const std::string blanks(shown.size() < column.width ? column.width - shown.size() : 0, ' ');
   if (!line->empty()) *line += ' ';
   *line += column.is_text ? shown + blanks : blanks + shown;
@@ -156,18 +171,20 @@ void sort_processes(std::vector<NodeProcess>* processes, Order order) {
 
 std::vector<ColumnInfo> columns_within(size_t width) {
   std::vector<ColumnInfo> columns(std::begin(kColumns), std::end(kColumns));
-  const auto needed = [&columns] {
-    // Room for a word or two in the last column.
-    constexpr size_t kLastColumn = 12;
-    size_t sum = kLastColumn;
+  const auto before_over = [&columns] {
+    size_t sum = 0;
     for (const ColumnInfo& column : columns) sum += column.width + 1;
-    return sum;
+    return sum - columns.back().width - 1;
   };
-  while (needed() > width) {
+  while (before_over() + kLeastOver > width) {
     const auto highest = std::ranges::max_element(columns, {}, &ColumnInfo::rank);
     if (highest->rank == 0) break;
     columns.erase(highest);
   }
+  ColumnInfo& name = *std::ranges::find(columns, Column::kName, &ColumnInfo::column);
+  while (before_over() + kLeastOver > width && name.width > kLeastName) --name.width;
+  columns.back().width =
+      std::clamp(width - std::min(width, before_over()), kLeastOver, columns.back().width);
   return columns;
 }
 
@@ -185,7 +202,7 @@ std::string total_line(const std::vector<NodeProcess>& processes,
                    [&](const ColumnInfo& column) { return total(processes, column.column); });
 }
 
-std::vector<std::string> head_lines(const TopView& view) {
+std::vector<std::string> head_lines(const TopView& view, size_t width) {
   const LedgerView& ledger = view.ledger;
   std::vector<std::string> lines = {count_of_processes(view.scan.seen) + ", " +
                                     std::to_string(view.scan.processes.size()) + " shown"};
@@ -202,7 +219,12 @@ std::vector<std::string> head_lines(const TopView& view) {
                     " in the limits of control groups (" + printable(ledger.path) + ")");
   }
   std::ranges::copy(view.notes, std::back_inserter(lines));
-  return lines;
+  if (width == SIZE_MAX) return lines;
+  std::vector<std::string> narrow;
+  for (const std::string& line : lines) {
+    std::ranges::copy(fill(words_of(line), " ", width), std::back_inserter(narrow));
+  }
+  return narrow;
 }
 
 }  // namespace rdmalloc::cli

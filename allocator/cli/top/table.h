@@ -33,7 +33,7 @@ enum class Column : uint8_t {
 struct ColumnInfo {
   const char* title;
   size_t width;
-  int rank;  // on a narrow screen the highest go first; 0 stay
+  int rank;  // in a narrow table the highest go first; 0 stay
   Column column;
   bool is_text;  // to the left, and sorted upwards
   char key;      // that sorts by it
@@ -58,7 +58,8 @@ std::string total(const std::vector<NodeProcess>& processes, Column column);
 // Bytes in five columns at most, such as 512K or 1.5G (powers of 1024).
 std::string short_size(uint64_t bytes);
 
-// Those columns that `width` has room for.
+// Those columns that `width` has room for; where it is little, with shorter names. Their lines fit
+// into 40 columns and more.
 std::vector<ColumnInfo> columns_within(size_t width);
 
 // A line of the table, without blanks at its end.
@@ -67,7 +68,7 @@ std::string line_of(const NodeProcess& process, std::span<const ColumnInfo> colu
 std::string total_line(const std::vector<NodeProcess>& processes,
                        std::span<const ColumnInfo> columns);
 
-// What is said above the table: the node, the ledger, the notes.
-std::vector<std::string> head_lines(const TopView& view);
+// What is said above the table: the node, the ledger, the notes. In lines of at most `width`.
+std::vector<std::string> head_lines(const TopView& view, size_t width);
 
 }  // namespace rdmalloc::cli

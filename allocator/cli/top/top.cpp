@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -11,6 +12,7 @@
 #include <set>
 
 #include "allocator/cli/refusal.h"
+#include "allocator/cli/terminal.h"
 #include "allocator/cli/top/json.h"
 #include "allocator/cli/top/screen.h"
 #include "allocator/cli/top/table.h"
@@ -54,12 +56,18 @@ ProcessFilter filter_of(const TopRequest& request) {
 }
 
 void print_table(const TopView& view) {
-  for (const std::string& line : head_lines(view)) puts(line.c_str());
-  puts(("\n" + title_line(all_columns())).c_str());
+  const size_t width = columns_of(STDOUT_FILENO);
+  const auto columns = columns_within(width);
+  const auto print_line = [width](const std::string& line) { puts(line.substr(0, width).c_str()); };
+  std::ranges::for_each(head_lines(view, width), print_line);
+  print_line("");
+  print_line(title_line(columns));
   for (const NodeProcess& process : view.scan.processes) {
-    puts(line_of(process, all_columns()).c_str());
+    const std::string line = line_of(process, columns).substr(0, width);
+    puts(has_too_much(process) ? coloured(line, Colour::kRed, STDOUT_FILENO).c_str()
+                               : line.c_str());
   }
-  puts(total_line(view.scan.processes, all_columns()).c_str());
+  print_line(total_line(view.scan.processes, columns));
 }
 
 // False: the reader is gone.

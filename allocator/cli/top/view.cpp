@@ -5,6 +5,8 @@
 namespace rdmalloc::cli {
 namespace {
 
+constexpr const char* kByRight = "over memlock by right";
+
 // Notes processes that were requested by number but do not exist.
 void note_missing(const ProcessFilter& filter, TopView* view) {
   for (const pid_t number : filter.numbers) {
@@ -46,12 +48,16 @@ std::vector<std::string> over(const NodeProcess& process, const LedgerView& ledg
   const uint64_t most = std::max(process.status.locked.value_or(0),  //
                                  process.status.pinned.value_or(0));
   if (process.memlock && most > *process.memlock) {
-    words.emplace_back(process.status.may_lock_all ? "over memlock by right" : "over memlock");
+    words.emplace_back(process.status.may_lock_all ? kByRight : "over memlock");
   }
   const bool is_of_node = !ledger.granted_in_groups.contains(process.number);
   if (process.granted && is_of_node && ledger.is_over_share(*process.granted))
     words.emplace_back("over share");
   return words;
+}
+
+bool has_too_much(const NodeProcess& process) {
+  return std::ranges::any_of(process.over, [](const auto& word) { return word != kByRight; });
 }
 
 TopView look_at_node(const ProcessFilter& filter) {

@@ -28,4 +28,7 @@ TopView look_at_node(const ProcessFilter& filter);
 //   over share            LedgerView::is_over_share
 std::vector<std::string> over(const NodeProcess& process, const LedgerView& ledger);
 
+// Whether anything but its rights let it have what it is over.
+bool has_too_much(const NodeProcess& process);
+
 }  // namespace rdmalloc::cli

@@ -85,6 +85,21 @@ small_address_space() {
   promise_printed "ulimit -v unlimited"
 }
 
+# The first line names what the first problem's lines say; then come problems, notes, what is ok.
+gravest_first() {
+  ulimit -v 900000
+  try "$rdmalloc" doctor
+  promise_status 1
+  name=$(sed -n 's/^problem  \(.............\).*/\1/p' "$work/out" | sed -n '1s/ *$//p')
+  cure=$(sed -n 's/^ *> //p' "$work/out" | sed -n 1p)
+  line=$(sed -n 1p "$work/out")
+  echo "$line" | grep -qE "^[0-9]+ problems?, ([0-9]+|no) notes? in [0-9]+ checks; begin with " ||
+    fail "the first line does not sum up"
+  [ "${line#*; begin with }" = "$name: $cure" ] || fail "the first line does not name $name: $cure"
+  order=$(sed -n 's/^\(problem\|note\|ok\)  .*/\1/p' "$work/out" | uniq | tr '\n' ' ')
+  [ "$order" = "problem note ok " ] || [ "$order" = "problem ok " ] || fail "in the order $order"
+}
+
 doctor_json() {
   try "$rdmalloc" doctor --json
   cp "$work/out" "$work/doctor"

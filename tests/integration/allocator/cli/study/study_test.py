@@ -7,7 +7,6 @@
 import csv
 import json
 import os
-import pty
 import re
 import shutil
 import subprocess
@@ -16,11 +15,12 @@ import time
 from pathlib import Path
 
 sys.path.append(sys.path[0] + "/../../../../support")
+from terminal import OnTerminal
 from verdict import as_user, check, clean_environment, need_root, skip, test_in_folder
 
 RDMALLOC, PROGRAM, CASE = sys.argv[1:4]
 MIB = 1 << 20
-ENVIRONMENT = clean_environment(LC_ALL="C")
+ENVIRONMENT = clean_environment(LC_ALL="C", TERM="xterm")
 
 
 class Result:
@@ -271,27 +271,45 @@ def rate(folder):
     check(samples[50] > 2 * samples[5], f"a higher rate has no more samples: {samples}")
 
 
+def shown_lines(seen):
+    """Lines of a terminal as they are in the end."""
+    return [line.rsplit("\r\x1b[K", 1)[-1] for line in seen.split("\r\n") if line]
+
+
+def progress(folder):
+    """One line that fits, is rewritten during a run, too, and goes before the answers."""
+    command = [RDMALLOC, "study", "-o", str(folder), "--allocators", "glibc", "--repeats", "2",
+               "--", PROGRAM, "rest", "3.5"]
+    status, seen = OnTerminal(command, ENVIRONMENT, 40).finish()
+    check(status == 0, f"status {status}: {seen!r}")
+    first, *drawn = seen.split("\r\x1b[K")
+    answers = drawn.pop()
+    check(first == "" and all(len(line) < 40 and "\n" not in line for line in drawn), f"{drawn}")
+    check(drawn.count("run 1 of 2: glibc, 1 of 2") >= 2, f"{drawn}")
+    left = [int(line.removeprefix("run 2 of 2, about ").split(" s left: glibc, 2")[0])
+            for line in drawn if line.startswith("run 2")]
+    check(left[0] >= 3 and left[-1] < left[0] and left == sorted(left, reverse=True), f"{drawn}")
+    check("The report: " in answers and "run 2 of 2" not in answers, f"{answers!r}")
+    shutil.rmtree(folder)
+    command[-1] = "0.1"
+    for plain in (OnTerminal(command, ENVIRONMENT | {"TERM": "dumb"}).finish()[1],
+                  study([PROGRAM, "rest", "0.1"], folder, command[4:8] + ["--force"]).errors):
+        check("\x1b" not in plain and "1/2 glibc, 1: exited with 0" in plain, f"{plain!r}")
+
+
 def interrupt(folder):
     """Ctrl-C: results so far are written, the program is ended, the terminal is left usable."""
     command = [RDMALLOC, "study", "-o", str(folder), "--allocators", "glibc", "--repeats", "5",
                "--", PROGRAM, "rest", "0.6"]
-    child, terminal = pty.fork()
-    if child == 0:
-        os.execve(command[0], command, ENVIRONMENT)
+    started = OnTerminal(command, ENVIRONMENT)
     time.sleep(1.2)
-    os.write(terminal, b"\x03")
-    seen = b""
-    try:
-        while piece := os.read(terminal, 4096):
-            seen += piece
-    except OSError:
-        pass
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    started.type(b"\x03")
+    status, seen = started.finish()
     check(status == 130, f"status {status}: {seen!r}")
     runs = json.loads((folder / "study.json").read_text())["runs"]
     check(runs[0]["ok"] and runs[-1]["outcome"] == "was interrupted", f"{runs}")
-    check(b"runs; now glibc, 1 of 5" in seen, f"no progress: {seen!r}")
-    check(seen.count(b"\r\x1b[K") >= seen.count(b"runs; now"), "the line is still there")
+    check("run 1 of 5: glibc, 1 of 5" in seen, f"no progress: {seen!r}")
+    check(shown_lines(seen)[-1].startswith("The report: "), f"the line is still there: {seen!r}")
     check(not descendants_named(f"{PROGRAM}\0rest\0000.6"), "the program is still there")
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`rdmalloc top --watch` in a real terminal, tmux: what the screen shows, and how it is left.
 
-    top_screen_test.py RDMALLOC keys|scrolling|resizing|signals|names|plain|gone
+    top_screen_test.py RDMALLOC keys|scrolling|resizing|narrow|colours|signals|names|plain|gone
 """
 
 import contextlib
@@ -17,14 +17,17 @@ from verdict import comes, clean_environment, fail, need, test
 
 RDMALLOC = sys.argv[1]
 PATIENCE = 30  # seconds
-# Locks a number of MiB, under a given name.
+# Locks a number of MiB, under a given name; "over": its limit is lower, and no right lifts that.
 LOCKER = """
-import ctypes, mmap, sys
+import ctypes, mmap, resource, sys
 own = ctypes.CDLL(None)
 own.prctl(15, sys.argv[1].encode("latin1"), 0, 0, 0)
 size = int(sys.argv[2]) << 20
 kept = mmap.mmap(-1, size)
 own.mlock(ctypes.byref(ctypes.c_char.from_buffer(kept)), ctypes.c_size_t(size))
+if sys.argv[3:] == ["over"]:
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (1 << 20, 1 << 20))
+    own.capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)())
 print("ready", flush=True)
 sys.stdin.readline()
 """
@@ -48,8 +51,8 @@ class Terminal:
         subprocess.run(["tmux", "-L", self.socket, "kill-server"], check=False,
                        stderr=subprocess.DEVNULL, timeout=PATIENCE)
 
-    def text(self):
-        return self.tmux("capture-pane", "-p")
+    def text(self, *flags):
+        return self.tmux("capture-pane", "-p", *flags)
 
     def press(self, *keys):
         self.tmux("send-keys", *keys)
@@ -91,13 +94,16 @@ class Terminal:
             fail(f"the screen is not as it was\n{text}")
         self.type('[ "$before" = "$(stty -g)" ] && echo modes=kept')
         self.wait_for(lambda text: "\nmodes=kept" in text, "the terminal's modes as they were")
+        self.clear()
+
+    def clear(self):
         self.type("clear")
-        self.wait_for(lambda text: "status" not in text, "a cleared screen")
+        self.wait_for(lambda text: not re.search("status|VMPIN", text), "a cleared screen")
 
 
 class Locker:
-    def __init__(self, name, mib):
-        self.process = subprocess.Popen(["/usr/bin/python3", "-c", LOCKER, name, str(mib)],
+    def __init__(self, name, mib, *more):
+        self.process = subprocess.Popen(["/usr/bin/python3", "-c", LOCKER, name, str(mib), *more],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.process.stdout.readline()
 
@@ -107,7 +113,7 @@ class Locker:
 
 @contextlib.contextmanager
 def terminal_with(*named):
-    lockers = [Locker(name, mib) for name, mib in named]
+    lockers = [Locker(*one) for one in named]
     terminal = Terminal()
     try:
         yield terminal
@@ -181,6 +187,65 @@ def resizing():
         terminal.promise_restored(0)
 
 
+def narrow():
+    with terminal_with(("long-name-of-15", 3, "over")) as terminal:
+        for columns, name in ((80, "long-name-of-15"), (40, "long-nam")):
+            terminal.resize(columns, 24)
+            terminal.clear()
+            terminal.type(f"{RDMALLOC} top")
+            terminal.wait_for(lambda text: "total" in text, "a table")
+            promise_narrow(terminal.text("-J"), columns, name)
+            terminal.clear()
+            terminal.watch()
+            text = terminal.wait_for(lambda text: "long-nam" in text, "the locker")
+            promise_narrow(terminal.text("-J"), columns, name)
+            keys = re.findall(r"\bk VMLCK\b|\bw OVER\b|\bm MEMLOCK\b", text)
+            if sorted(keys) != ["k VMLCK", "w OVER"]:
+                fail(f"the keys of the columns that are shown are not told\n{text}")
+            terminal.press("q")
+            terminal.promise_restored(0)
+        terminal.type(f"{RDMALLOC} top | grep -c -e 'MEMLOCK DOM  GRANT OVER$' -e 'over memlock$'")
+        terminal.wait_for(lambda text: re.search("^2$", text, re.M), "all columns in a pipe")
+
+
+def promise_narrow(text, columns, name):
+    """Columns that matter, names cut. `text` has a line that the terminal has wrapped as one."""
+    if any(len(line.rstrip()) > columns for line in text.splitlines()):
+        fail(f"a line is longer than {columns}\n{text}")
+    if not re.search(r"^ +PID NAME +VMPIN +VMLCK .*\bOVER", text, re.M):
+        fail(f"columns that matter are missing\n{text}")
+    if not re.search(rf"^ *\d+ {name} +0 +3.0M .*memlock *$", text, re.M):
+        fail(f"the locker's line does not say what is over\n{text}")
+
+
+def colours():
+    """Whoever has too much is red, unless that was refused or the terminal has none."""
+    with terminal_with(("greedy", 3, "over"), ("modest", 2)) as terminal:
+        terminal.resize(80, 24)
+        red = r"\x1b\[(1;)?(0;)?31m *\d+ greedy"
+        for setting, is_red in (("NO_COLOR=", True), ("NO_COLOR=1", False), ("TERM=dumb", False)):
+            terminal.clear()
+            terminal.type(f"{setting} {RDMALLOC} top")
+            terminal.wait_for(lambda text: "total" in text, "a table")
+            promise_red(terminal, red, is_red, setting)
+        for setting, is_red in (("NO_COLOR=", True), ("NO_COLOR=1", False)):
+            terminal.type(f"export {setting}")
+            terminal.clear()
+            terminal.watch()
+            terminal.wait_for(lambda text: "greedy" in text, "the locker")
+            promise_red(terminal, red, is_red, setting)
+            terminal.press("q")
+            terminal.promise_restored(0)
+
+
+def promise_red(terminal, red, is_red, setting):
+    text = terminal.text("-e")
+    if bool(re.search(red, text)) != is_red or ("[31m" in text) != is_red:
+        fail(f"with {setting} red should be {is_red}\n{text!r}")
+    if re.search(r"31m[^\n]*modest", text):
+        fail(f"red is who has not too much\n{text!r}")
+
+
 def signals():
     with terminal_with(("beta-b", 2)) as terminal:
         terminal.watch()
@@ -251,7 +316,7 @@ def gone():
 def main():
     need("tmux", "ps")
     cases = {case.__name__: case for case in
-             (keys, scrolling, resizing, signals, names, plain, gone)}
+             (keys, scrolling, resizing, narrow, colours, signals, names, plain, gone)}
     cases[sys.argv[2]]()
 
 

@@ -208,6 +208,28 @@ TEST_CASE("a narrow screen keeps what matters, and the widest has all") {
   CHECK(columns_within(80).size() > columns_within(60).size());
 }
 
+TEST_CASE("a line of 40 columns and more fits, with what is over in short") {
+  NodeProcess one = process(4'194'303, UINT64_MAX - 1, UINT64_MAX - 1);
+  one.status.name = "fifteen-letters";
+  for (size_t width = 40; width < 300; ++width) {
+    const auto columns = columns_within(width);
+    one.over = {"overflow", "over memlock by right", "over share"};
+    CHECK(line_of(one, columns).size() <= width);
+    CHECK(title_line(columns).size() <= width);
+    one.over = {"over share"};
+    CHECK(line_of(one, columns).ends_with("share"));
+  }
+  CHECK(line_of(one, columns_within(40)).ends_with("16E share"));
+  one.over = {"over memlock by right", "over share"};
+  CHECK(line_of(one, columns_within(40)).ends_with("16E share"));
+  one.over = {"overflow", "over memlock by right"};
+  CHECK(line_of(one, columns_within(40)).ends_with("16E overflow"));
+  one.over = {"over memlock by right"};
+  CHECK(line_of(one, columns_within(40)).ends_with("16E by right"));
+  one.over = {"over memlock by right", "over share"};
+  CHECK(line_of(one, all_columns()).ends_with("over memlock by right, over share"));
+}
+
 TEST_CASE("what is not known is a dash, and null in JSON") {
   NodeProcess one = process(9, 0, 0);
   one.status.name = "\x1b[31mr\xc3\xa9";
