@@ -120,12 +120,18 @@ json row_of(const Row& row) {
           {"on_pareto", row.on_pareto}};
 }
 
+json tile_of(const Tile& tile) { return {{"verdict", tile.verdict}, {"figures", tile.figures}}; }
+
 json summary_of(const Study& study) {
   const std::vector<Row> rows = summarize(study.configurations, study.runs);
   const Verdict verdict = judge(rows, study.machine);
   json table = json::array();
   for (const Row& row : rows) table.push_back(row_of(row));
-  return {{"answers", verdict.answers},
+  return {{"tiles",
+           {{"memory", tile_of(verdict.memory)},
+            {"time", tile_of(verdict.time)},
+            {"cap", tile_of(verdict.cap)}}},
+          {"answers", verdict.answers},
           {"table", table},
           {"smallest_cap_without_loss_bytes", or_null(verdict.smallest_cap_without_loss)},
           {"notes", study.notes}};

@@ -17,6 +17,7 @@ constexpr double kShortestSeconds = 0.1;
 constexpr double kMostRepeats = 1000;
 // The kernel counts pages per processor, and a small program's are within the error.
 constexpr double kLeastBytes = 4 << 20;
+constexpr uint64_t kMiB = 1 << 20;
 
 std::string bytes(double value) { return human_bytes(static_cast<uint64_t>(std::llround(value))); }
 
@@ -290,26 +291,82 @@ std::string smaller_cap_answer(const Row& row, const Row& pinned) {
   return answer + time_of_cap(row, pinned);
 }
 
-void answer_about_caps(const std::vector<Row>& rows, Verdict& verdict) {
-  const Row* pinned = find_row(rows, kPinnedName);
+// Smallest first.
+std::vector<const Row*> caps_of(const std::vector<Row>& rows) {
   std::vector<const Row*> caps;
   for (const Row& row : rows) {
     if (is_cap(row)) caps.push_back(&row);
   }
-  if (pinned == nullptr || caps.empty()) return;
   std::ranges::sort(caps, {}, [](const Row* row) { return *row->configuration.cap_bytes; });
+  return caps;
+}
+
+void answer_about_caps(const std::vector<Row>& rows, Verdict& verdict) {
+  const Row* pinned = find_row(rows, kPinnedName);
+  const std::vector<const Row*> caps = caps_of(rows);
+  verdict.cap = {"none", "No runs with a cap to judge by (--caps)."};
+  if (pinned == nullptr || caps.empty()) return;
   const auto best =
       std::ranges::find_if(caps, [&](const Row* row) { return loses_nothing(*row, *pinned); });
   if (best == caps.end()) {
-    verdict.answers.push_back("No cap that was tried is enough.");
+    verdict.cap.figures = "No cap that was tried is enough.";
+    verdict.answers.push_back(verdict.cap.figures);
   } else {
-    verdict.smallest_cap_without_loss = (*best)->configuration.cap_bytes;
-    verdict.answers.push_back(a_cap(**best) + " is enough: all stays pinned" +
-                              time_of_cap(**best, *pinned));
+    const uint64_t cap = *(*best)->configuration.cap_bytes;
+    const std::string time = time_of_cap(**best, *pinned);
+    verdict.smallest_cap_without_loss = cap;
+    verdict.cap = {"RDMALLOC_CAP=" + std::to_string((cap + kMiB - 1) / kMiB) + "M",
+                   "All stays pinned" + time};
+    verdict.answers.push_back(a_cap(**best) + " is enough: all stays pinned" + time);
   }
   for (auto smaller = caps.begin(); smaller != best; ++smaller) {
     verdict.answers.push_back(smaller_cap_answer(**smaller, *pinned));
   }
+}
+
+// "12 % more than glibc, between ...", as much, or that it cannot be told and what would tell it.
+Tile tile_of(const Row& ours, const Row& base, Figure figure, const std::string& figures,
+             const std::string& too_little) {
+  const std::string& name = base.configuration.name;
+  Tile tile{"cannot be told", figures + ": " + ours.configuration.label + " against " +
+                                  base.configuration.label + "."};
+  const auto add = [&](const std::string& words) { tile.figures += " " + words + "."; };
+  const auto found = compare(ours, base, figure);
+  if (!too_little.empty() || !found) {
+    add(!too_little.empty() ? too_little : "It takes three runs or more to tell (--repeats)");
+  } else if (is_equal(found)) {
+    tile.verdict = "as much as " + name;
+  } else if (found->outcome == Comparison::Outcome::kCannotTell) {
+    add("Measured: " + more_or_less(found->ratio) + interval(*found) + "; " + settling(*found, ""));
+  } else {
+    const bool more = found->outcome == Comparison::Outcome::kMore;
+    tile.verdict = percent(found->ratio) + (more ? " more than " : " less than ") + name;
+    if (!interval(*found).empty()) add("Measured: " + interval(*found).substr(2));
+  }
+  return tile;
+}
+
+void fill_tiles(const std::vector<Row>& rows, Verdict& verdict) {
+  const Row* ours = our_row(rows);
+  const Row* base = find_row(rows, "glibc");
+  if (base == nullptr) base = best_other(rows);
+  if (ours == nullptr || base == nullptr) {
+    const char* alone = "There are no runs of rdmalloc and another allocator to compare.";
+    verdict.memory = verdict.time = {"cannot be told", alone};
+    return;
+  }
+  verdict.memory = {"cannot be told", "No peak was seen: the program is over too soon."};
+  if (ours->peak_resident && base->peak_resident) {
+    const bool little = is_too_small(*ours, *base, &Row::peak_resident);
+    verdict.memory = tile_of(*ours, *base, &Row::peak_resident,
+                             "Peak " + bytes(ours->peak_resident->median) + " against " +
+                                 bytes(base->peak_resident->median),
+                             little ? "Less than 4 MiB tells nothing" : "");
+  }
+  const bool is_short = is_too_short(*ours, *base);
+  verdict.time = tile_of(
+      *ours, *base, &Row::seconds, seconds(*ours->seconds) + " against " + seconds(*base->seconds),
+      is_short ? "Runs below 0.1 s tell nothing: give the program more to do" : "");
 }
 
 void answer_about_tradeoff(const std::vector<Row>& rows, Verdict& verdict) {
@@ -347,6 +404,7 @@ void answer_about_failures(const std::vector<Row>& rows, Verdict& verdict) {
 
 Verdict judge(const std::vector<Row>& rows, const Machine& machine) {
   Verdict verdict;
+  fill_tiles(rows, verdict);
   answer_about_returning(rows, verdict);
   answer_about_pinning(rows, verdict);
   answer_about_caps(rows, verdict);

@@ -13,7 +13,13 @@
 
 namespace rdmalloc::cli::study {
 
+// A verdict in a few words, and its figures, for the head of the report.
+struct Tile {
+  std::string verdict, figures;
+};
+
 struct Verdict {
+  Tile memory, time, cap;
   std::vector<std::string> answers;
   std::optional<uint64_t> smallest_cap_without_loss;
 };

@@ -8,7 +8,11 @@ namespace {
 Json or_null(const Figure& value) { return value ? Json(*value) : Json(); }
 
 Json of_look(const Look& look) {
-  return {{"light", look.light}, {"dark", look.dark}, {"dash", look.dash}, {"symbol", look.symbol}};
+  return {{"light", look.light},
+          {"dark", look.dark},
+          {"dash", look.dash},
+          {"symbol", look.symbol},
+          {"hollow", look.hollow}};
 }
 
 // In KiB and tenths of a millisecond: finer steps cannot be seen, and would double the size of the

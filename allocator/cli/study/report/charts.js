@@ -31,6 +31,18 @@ function digits(value) {
 const colourOf = (look, theme) => theme.dark ? look.dark : look.light;
 const dashOf = (look) => ({solid: 'solid', dashed: [8, 5], dotted: [2, 4]})[look.dash];
 
+// The marks, in a box of 10 by 10.
+const SHAPES = {
+  circle: 'M0 5A5 5 0 1 0 10 5A5 5 0 1 0 0 5Z', rect: 'M0 0H10V10H0Z', triangle: 'M5 0L10 10H0Z',
+  diamond: 'M5 0L10 5L5 10L0 5Z', down: 'M0 0H10L5 10Z', pentagon: 'M5 0L10 4L8 10H2L0 4Z',
+};
+const symbolOf = (look) => 'path://' + SHAPES[look.symbol];
+
+function markStyle(look, theme) {
+  const colour = colourOf(look, theme);
+  return look.hollow ? {color: theme.ground, borderColor: colour, borderWidth: 1.5} : {color: colour};
+}
+
 // Without those at ends that are not at a tick.
 function axisLabels(theme, extra) {
   return Object.assign({color: theme.soft, fontSize: 12, hideOverlap: true}, extra);
@@ -79,6 +91,29 @@ function tip(head, rows) {
   return box;
 }
 
+// Which points of a line have its mark: some, and not where its neighbours have theirs.
+const MARKS = 10;
+function markedPoints(points, line, lines) {
+  const last = points.at(-1)[0], marked = new Set();
+  for (let i = 0; i < MARKS; ++i) {
+    const at = last * (i + (line + 0.5) / lines) / MARKS;
+    marked.add(points.findIndex((point) => point[0] >= at));
+  }
+  return marked;
+}
+
+function markedLine(theme, line, index, lines) {
+  const marked = markedPoints(line.points, index, lines.length), symbol = symbolOf(line.look);
+  return {
+    type: 'line', data: line.points, showSymbol: !line.faint, symbolSize: 8,
+    symbol: (value, point) => marked.has(point.dataIndex) ? symbol : 'none',
+    sampling: false, connectNulls: false, emphasis: {disabled: true},
+    itemStyle: markStyle(line.look, theme),
+    lineStyle: {color: colourOf(line.look, theme), type: dashOf(line.look),
+      width: line.faint ? 1 : 2, opacity: line.faint ? 0.45 : 1},
+  };
+}
+
 // Lines over time, with what zooms them. `lines`: [{name, look, points: [[seconds, value or null]],
 // faint}]; `values` says a value with its unit.
 function overTime(theme, lines, y, values) {
@@ -99,13 +134,7 @@ function overTime(theme, lines, y, values) {
         return [line.look, line.name, known(one.value[1]) ? values(one.value[1]) : 'not known'];
       })),
     }),
-    series: lines.map((line) => ({
-      type: 'line', data: line.points, showSymbol: line.points.length < 3, symbol: line.look.symbol,
-      symbolSize: 7, sampling: false, connectNulls: false, emphasis: {disabled: true},
-      itemStyle: {color: colourOf(line.look, theme)},
-      lineStyle: {color: colourOf(line.look, theme), type: dashOf(line.look),
-        width: line.faint ? 1 : 2, opacity: line.faint ? 0.45 : 1},
-    })),
+    series: lines.map((line, index) => markedLine(theme, line, index, lines)),
   });
 }
 

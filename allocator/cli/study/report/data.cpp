@@ -23,20 +23,22 @@ Figure as_figure(const Json& value) {
 }
 
 constexpr Look kOthers[] = {
-    {"#444444", "#c8c8c8", "solid", "circle", 1, 7},
-    {"#d55e00", "#f07c28", "solid", "rect", 1, 5},
-    {"#009e73", "#1fc196", "solid", "triangle", 1, 9},
-    {"#cc79a7", "#e08fbe", "solid", "diamond", 1, 13},
+    {"#444444", "#c8c8c8", "solid", "circle", false, 1, 7},
+    {"#d55e00", "#f07c28", "solid", "rect", false, 1, 5},
+    {"#009e73", "#1fc196", "solid", "triangle", false, 1, 9},
+    {"#cc79a7", "#e08fbe", "solid", "diamond", false, 1, 13},
 };
 constexpr Look kOurs[] = {
-    {"#56b4e9", "#8fd0fa", "solid", "circle", 1, 7},
-    {"#0072b2", "#3fa0e0", "solid", "rect", 1, 5},
+    {"#56b4e9", "#8fd0fa", "solid", "down", false, 1, 11},
+    {"#0072b2", "#3fa0e0", "solid", "pentagon", false, 1, 15},
 };
 constexpr Look kCaps[] = {
-    {"#6b4400", "#8a6420", "dashed", "triangle", 2, 9},
-    {"#9c6300", "#b98528", "dashed", "diamond", 2, 13},
-    {"#c98600", "#dda334", "dashed", "circle", 2, 7},
-    {"#e6a817", "#f7c95c", "dashed", "rect", 2, 5},
+    {"#5e3c00", "#8a6420", "dashed", "triangle", true, 2, 8},
+    {"#7b5000", "#a07628", "dashed", "diamond", true, 2, 12},
+    {"#986400", "#b58a30", "dashed", "circle", true, 2, 6},
+    {"#b57a00", "#c99e3c", "dashed", "rect", true, 2, 4},
+    {"#d09010", "#dfb24c", "dashed", "down", true, 2, 10},
+    {"#e6a817", "#f7c95c", "dashed", "pentagon", true, 2, 14},
 };
 
 // One look of a set; beyond its end the same colours repeat with other dashes.
@@ -127,14 +129,17 @@ const std::array<Measure, kMeasures>& measures() {
       {"resident",
        "peak_resident_bytes",
        "resident",
-       {"#444444", "#c8c8c8", "solid", "circle", 1, 7}},
-      {"live", "peak_live_bytes", "live", {"#009e73", "#1fc196", "solid", "diamond", 1, 13}},
-      {"held", "peak_held_bytes", "held", {"#0072b2", "#3fa0e0", "solid", "triangle", 1, 9}},
-      {"pinned", "peak_pinned_bytes", "pinned", {"#e69f00", "#f2b632", "dashed", "rect", 2, 5}},
+       {"#444444", "#c8c8c8", "solid", "circle", false, 1, 7}},
+      {"live", "peak_live_bytes", "live", {"#009e73", "#1fc196", "solid", "diamond", false, 1, 13}},
+      {"held", "peak_held_bytes", "held", {"#0072b2", "#3fa0e0", "solid", "triangle", false, 1, 9}},
+      {"pinned",
+       "peak_pinned_bytes",
+       "pinned",
+       {"#e69f00", "#f2b632", "dashed", "rect", false, 2, 5}},
       {"overflow",
        "peak_overflow_bytes",
        "overflow",
-       {"#d55e00", "#f07c28", "dotted", "circle", 3, 7}},
+       {"#d55e00", "#f07c28", "dotted", "down", false, 3, 11}},
   }};
   return all;
 }
@@ -209,14 +214,14 @@ const Json& run_of(const Json& study, const std::string& configuration, int64_t 
   return nothing;
 }
 
-// The run with the median peak represents its configuration: a mean of runs would be a curve that
+// The run with the median time represents its configuration: a mean of runs would be a curve that
 // no run had. A failed run is used only if all failed.
 void choose_shown(const Json& study, const std::vector<Configuration>& configurations,
                   std::vector<Series>* all) {
   for (size_t c = 0; c < configurations.size(); ++c) {
     struct Candidate {
       bool failed;
-      double peak;
+      double seconds;
       Series* series;
     };
     std::vector<Candidate> candidates;
@@ -226,11 +231,10 @@ void choose_shown(const Json& study, const std::vector<Configuration>& configura
       const auto taken =
           static_cast<size_t>(std::clamp(figure(run, "samples").value_or(0), 0.0, 1e12));
       one.samples = std::max(one.seconds.size(), taken);
-      candidates.push_back(
-          {!flag(run, "ok"), figure(run, "peak_resident_bytes").value_or(0), &one});
+      candidates.push_back({!flag(run, "ok"), figure(run, "seconds").value_or(0), &one});
     }
     std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
-      return a.failed != b.failed ? b.failed : a.peak < b.peak;
+      return a.failed != b.failed ? b.failed : a.seconds < b.seconds;
     });
     size_t good = 0;
     while (good < candidates.size() && !candidates[good].failed) ++good;
@@ -274,6 +278,7 @@ std::vector<Series> series_of(const Json& study, const std::vector<Configuration
     series.configuration = index_of(configurations, text(entry, "configuration"));
     if (series.configuration < configurations.size()) all.push_back(std::move(series));
   }
+  std::ranges::stable_sort(all, {}, &Series::configuration);
   choose_shown(study, configurations, &all);
   return all;
 }

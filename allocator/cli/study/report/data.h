@@ -30,13 +30,14 @@ const Json& member(const Json& object, const char* key);              // null wh
 std::vector<std::string> texts(const Json& object, const char* key);  // the texts of a list
 
 // Colours that people with any colour vision can tell apart, on light and dark backgrounds (Okabe
-// and Ito's set, without its yellow, which is hard to see on paper). Lines and marks differ in
-// form, too.
+// and Ito's set, without its yellow, which is hard to see on paper). Each has its own mark, too, so
+// that no colour is needed.
 struct Look {
   const char* light;
   const char* dark;
-  const char* dash;    // ECharts' name
-  const char* symbol;  // ECharts' name
+  const char* dash;    // the page's name
+  const char* symbol;  // the page's name
+  bool hollow;         // the mark is an outline
   int gnuplot_dash;
   int gnuplot_point;
 };
@@ -72,6 +73,7 @@ struct Series {
   std::vector<double> seconds;
   std::array<std::vector<Figure>, kMeasures> bytes;
 };
+// In the order of the configurations, as the tables and legends: runs take turns in the document.
 std::vector<Series> series_of(const Json& study, const std::vector<Configuration>& configurations);
 
 // Which samples to draw, in order: all if there are at most `limit`; otherwise both ends, and the

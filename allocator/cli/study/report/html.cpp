@@ -59,7 +59,7 @@ std::string filled(std::string_view page, const std::map<std::string, std::strin
     const size_t close = page.find("}}");
     const auto value = values.find(std::string(page.substr(0, close)));
     if (close == std::string_view::npos || value == values.end()) {
-      throw std::logic_error("the report's page has a name without value");
+      throw std::logic_error("a template of the report has a name without value");
     }
     result += value->second;
     page.remove_prefix(close + 2);

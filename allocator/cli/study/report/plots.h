@@ -1,7 +1,9 @@
-// The plots of a study, for papers: the gnuplot input, as text.
+// The plots of a study, for papers: the gnuplot input, from the templates in plots/.
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "allocator/cli/study/report/data.h"
@@ -21,17 +23,20 @@ inline constexpr const char* kPlotNames[] = {"memory",   "measures", "ratio",
 // caps no plots about them.
 std::vector<Plot> plots_of(const Json& study);
 
-// The body of a plot: its commands, and one or more curves to draw.
-struct Drawing {
-  int width = 960, height = 540;  // of the SVG, in pixels; the PNG has twice as many
-  std::string commands;           // for each of the two
-};
-std::string script_of(const Json& study, const std::string& name, const Drawing& drawing);
+// What a template's {{names}} stand for.
+using Values = std::map<std::string, std::string>;
+using LabelledLook = std::pair<std::string, Look>;
+
+// The template plots/NAME.gp inside plots/plot.gp, as `height` pixels of SVG; the PNG has twice as
+// many.
+Plot plot_from_template(const Json& study, const std::string& name, int height,
+                        const std::string& looks, Values values, std::string data);
+
+// For the scripts' {{looks}}: arrays PREFIXlabels, PREFIXcolours, PREFIXdashes and PREFIXmarks.
+std::string looks_for_gnuplot(const std::string& prefix, const std::vector<LabelledLook>& looks);
 
 // A gnuplot string, on one line, in which no character is special.
 std::string quoted_for_gnuplot(const std::string& text);
-std::string label_for_gnuplot(
-    const std::string& text);  // the same, shortened to fit the available space
 
 // A number for a data file; NaN (a gap) if it is not known.
 std::string number_for_gnuplot(const Figure& value);

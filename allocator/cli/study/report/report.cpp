@@ -28,9 +28,11 @@ std::string new_nonce() {
   return nonce;
 }
 
-std::string section(const char* id, const char* title, const std::string& html) {
+// The id is that of the contents, which a browser unfolds when a link leads to them.
+std::string folded(const char* id, const char* title, const std::string& html) {
   if (html.empty()) return "";
-  return std::string("<section id=\"") + id + "\"><h2>" + title + "</h2>\n" + html + "</section>\n";
+  return std::string("<details><summary><h2>") + title + "</h2></summary><div id=\"" + id +
+         "\">\n" + html + "</div></details>\n";
 }
 
 std::string wrapped(const char* tag, const std::string& html) {
@@ -69,13 +71,14 @@ std::string page_of(const Json& study) {
        {"style", std::string(page_style())},
        {"command", escaped(command.empty() ? "an unnamed command" : command)},
        {"run", what_was_run(study)},
-       {"answers", answers(study)},
+       {"tiles", tiles(study)},
+       {"answers", folded("answers", "Answers", answers(study))},
        {"failures", failures(study)},
        {"charts", charts ? "" : no_charts()},
-       {"tables", section("figures", "Figures", tables)},
-       {"machine", section("machine", "Command and machine", wrapped("dl", machine(study)))},
+       {"tables", folded("figures", "Figures", tables)},
+       {"machine", folded("machine", "Command and machine", wrapped("dl", machine(study)))},
        {"notes",
-        section("notes", "Notes and failures", wrapped("ul", failed) + wrapped("ul", noted))},
+        folded("notes", "Notes and failures", wrapped("ul", failed) + wrapped("ul", noted))},
        {"scripts", charts ? scripts(study, nonce) : ""},
        {"licences", charts ? "<details><summary>Charts by Apache ECharts: licences</summary><pre>" +
                                  escaped(std::string(chart_licences())) + "</pre></details>"

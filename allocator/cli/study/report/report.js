@@ -23,29 +23,24 @@ function theme() {
       {dark, ground: '#ffffff', ink: '#1b1f24', soft: '#59616b', line: '#d5dae0', fill: 'rgba(0,80,140,0.12)'};
 }
 
-const MARKS = {
-  circle: ['circle', {cx: 13, cy: 7, r: 4}], rect: ['rect', {x: 9, y: 3, width: 8, height: 8}],
-  triangle: ['path', {d: 'M13 2L18 11H8Z'}], diamond: ['path', {d: 'M13 2L18 7L13 12L8 7Z'}],
-};
-
 // A line with its dashes and its mark, as in the chart.
 function swatch(look, colours) {
-  const colour = colourOf(look, colours), dash = dashOf(look);
-  const [shape, place] = MARKS[look.symbol];
-  const picture = drawn('svg', {width: 26, height: 14, 'aria-hidden': 'true'});
+  const dash = dashOf(look), style = markStyle(look, colours);
+  const picture = drawn('svg', {width: 30, height: 14, 'aria-hidden': 'true'});
   picture.append(
-      drawn('line', {x1: 0, x2: 26, y1: 7, y2: 7, stroke: colour, 'stroke-width': 2,
+      drawn('line', {x1: 0, x2: 30, y1: 7, y2: 7, stroke: colourOf(look, colours), 'stroke-width': 2,
         'stroke-dasharray': Array.isArray(dash) ? dash.join(' ') : 'none'}),
-      drawn(shape, Object.assign({fill: colour}, place)));
+      drawn('path', {d: SHAPES[look.symbol], transform: 'translate(10 2)', fill: style.color,
+        stroke: style.borderColor || 'none', 'stroke-width': 1.5}));
   return picture;
 }
 
 class Chart {
-  // spec: {id, title, words, zooms, tall, choices: [{name, options() -> [[value, text]]}],
+  // spec: {id, title, words, zooms, tall, unchecked, choices: [{name, options() -> [[value, text]]}],
   //        legend(values) -> [[key, name, look]], option(theme, values, hidden, size)}
   constructor(spec) {
     this.spec = spec;
-    this.hidden = new Set();
+    this.hidden = new Set(spec.unchecked);
     this.selects = spec.choices.map((choice) => element('select', {onchange: () => this.chosen()}));
     this.controls = element('div', {className: 'controls'}, ...spec.choices.map((choice, i) =>
         element('label', {}, choice.name + ' ', this.selects[i])));
@@ -58,10 +53,18 @@ class Chart {
     this.legend.setAttribute('aria-label', 'What is drawn');
     if (spec.zooms) this.addZoom();
     const figure = element('figure', {className: 'chart', id: spec.id},
-        element('figcaption', {}, element('h3', {}, spec.title), element('p', {}, spec.words)));
+        element('figcaption', {}, element('p', {}, spec.words)));
     if (this.controls.childNodes.length > 0) figure.append(this.controls);
     figure.append(this.plot, this.legend);
-    document.getElementById('charts').append(figure);
+    this.fold = element('details', {ontoggle: () => this.unfold()},
+        element('summary', {}, element('h2', {}, spec.title)), figure);
+    document.getElementById('charts').append(this.fold);
+  }
+
+  // Draws it: while it is folded it has no size.
+  unfold() {
+    if (!this.fold.open) return;
+    if (this.chart) return this.fit();
     this.chart = echarts.init(this.plot, null, {renderer: 'svg'});
     this.fillSelects();
     this.draw(true);
@@ -147,6 +150,7 @@ class Chart {
   }
 
   fit(width) {
+    if (!this.chart || !this.fold.open) return;
     this.chart.resize(width ? {width} : undefined);
     this.draw(false);
   }
@@ -181,7 +185,7 @@ function runsToChoose([view]) {
   const [kind, what] = view.split(':');
   const count = new Set(study.series.map((series) => series.repeat)).size;
   if (count < 2) return [['shown', 'the only one']];
-  const all = [['shown', 'the one with the median peak'], ['all', 'all']];
+  const all = [['shown', 'the one with the median time'], ['all', 'all']];
   if (kind === 'measure') return all;
   return all.concat(study.series.filter((series) => series.configuration === Number(what))
       .map((series) => [String(series.repeat), 'number ' + series.repeat]));
@@ -202,11 +206,17 @@ function thinningWords() {
   return ' Long runs are thinned for display; no peak is left out, and samples.csv has every sample.';
 }
 
+// Caps change little of a curve: they are drawn when asked for, unless there are few curves.
+function uncheckedOf(indices) {
+  const caps = indices.filter((index) => known(study.configurations[index].cap));
+  return indices.length > 6 && caps.length < indices.length ? caps.map((index) => 'c' + index) : [];
+}
+
 function specs() {
   const sampled = Array.from(new Set(study.series.map((series) => series.configuration)));
   return [
     {id: 'memory', title: 'Memory over time', present: sampled.length > 0, zooms: true,
-      words: 'Sampled while the program ran.' + thinningWords(),
+      words: 'Sampled while the program ran.' + thinningWords(), unchecked: uncheckedOf(sampled),
       choices: [{name: 'Show', options: () => memoryViews(sampled)},
         {name: 'Run', options: runsToChoose}],
       legend: memoryLegend,
@@ -225,7 +235,8 @@ function specs() {
     {id: 'cap', title: 'What the cap cost', tall: true, present: capped().length > 0,
       words: 'Time, and memory for which the cap had no room and which so was not pinned, by cap: ' +
           'medians, and the time of each run.',
-      choices: [], legend: () => [], option: (colours) => capOption(colours)},
+      choices: [], legend: () => legendOf(capped().map((row) => row.configuration)),
+      option: (colours, values, hidden) => capOption(colours, hidden)},
     {id: 'phases', title: 'Peaks by phase', present: phaseConfigurations().length > 0,
       words: 'The highest while the program was in a phase that it named (rdm_phase): medians.',
       choices: [{name: 'Show', options: phaseViews}],
@@ -235,24 +246,24 @@ function specs() {
   ];
 }
 
-const charts = [];
-{
-  const present = specs().filter((spec) => spec.present);
-  if (present.length > 0) document.getElementById('charts').append(element('h2', {}, 'Charts'));
-  for (const spec of present) charts.push(new Chart(spec));
-}
+const charts = specs().filter((spec) => spec.present).map((spec) => new Chart(spec));
 let waiting = 0;
 window.addEventListener('resize', () => {
   clearTimeout(waiting);
   waiting = setTimeout(() => charts.forEach((chart) => chart.fit()), 100);
 });
-prefersDark.addEventListener('change', () => charts.forEach((chart) => chart.draw(false)));
-// Paper is white, and as wide as A4 between its margins.
+prefersDark.addEventListener('change', () => charts.forEach((chart) => chart.fit()));
+// Paper has everything unfolded, is white, and as wide as A4 between its margins.
+let folded = [];
 window.addEventListener('beforeprint', () => {
   printing = true;
+  folded = Array.from(document.querySelectorAll('main details:not([open])'));
+  folded.forEach((one) => { one.open = true; });
+  charts.forEach((chart) => chart.unfold());
   charts.forEach((chart) => chart.fit(680));
 });
 window.addEventListener('afterprint', () => {
   printing = false;
   charts.forEach((chart) => chart.fit());
+  folded.forEach((one) => { one.open = false; });
 });

@@ -100,6 +100,19 @@ std::string bytes_text(const Figure& bytes) {
 
 }  // namespace
 
+std::string tiles(const Json& study) {
+  const Json& all = member(member(study, "summary"), "tiles");
+  std::string html;
+  for (const auto& [key, title] :
+       {std::pair("memory", "Memory"), {"time", "Time"}, {"cap", "Recommended cap"}}) {
+    const std::string verdict = text(member(all, key), "verdict");
+    html += std::string("<article><h2>") + title + "</h2><p class=\"verdict\">" +
+            escaped(verdict.empty() ? "not known" : verdict) + "</p><p>" +
+            escaped(text(member(all, key), "figures")) + "</p></article>\n";
+  }
+  return html;
+}
+
 std::string answers(const Json& study) {
   std::string html;
   for (const std::string& answer : texts(member(study, "summary"), "answers")) {

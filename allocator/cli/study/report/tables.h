@@ -8,6 +8,7 @@
 
 namespace rdmalloc::cli::report {
 
+std::string tiles(const Json& study);  // memory, time, cap: a verdict and its figures each
 std::string answers(const Json& study);
 std::string what_was_run(const Json& study);  // one line under the title
 std::string failed_runs(const Json& study);

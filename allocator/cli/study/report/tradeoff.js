@@ -51,8 +51,8 @@ function tradeOffMedians(hidden) {
 
 function markOf(theme, index, size, extra) {
   const look = study.configurations[index];
-  return Object.assign({symbol: look.symbol, symbolSize: size,
-    itemStyle: {color: colourOf(look, theme)}}, extra);
+  return Object.assign({symbol: symbolOf(look), symbolSize: size, itemStyle: markStyle(look, theme)},
+      extra);
 }
 
 function tradeOffOption(theme, hidden, size) {
@@ -109,20 +109,26 @@ function uncapped() {
   });
 }
 
-function capOption(theme) {
-  const rows = capped();
+// The medians of the caps, each with its own mark.
+function capLine(theme, axis, rows, place, markLine) {
+  return {type: 'line', xAxisIndex: axis, yAxisIndex: axis, markLine,
+    lineStyle: {color: theme.soft, width: 1.5},
+    data: rows.map((row) => markOf(theme, row.configuration, 12, {value: place(row), row}))};
+}
+
+function capOption(theme, hidden) {
+  const rows = capped().filter((row) => !hidden.has('c' + row.configuration));
+  if (rows.length === 0) return base(theme, {title: nothingChosen(theme)});
   const caps = rows.map((row) => study.configurations[row.configuration].cap);
   const unit = unitFor(Math.max(...caps, ...rows.map((row) => row.overflow || 0)));
   const at = (row) => study.configurations[row.configuration].cap / unit.bytes;
   const runs = study.runs.filter((run) => run.ok && known(run.seconds) &&
-      known((study.configurations[run.configuration] || {}).cap));
+      rows.some((row) => row.configuration === run.configuration));
   const x = ends(caps.map((cap) => cap / unit.bytes));
   const most = Math.max(...runs.concat(rows, uncapped()).map((one) => one.seconds));
-  const time = study.measures.find((measure) => measure.key === 'held');
-  const over = study.measures.find((measure) => measure.key === 'overflow');
   const words = (row) => tip(study.configurations[row.configuration].label, [
-    [time, 'time', row.seconds.toFixed(3) + ' s'],
-    [over, 'peak overflow', known(row.overflow) ? digits(row.overflow / unit.bytes) + ' ' + unit.name
+    [null, 'time', row.seconds.toFixed(3) + ' s'],
+    [null, 'peak overflow', known(row.overflow) ? digits(row.overflow / unit.bytes) + ' ' + unit.name
         : 'not known']]);
   const references = uncapped().map((row) => ({yAxis: row.seconds,
     name: 'without a cap' + (uncapped().length > 1 ?
@@ -146,18 +152,12 @@ function capOption(theme) {
     tooltip: Object.assign(base(theme).tooltip, {trigger: 'item',
       formatter: (mark) => mark.data.row ? words(mark.data.row) : ''}),
     series: [
-      {type: 'scatter', symbol: 'circle', symbolSize: 5, xAxisIndex: 0, yAxisIndex: 0,
-        itemStyle: {color: colourOf(time, theme), opacity: 0.5}, silent: true,
-        data: runs.map((run) => [at(run), run.seconds])},
-      {type: 'line', symbol: time.symbol, symbolSize: 10, xAxisIndex: 0, yAxisIndex: 0,
-        itemStyle: {color: colourOf(time, theme)}, lineStyle: {color: colourOf(time, theme), width: 2},
-        data: sorted.map((row) => ({value: [at(row), row.seconds], row})),
-        markLine: line(references.concat(smallest))},
-      {type: 'line', symbol: over.symbol, symbolSize: 9, xAxisIndex: 1, yAxisIndex: 1,
-        itemStyle: {color: colourOf(over, theme)}, lineStyle: {color: colourOf(over, theme), width: 2},
-        data: sorted.filter((row) => known(row.overflow))
-            .map((row) => ({value: [at(row), row.overflow / unit.bytes], row})),
-        markLine: line(smallest.map((mark) => ({xAxis: mark.xAxis, name: ''})))},
+      {type: 'scatter', xAxisIndex: 0, yAxisIndex: 0, silent: true, data: runs.map((run) =>
+          markOf(theme, run.configuration, 6, {value: [at(run), run.seconds]}))},
+      capLine(theme, 0, sorted, (row) => [at(row), row.seconds], line(references.concat(smallest))),
+      capLine(theme, 1, sorted.filter((row) => known(row.overflow)),
+          (row) => [at(row), row.overflow / unit.bytes],
+          line(smallest.map((mark) => ({xAxis: mark.xAxis, name: ''})))),
     ],
   });
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A study's report as a browser shows it, and its plots as gnuplot draws them.
 
-    study_report_test.py WRITER CASE [FOLDER of fetch_charts.cmake]
+    study_report_test.py WRITER CASE FOLDER-of-the-report's-sources
 """
 
 import copy
@@ -28,6 +28,8 @@ BROWSER = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable
            "--disable-background-networking", "--disable-component-update", "--disable-sync",
            "--disable-dev-shm-usage", "--window-size=1280,1000", "--virtual-time-budget=5000",
            "--dump-dom"]
+DARK = ["--blink-settings=preferredColorScheme=0"]
+GROUND, DARK_GROUND = "#ffffff", "#15181c"
 FIGURES = ["memory", "tradeoff", "ratio", "cap", "phases"]
 
 
@@ -54,7 +56,7 @@ class Page(html.parser.HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.stack, self.figure = [], None
-        self.marks, self.texts = {}, {"": []}
+        self.marks, self.texts, self.unfolded = {}, {"": []}, []
         self.scripts, self.images, self.tips, self.addresses = 0, 0, 0, []
         self.feed(text)
 
@@ -83,6 +85,8 @@ class Page(html.parser.HTMLParser):
         where = self.stack[-1] if self.stack else ("", "")
         if where[0] not in ("script", "style"):
             self.texts[""].append(text)
+            if not any(tag == "details" for tag, _ in self.stack):
+                self.unfolded.append(text.strip())
         if where[1]:
             self.texts.setdefault(where[1], []).append(text)
 
@@ -95,12 +99,22 @@ class Page(html.parser.HTMLParser):
                 for colour in colours]
 
     def symbols(self, figure, colours):
-        """Number of filled shapes by colour."""
-        return [sum(fill == colour for fill, _ in self.marks[figure]) for colour in colours]
+        """Number of shapes by colour, whether filled or outlines."""
+        return [sum(fill == colour or (fill in (GROUND, DARK_GROUND) and stroke == colour)
+                    for fill, stroke in self.marks[figure]) for colour in colours]
 
 
-def browse(page, folder, extra=()):
-    path = os.path.join(folder, "shown.html")
+def with_script(page, script):
+    nonce = re.search(r"nonce-([0-9a-f]+)", page)
+    return f'<script nonce="{nonce and nonce.group(1)}">{script}</script></body>'.join(page.rsplit("</body>", 1))
+
+
+UNFOLD = "for (const fold of document.querySelectorAll('details')) fold.open = true;"
+
+
+def browse(page, folder, extra=(), script=UNFOLD, name="shown.html"):
+    page = with_script(page, script)
+    path = os.path.join(folder, name)
     with open(path, "w", encoding="utf-8") as file:
         file.write(page)
     with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as profile:
@@ -118,32 +132,32 @@ def chart_document(page):
     return json.loads(data_of(page))
 
 
-def colours(document, indices):
-    return [document["configurations"][index]["light"] for index in indices]
-
-
 def check_quiet(shown):
     problems = shown.text("script-errors").strip()
     check(not problems, f"the page says: {problems[:500]}")
 
 
-def check_full(page, shown):
-    """Every chart has as many marks as the document has data."""
+def check_full(page, shown, look="light"):
+    """Every chart has as many marks as the document has data, and each curve its own."""
     check_quiet(shown)
     document = chart_document(page)
-    everyone = range(len(document["configurations"]))
-    rdmalloc = [i for i in everyone if document["configurations"][i]["allocator"] == "rdmalloc"]
-    caps = [i for i in everyone if document["configurations"][i]["cap"]]
-    measures = {one["key"]: one["light"] for one in document["measures"]}
+    everyone = [one[look] for one in document["configurations"]]
+    ours = [one[look] for one in document["configurations"] if one["allocator"] == "rdmalloc"]
+    caps = [one[look] for one in document["configurations"] if one["cap"]]
+    others = everyone[:-len(caps)]
+    measures = {one["key"]: one[look] for one in document["measures"]}
     check(list(shown.marks) == FIGURES, f"figures {list(shown.marks)}")
-    check(shown.lines("memory", colours(document, everyone)) == [1] * len(everyone),
-          f"curves of memory: {shown.lines('memory', colours(document, everyone))}")
+    # Caps follow the curve without one, and are drawn when asked for.
+    check(shown.lines("memory", everyone) == [1] * len(others) + [0] * len(caps),
+          f"curves of memory: {shown.lines('memory', everyone)}")
+    check(min(shown.symbols("memory", others)) >= 8, f"marks on curves: {shown.symbols('memory', others)}")
     # Each configuration has three runs and a median.
-    check(shown.symbols("tradeoff", colours(document, everyone)) == [4] * len(everyone),
-          f"marks of runs: {shown.symbols('tradeoff', colours(document, everyone))}")
-    check(shown.lines("ratio", colours(document, rdmalloc)) == [1] * len(rdmalloc), "curves of held / live")
-    check(shown.symbols("cap", [measures["held"], measures["overflow"]]) == [4 * len(caps), len(caps)],
-          f"marks of caps: {shown.symbols('cap', [measures['held'], measures['overflow']])}")
+    check(shown.symbols("tradeoff", everyone) == [4] * len(everyone),
+          f"marks of runs: {shown.symbols('tradeoff', everyone)}")
+    check(shown.lines("ratio", ours) == [1] * len(ours), "curves of held / live")
+    check(min(shown.symbols("ratio", ours)) >= 8, f"marks on curves: {shown.symbols('ratio', ours)}")
+    # Three runs, their median, and the overflow.
+    check(shown.symbols("cap", caps) == [5] * len(caps), f"marks of caps: {shown.symbols('cap', caps)}")
     bars = [measures[key] for key in ("live", "held", "pinned")]
     check(shown.symbols("phases", bars) == [len(study_documents.PHASES)] * 3, "bars of phases")
 
@@ -154,6 +168,59 @@ def charts(folder):
     check_full(page, shown)
     for answer in study_documents.full()["summary"]["answers"]:
         check(answer in shown.text(), f"not there: {answer}")
+    check_full(page, browse(page, folder, DARK), "dark")
+
+
+def folded(folder):
+    """Three tiles come first, and all else is folded, with scripts and without."""
+    study = study_documents.full()
+    page = page_of(study, folder)
+    tiles = study["summary"]["tiles"]
+    expected = [text for key, title in (("memory", "Memory"), ("time", "Time"), ("cap", "Recommended cap"))
+                for text in (title, tiles[key]["verdict"], tiles[key]["figures"])]
+    for name, shown in (("with scripts", browse(page, folder, script="")), ("without", Page(page))):
+        unfolded = [text for text in shown.unfolded if text]
+        check(unfolded[-9:] == expected and len(unfolded) == 13, f"{name}: {unfolded}")
+        for words in ("Terms", "Every run", study["summary"]["answers"][0], study["machine"]["cpu"]):
+            check(words in shown.text(), f"{name} not there: {words}")
+    check(" open" not in "".join(re.findall("<details[^>]*>", page)), "something is unfolded")
+    # A link into what is folded unfolds it.
+    script = "location.hash = '#notes'; document.body.append(document.querySelectorAll('[open]').length + ' unfolded');"
+    check("1 unfolded" in browse(page, folder, script=script).text(), "a link leads to what is folded")
+    del study["summary"]["tiles"]
+    shown = browse(page_of(study, folder), folder)
+    check(shown.text("verdict") == "not known" * 3, f"without verdicts: {shown.text('verdict')}")
+
+
+# The browser's window is 500 pixels wide at least, so a frame is the screen.
+SCREEN = """<iframe width="400" height="900" src="shown.html"></iframe><pre id="said"></pre><script>
+onmessage = (event) => { document.getElementById('said').textContent = event.data; };
+</script></body>"""
+MEASURE = """
+function measure() {
+  const wide = Array.from(document.querySelectorAll('body *')).filter((one) =>
+      one.getBoundingClientRect().right > innerWidth && !one.closest('.scroll, .plot'));
+  const plots = Array.from(document.querySelectorAll('.plot')).map((one) => one.scrollWidth);
+  parent.postMessage([innerWidth, document.documentElement.scrollWidth, Math.max(...plots) <= 400,
+      ...wide.map((one) => one.tagName + '.' + one.className)].join(' '), '*');
+}
+setTimeout(measure, 500);
+"""
+
+
+def narrow(folder):
+    """On a screen of 400 pixels nothing is wider; tables scroll by themselves."""
+    for name in ("full", "hostile"):
+        page = with_script(page_of(study_documents.ALL[name](), folder), UNFOLD + MEASURE)
+        with open(os.path.join(folder, "shown.html"), "w", encoding="utf-8") as file:
+            file.write(page)
+        said = browse(SCREEN, folder, ["--hide-scrollbars"], script="", name="screen.html").text("said")
+        check(said == "400 400 true", f"{name}: {said}")
+        # The control: what is too wide is found.
+        with open(os.path.join(folder, "shown.html"), "w", encoding="utf-8") as file:
+            file.write(page.replace("minmax(15rem, 1fr)", "30rem"))
+        said = browse(SCREEN, folder, ["--hide-scrollbars"], script="", name="screen.html").text("said")
+        check("ARTICLE" in said, f"control: {said}")
 
 
 def hostile(folder):
@@ -172,14 +239,18 @@ def hostile(folder):
 
 
 # Operates a page as a reader would, and records how many curves each chart has after each step.
-READER = """<script nonce="%s">
+READER = """
 const said = document.createElement('pre');
 said.id = 'said';
 document.body.append(said);
+function read() {
 const count = (chart) => chart.plot.querySelectorAll('path[stroke-linejoin="bevel"]').length;
 window.dispatchEvent(new Event('beforeprint'));
 window.dispatchEvent(new Event('afterprint'));
 for (const chart of charts) {
+  const boxes = () => Array.from(chart.legend.querySelectorAll('input'));
+  said.append(`${chart.spec.id} first ${count(chart)}\\n`);
+  boxes().forEach((box, i) => box.checked || boxes()[i].click());
   for (const select of chart.selects) {
     for (const {value} of Array.from(select.options)) {
       select.value = value;
@@ -189,7 +260,6 @@ for (const chart of charts) {
     select.selectedIndex = 0;
     select.dispatchEvent(new Event('change'));
   }
-  const boxes = () => Array.from(chart.legend.querySelectorAll('input'));
   for (let i = 0; i < boxes().length; ++i) {
     boxes()[i].click();
     said.append(`${chart.spec.id} without-${i} ${count(chart)}\\n`);
@@ -202,17 +272,19 @@ for (const chart of charts) {
   }
   chart.chart.dispatchAction({type: 'showTip', seriesIndex: chart.chart.getOption().series.length - 1, dataIndex: 0});
 }
-</script></body>"""
+}
+setTimeout(read, 300);
+"""
 
 
 def used(folder):
     """Choices, legends and keys work."""
     page = page_of(study_documents.full(), folder)
-    nonce = re.search(r"nonce-([0-9a-f]+)", page).group(1)
-    shown = browse((READER % nonce).join(page.rsplit("</body>", 1)), folder)
+    shown = browse(page, folder, script=UNFOLD + READER)
     check_quiet(shown)
     said = {tuple(line.split()[:2]): int(line.split()[2])
             for line in shown.text("said").splitlines()}
+    check(said[("memory", "first")] == 6 and said[("memory", "measure:resident")] == 10, f"{said}")
     check(said[("memory", "measure:live")] == 6, f"{said}")
     check(said[("memory", "configuration:5")] == 5, f"{said}")
     check(said[("memory", "all")] == 30, f"{said}")
@@ -309,13 +381,37 @@ def check_plot(folder, name, least):
     return tree
 
 
+POINTS = {"circle": 7, "rect": 5, "triangle": 9, "diamond": 13, "down": 11, "pentagon": 15}
+
+
+def check_scripts(folder):
+    """Scripts are the templates, filled in; each configuration has the page's mark in all of them."""
+    os.mkdir(os.path.join(folder, "page"))
+    document = chart_document(page_of(study_documents.full(), os.path.join(folder, "page")))
+    marks = {one["label"]: POINTS[one["symbol"]] - one["hollow"] for one in document["configurations"]}
+    labels = list(marks)
+    check(len(set(marks.values())) == len(marks), f"{marks}")
+    for name, drawn in (("memory", labels), ("measures", labels), ("tradeoff", labels), ("ratio", labels[4:]),
+                        ("cap", labels[6:]), ("phases", None)):
+        with open(os.path.join(folder, "plots", name + ".gp"), encoding="utf-8") as file:
+            script = file.read()
+        with open(os.path.join(sys.argv[3], "plots", name + ".gp"), encoding="utf-8") as file:
+            parts = re.split(r"\{\{\w+\}\}", file.read())
+        check(re.search(".*".join(re.escape(part) for part in parts), script, re.DOTALL), script)
+        found = dict(re.findall(r"^array (labels|marks)\[\d+\] = \[(.*)\]$", script, re.MULTILINE))
+        if drawn:
+            check(re.findall("'([^']*)'", found["labels"]) == drawn, f"{name}: {found}")
+            check(json.loads(f"[{found['marks']}]") == [marks[label] for label in drawn], f"{name}: {found}")
+
+
 def plots(folder):
     """All plots, in both forms; the written scripts can be run again."""
-    least = {"memory": 10, "measures": 40, "ratio": 6, "tradeoff": 40, "cap": 8, "phases": 12}
+    least = {"memory": 90, "measures": 300, "ratio": 60, "tradeoff": 40, "cap": 20, "phases": 12}
     done = write(study_documents.full(), folder)
     check(done.returncode == 0 and not done.stdout, done.stdout + done.stderr)
     for name, marks in least.items():
         check_plot(folder, name, marks)
+    check_scripts(folder)
     place = os.path.join(folder, "plots")
     os.remove(os.path.join(place, "memory.svg"))
     again = subprocess.run(["gnuplot", "memory.gp"], cwd=place, capture_output=True, timeout=60, check=False)

@@ -54,6 +54,9 @@ TEST_CASE("what is not known of an allocator is null in the document") {
   CHECK(document["summary"]["table"].size() == 3);
   CHECK(document["summary"]["table"][0]["seconds"].is_null());
   CHECK(document["machine"]["memlock_bytes"].is_null());
+  CHECK(document["summary"]["tiles"]["time"]["verdict"] == "cannot be told");
+  CHECK(document["summary"]["tiles"]["cap"]["figures"] ==
+        "No runs with a cap to judge by (--caps).");
   const std::string text = document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
   CHECK(nlohmann::json::parse(text)["command"][0] == "p");
 }

@@ -221,6 +221,55 @@ TEST_CASE("what could not be pinned without a cap is told") {
   CHECK(says(verdict, "93 MiB could not be pinned"));
 }
 
+TEST_CASE("the tiles have the verdicts on memory and time, and the cap to set") {
+  std::vector<Run> runs;
+  add(runs, run_of("glibc", 1, 200));
+  add(runs, ours("rdmalloc", 1.5, 100, 70));
+  add(runs, ours("rdmalloc-50M", 1.5, 100, 70, 50));
+  add(runs, ours("rdmalloc-80M", 1.5, 80, 70));
+  const Verdict verdict = verdict_of(runs);
+  CHECK(verdict.memory.verdict == "50 % less than glibc");
+  CHECK(
+      verdict.memory.figures.starts_with("Peak 100 MiB against 200 MiB: rdmalloc, pinned against "
+                                         "glibc. Measured: between 51 % less "));
+  CHECK(verdict.time.verdict == "50 % more than glibc");
+  CHECK(verdict.time.figures.starts_with("1.50 s against 1.00 s: "));
+  CHECK(verdict.cap.verdict == "RDMALLOC_CAP=80M");
+  CHECK(verdict.cap.figures.starts_with("All stays pinned; of its time, as much, between "));
+}
+
+TEST_CASE("the tiles say what cannot be told, and why") {
+  std::vector<Run> runs;
+  add(runs, run_of("jemalloc", 1, 100), 0.2);
+  add(runs, ours("rdmalloc", 1.1, 115, 100), 0.2);
+  const Verdict open = verdict_of(runs);
+  for (const Tile& tile : {open.memory, open.time}) {
+    CHECK(tile.verdict == "cannot be told");
+    CHECK(tile.figures.find("against jemalloc. Measured: 1") != std::string::npos);
+    CHECK(tile.figures.find(" repeats would tell (--repeats).") != std::string::npos);
+  }
+  CHECK(open.cap.verdict == "none");
+  CHECK(open.cap.figures == "No runs with a cap to judge by (--caps).");
+  const Verdict few = verdict_of({run_of("glibc", 1, 1), ours("rdmalloc", 2, 3, 2)});
+  CHECK(few.memory.figures.ends_with(" Less than 4 MiB tells nothing."));
+  CHECK(few.time.figures.ends_with(" It takes three runs or more to tell (--repeats)."));
+  CHECK(verdict_of({}).memory.verdict == "cannot be told");
+}
+
+TEST_CASE("a cap that is not whole MiB is rounded up for its tile, and without one there is none") {
+  const std::vector<Configuration> configurations = {
+      configurations_of({kOurs}).back(), capped(kOurs, {"76804K", 75 * kMiB + 4096, false}, 0)};
+  std::vector<Run> runs;
+  add(runs, ours("rdmalloc", 1, 100, 70));
+  add(runs, ours(configurations[1].name, 1, 75, 70));
+  CHECK(judge(summarize(configurations, runs), {}).cap.verdict == "RDMALLOC_CAP=76M");
+  runs.resize(3);
+  add(runs, ours(configurations[1].name, 1, 100, 70, 25));
+  const Verdict verdict = judge(summarize(configurations, runs), {});
+  CHECK(verdict.cap.verdict == "none");
+  CHECK(verdict.cap.figures == "No cap that was tried is enough.");
+}
+
 TEST_CASE("failed runs are in no figure") {
   std::vector<Run> runs = {run_of("glibc", 9, 900, 0, false), run_of("rdmalloc", 9, 900, 0, false)};
   add(runs, run_of("glibc", 1, 100));
