@@ -334,14 +334,21 @@ Tile tile_of(const Row& ours, const Row& base, Figure figure, const std::string&
   const auto found = compare(ours, base, figure);
   if (!too_little.empty() || !found) {
     add(!too_little.empty() ? too_little : "It takes three runs or more to tell (--repeats)");
-  } else if (is_equal(found)) {
-    tile.verdict = "as much as " + name;
-  } else if (found->outcome == Comparison::Outcome::kCannotTell) {
-    add("Measured: " + more_or_less(found->ratio) + interval(*found) + "; " + settling(*found, ""));
-  } else {
-    const bool more = found->outcome == Comparison::Outcome::kMore;
-    tile.verdict = percent(found->ratio) + (more ? " more than " : " less than ") + name;
-    if (!interval(*found).empty()) add("Measured: " + interval(*found).substr(2));
+    return tile;
+  }
+  switch (told_by(found)) {
+    case Told::kNothing:
+      add("Measured: " + more_or_less(found->ratio) + interval(*found) + "; " +
+          settling(*found, ""));
+      break;
+    case Told::kEqual:
+      tile.verdict = "as much as " + name;
+      break;
+    default:
+      tile.verdict =
+          percent(found->ratio) +
+          (found->outcome == Comparison::Outcome::kMore ? " more than " : " less than ") + name;
+      if (!interval(*found).empty()) add("Measured: " + interval(*found).substr(2));
   }
   return tile;
 }
