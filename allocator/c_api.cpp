@@ -5,8 +5,8 @@
 #include "allocator/engine/blocks.h"
 #include "allocator/last_error.h"
 #include "allocator/pages/heap.h"
-#include "allocator/report.h"
-#include "allocator/stats.h"
+#include "allocator/report/report.h"
+#include "allocator/report/stats.h"
 #include "include/rdmalloc/rdmalloc.h"
 
 using rdmalloc::fail;

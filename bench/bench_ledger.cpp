@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "allocator/node_ledger.h"
+#include "allocator/limits/node_ledger.h"
 #include "bench/support/allocator.h"
 #include "bench/support/can_lock.h"
 #include "bench/support/contest.h"

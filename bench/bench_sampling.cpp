@@ -11,8 +11,8 @@
 
 #include <string>
 
-#include "allocator/cli/study/program_run.h"
 #include "allocator/os/clock.h"
+#include "allocator/tools/study/program_run.h"
 #include "bench/support/allocator.h"
 
 using namespace rdmalloc;

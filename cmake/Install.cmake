@@ -1,5 +1,5 @@
 # What `cmake --install` puts where, and how a project elsewhere finds it: find_package(rdmalloc) or
-# pkg-config. The command installs itself, with its pages, in allocator/cli. Included last, because
+# pkg-config. The command installs itself, with its pages, in allocator/tools. Included last, because
 # it changes targets that exist by then. Each thing names its component, which is the package that
 # it goes to (Packages.cmake): runtime, dev, tools or mpi.
 include(CMakePackageConfigHelpers)

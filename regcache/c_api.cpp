@@ -3,11 +3,11 @@
 #include "allocator/os/limits.h"
 #include "allocator/os/memory.h"
 #include "include/rdmalloc/backend.h"
-#include "regcache/heap_source.h"
-#include "regcache/held_keys.h"
-#include "regcache/open_domain.h"
-#include "regcache/pinned_memory.h"
-#include "regcache/registry.h"
+#include "regcache/domain/heap_source.h"
+#include "regcache/domain/held_keys.h"
+#include "regcache/domain/open_domain.h"
+#include "regcache/domain/pinned_memory.h"
+#include "regcache/domain/registry.h"
 
 using rdmalloc::Domain;
 

@@ -10,8 +10,8 @@
 #include "allocator/os/memory.h"
 #include "allocator/os/thread.h"
 #include "include/rdmalloc/remote.h"
-#include "regcache/cache/remote_cache.h"
 #include "regcache/caller_struct.h"
+#include "regcache/foreign/remote_cache.h"
 #include "regcache/posix_lock.h"
 
 namespace rdmalloc {

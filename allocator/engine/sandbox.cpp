@@ -1,6 +1,6 @@
 // RDMALLOC_SANDBOX: when the allocator starts to restrict itself to a handful of system calls
-// (os/confinement.h). A program installs a system call filter by prctl or syscall; regcache/monitor
-// wraps syscall, for another reason too.
+// (os/confinement.h). A program installs a system call filter by prctl or syscall;
+// regcache/foreign/monitor wraps syscall, for another reason too.
 #include <stdlib.h>
 
 #include "allocator/os/confinement.h"

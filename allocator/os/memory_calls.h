@@ -1,6 +1,6 @@
 // The calls of <sys/mman.h> that libc's names must not serve: in librdmalloc.so those names are the
-// monitors' of foreign memory (regcache/monitor), which the heap is none of. As libc's, errno
-// included.
+// monitors' of foreign memory (regcache/foreign/monitor), which the heap is none of. As libc's,
+// errno included.
 #pragma once
 
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 // System calls by number, straight to the kernel, bypassing libc's functions, which others may
-// interpose, including ourselves (regcache/monitor). No errno, no cancellation point. Anywhere,
-// also before libc is initialised.
+// interpose, including ourselves (regcache/foreign/monitor). No errno, no cancellation point.
+// Anywhere, also before libc is initialised.
 #pragma once
 
 #include <errno.h>

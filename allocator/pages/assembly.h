@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "allocator/budget.h"
+#include "allocator/limits/budget.h"
 #include "allocator/pages/block_table.h"
 #include "allocator/pages/depots.h"
 #include "allocator/pages/gathering.h"

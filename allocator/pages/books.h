@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "allocator/budget.h"
-#include "allocator/counters.h"
+#include "allocator/limits/budget.h"
 #include "allocator/pages/depots.h"
+#include "allocator/report/counters.h"
 
 namespace rdmalloc {
 

@@ -11,9 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "allocator/budget.h"
+#include "allocator/limits/budget.h"
+#include "allocator/limits/options.h"
 #include "allocator/mutex.h"
-#include "allocator/options.h"
 #include "allocator/pages/assembly.h"
 #include "allocator/pages/block_table.h"
 #include "allocator/pages/books.h"

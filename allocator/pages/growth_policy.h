@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstddef>
 
-#include "allocator/budget.h"
+#include "allocator/limits/budget.h"
 #include "allocator/mutex.h"
 #include "allocator/pages/depots.h"
 #include "allocator/pages/window.h"

@@ -1,6 +1,6 @@
 #include "allocator/pages/growth_warnings.h"
 
-#include "allocator/launcher.h"
+#include "allocator/limits/launcher.h"
 #include "allocator/message.h"
 #include "allocator/os/announcement.h"
 #include "allocator/os/confinement.h"

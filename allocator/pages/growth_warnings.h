@@ -6,9 +6,9 @@
 
 #include <cstdint>
 
-#include "allocator/budget.h"
+#include "allocator/limits/budget.h"
+#include "allocator/limits/options.h"
 #include "allocator/mutex.h"
-#include "allocator/options.h"
 #include "allocator/pages/window.h"
 
 namespace rdmalloc {

@@ -11,8 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "allocator/budget.h"
-#include "allocator/options.h"
+#include "allocator/limits/budget.h"
+#include "allocator/limits/options.h"
 #include "allocator/pages/growth.h"
 #include "allocator/pages/large_blocks.h"
 #include "allocator/pages/program_holes.h"

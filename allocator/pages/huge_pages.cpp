@@ -1,6 +1,6 @@
 #include "allocator/pages/huge_pages.h"
 
-#include "allocator/options.h"
+#include "allocator/limits/options.h"
 
 namespace rdmalloc {
 namespace {

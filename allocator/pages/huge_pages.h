@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "allocator/huge_page_watch.h"
+#include "allocator/limits/huge_page_watch.h"
 #include "allocator/mutex.h"
 #include "allocator/pages/page_marks.h"
 #include "allocator/pages/region_table.h"

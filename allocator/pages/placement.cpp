@@ -1,6 +1,6 @@
 #include "allocator/pages/placement.h"
 
-#include "allocator/options.h"
+#include "allocator/limits/options.h"
 #include "allocator/os/memory.h"
 
 namespace rdmalloc {

@@ -3,8 +3,8 @@
 // registers the region.
 #pragma once
 
-#include "allocator/budget.h"
-#include "allocator/huge_page_watch.h"
+#include "allocator/limits/budget.h"
+#include "allocator/limits/huge_page_watch.h"
 #include "allocator/pages/page_marks.h"
 #include "allocator/pages/region.h"
 

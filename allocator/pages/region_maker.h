@@ -7,8 +7,8 @@
 
 #include <cstddef>
 
-#include "allocator/budget.h"
-#include "allocator/options.h"
+#include "allocator/limits/budget.h"
+#include "allocator/limits/options.h"
 #include "allocator/pages/free_pages.h"
 #include "allocator/pages/placement.h"
 #include "allocator/pages/region.h"

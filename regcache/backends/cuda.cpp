@@ -8,7 +8,7 @@
 #include "allocator/os/memory.h"
 #include "regcache/backend_table.h"
 #include "regcache/backends/cuda_regions.h"
-#include "regcache/open_domain.h"
+#include "regcache/domain/open_domain.h"
 
 namespace rdmalloc {
 namespace {

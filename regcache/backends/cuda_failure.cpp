@@ -3,7 +3,7 @@
 #include "allocator/failure.h"
 #include "include/rdmalloc/backend.h"
 #include "regcache/backends/cuda_library.h"
-#include "regcache/memory_hole.h"
+#include "regcache/domain/memory_hole.h"
 
 namespace rdmalloc {
 namespace {

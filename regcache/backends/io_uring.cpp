@@ -12,7 +12,7 @@
 
 #include "allocator/failure.h"
 #include "regcache/backend_table.h"
-#include "regcache/open_domain.h"
+#include "regcache/domain/open_domain.h"
 
 namespace rdmalloc {
 namespace {

@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "include/rdmalloc/backend.h"
-#include "regcache/pinned_memory.h"
+#include "regcache/domain/pinned_memory.h"
 
 namespace rdmalloc {
 

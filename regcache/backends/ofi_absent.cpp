@@ -1,6 +1,6 @@
 // Replaces the libfabric backend in builds without libfabric's headers.
 #include "include/rdmalloc/ofi.h"
-#include "regcache/open_domain.h"
+#include "regcache/domain/open_domain.h"
 
 namespace {
 

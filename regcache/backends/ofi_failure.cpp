@@ -4,7 +4,7 @@
 
 #include "allocator/os/limits.h"
 #include "regcache/backends/ofi.h"
-#include "regcache/memory_hole.h"
+#include "regcache/domain/memory_hole.h"
 
 namespace rdmalloc {
 namespace {

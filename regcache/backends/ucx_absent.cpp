@@ -1,5 +1,5 @@
 // Replaces the UCX backend in builds without UCX's headers.
-#include "regcache/open_domain.h"
+#include "regcache/domain/open_domain.h"
 
 extern "C" int rdm_domain_open_ucx(ucp_context*, const rdm_domain_options* given,
                                    rdm_domain** out) {

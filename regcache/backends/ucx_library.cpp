@@ -1,6 +1,6 @@
 #include "regcache/backends/ucx.h"
+#include "regcache/domain/pinned_memory.h"
 #include "regcache/find_function.h"
-#include "regcache/pinned_memory.h"
 
 namespace rdmalloc {
 namespace {

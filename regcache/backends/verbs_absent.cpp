@@ -1,5 +1,5 @@
 // Replaces the verbs backend in builds without libibverbs' headers.
-#include "regcache/open_domain.h"
+#include "regcache/domain/open_domain.h"
 
 extern "C" int rdm_domain_open_verbs(ibv_pd*, int, const rdm_domain_options* given,
                                      rdm_domain** out) {

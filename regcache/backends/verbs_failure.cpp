@@ -7,8 +7,8 @@
 #include "allocator/os/limits.h"
 #include "allocator/os/memory.h"
 #include "regcache/backends/verbs.h"
-#include "regcache/memory_hole.h"
-#include "regcache/pinned_memory.h"
+#include "regcache/domain/memory_hole.h"
+#include "regcache/domain/pinned_memory.h"
 
 namespace rdmalloc {
 namespace {

@@ -7,7 +7,7 @@
 #include "allocator/os/memory.h"
 #include "allocator/pages/heap.h"
 #include "regcache/caller_struct.h"
-#include "regcache/domain.h"
+#include "regcache/domain/domain.h"
 #include "regcache/pool/pool_memory.h"
 #include "regcache/pool/pools.h"
 

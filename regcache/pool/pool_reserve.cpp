@@ -1,5 +1,5 @@
 // The buffers that a pool reserves at creation, or else fails to be created.
-#include "allocator/holders.h"
+#include "allocator/limits/holders.h"
 #include "regcache/pool/pool.h"
 #include "regcache/pool/pool_memory.h"
 

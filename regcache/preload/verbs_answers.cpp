@@ -7,7 +7,7 @@
 #include "allocator/os/copy_on_fork.h"
 #include "allocator/os/page_size.h"
 #include "include/rdmalloc/rdmalloc.h"
-#include "regcache/held_keys.h"
+#include "regcache/domain/held_keys.h"
 #include "regcache/preload/verbs_domains.h"
 #include "regcache/preload/verbs_real.h"
 #include "regcache/preload/verbs_room.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "allocator/os/clock.h"
-#include "regcache/held_keys.h"
+#include "regcache/domain/held_keys.h"
 
 namespace rdmalloc::shim {
 namespace {

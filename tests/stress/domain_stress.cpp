@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "regcache/registry.h"
+#include "regcache/domain/registry.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/test_heap.h"

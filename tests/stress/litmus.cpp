@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "allocator/os/process_barrier.h"
-#include "regcache/cache/page_memo.h"
-#include "regcache/cache/references.h"
-#include "regcache/early_parts.h"
-#include "regcache/key_table.h"
-#include "regcache/monitor/changes.h"
+#include "regcache/domain/early_parts.h"
+#include "regcache/domain/key_table.h"
+#include "regcache/foreign/monitor/changes.h"
+#include "regcache/foreign/page_memo.h"
+#include "regcache/foreign/references.h"
 #include "regcache/pool/stock.h"
 #include "tests/support/catch.h"
 

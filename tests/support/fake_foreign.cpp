@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "regcache/monitor/changes.h"
+#include "regcache/foreign/monitor/changes.h"
 
 namespace rdmalloc::fake {
 

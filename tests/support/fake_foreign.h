@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "include/rdmalloc/backend.h"
-#include "regcache/cache/foreign_cache.h"
+#include "regcache/foreign/foreign_cache.h"
 
 namespace rdmalloc::fake {
 

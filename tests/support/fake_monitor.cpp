@@ -1,6 +1,6 @@
 #include "tests/support/fake_monitor.h"
 
-#include "regcache/monitor/monitor.h"
+#include "regcache/foreign/monitor/monitor.h"
 
 namespace rdmalloc {
 namespace fake {

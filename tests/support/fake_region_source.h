@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "allocator/pages/populate.h"
-#include "regcache/region_source.h"
+#include "regcache/domain/region_source.h"
 #include "tests/support/fake_os.h"
 
 namespace rdmalloc::fake {

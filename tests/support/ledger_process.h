@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-#include "allocator/node_ledger.h"
+#include "allocator/limits/node_ledger.h"
 #include "tests/support/child.h"
 
 namespace rdmalloc::test {

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "allocator/last_error.h"
+#include "regcache/domain/registry.h"
 #include "regcache/pool/pool_memory.h"
 #include "regcache/pool/pools.h"
-#include "regcache/registry.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_process_barrier.h"

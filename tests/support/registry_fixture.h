@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "regcache/registry.h"
+#include "regcache/domain/registry.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_monitor.h"

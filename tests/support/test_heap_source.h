@@ -2,7 +2,7 @@
 #pragma once
 
 #include "allocator/pages/heap.h"
-#include "regcache/region_source.h"
+#include "regcache/domain/region_source.h"
 
 namespace rdmalloc::fake {
 

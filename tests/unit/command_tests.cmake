@@ -2,18 +2,18 @@
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 product_sources(study rdmalloc_study BUT "^(progress|study|study_plan|study_runner)[.]cpp$")
-product_sources(command rdmalloc_cli ONLY "^(counter_reader|library|option_flags)[.]cpp$")
+product_sources(command rdmalloc_cli ONLY "^(top/counter_reader|run/(library|option_flags))[.]cpp$")
 add_library(rdmalloc_study_for_tests OBJECT ${study} ${command})
 target_link_libraries(rdmalloc_study_for_tests PUBLIC rdmalloc_test_flags CLI11::CLI11
   nlohmann_json::nlohmann_json Threads::Threads ${CMAKE_DL_LIBS})
 target_compile_definitions(rdmalloc_study_for_tests PRIVATE RDMALLOC_VERSION="${PROJECT_VERSION}"
   RDMALLOC_LIBRARY_NAME="librdmalloc.so.0" RDMALLOC_LIBRARY_FOLDER="../lib")
 foreach(test study_comparison_test study_document_test study_summary_test study_verdict_test)
-  rdmalloc_add_test(allocator/cli/study/${test} unit rdmalloc_study_for_tests rdmalloc_os_for_tests)
+  rdmalloc_add_test(allocator/tools/study/${test} unit rdmalloc_study_for_tests rdmalloc_os_for_tests)
 endforeach()
 
 foreach(test process_status_test top_test)
-  rdmalloc_add_test(allocator/cli/top/${test} unit rdmalloc_top_for_tests rdmalloc_os_for_tests Threads::Threads)
+  rdmalloc_add_test(allocator/tools/top/${test} unit rdmalloc_top_for_tests rdmalloc_os_for_tests Threads::Threads)
 endforeach()
-rdmalloc_add_test(allocator/cli/study/report/study_report_test unit rdmalloc_report_for_tests
+rdmalloc_add_test(allocator/tools/study/report/study_report_test unit rdmalloc_report_for_tests
   rdmalloc_fake_os Threads::Threads)

@@ -127,7 +127,7 @@ def main():
     check_itself()
     headers = [path.read_text() for path in sorted((source / "include/rdmalloc").glob("*.h"))]
     table = rows((source / "tests/coverage.txt").read_text())
-    of_options = options((source / "allocator/options.def").read_text())
+    of_options = options((source / "allocator/limits/options.def").read_text())
     public = (source / "include/rdmalloc/rdmalloc.h").read_text()
     statuses = re.search(r"enum \{\s*(RDM_OK.*?)\}", public, re.DOTALL).group(1)
     wrong = compare("functions", functions(headers), table["functions"])

@@ -24,16 +24,16 @@ LAYERS = [
     # jemalloc's hooks and malloc's own names: they call the page heap, and no layer calls them ...
     ("engine", r"allocator/engine/.*", {"status", "os", "core", "region", "heap", "pages"}),
     # ... except the top layer, which asks jemalloc for its counters.
-    ("top", r"allocator/(stats|report|c_api|reserve)\.(h|cpp)",
+    ("top", r"allocator/(report/(stats|report)|c_api|limits/reserve)\.(h|cpp)",
      {"status", "os", "core", "region", "heap", "engine", "public"}),
     # Allocation traces: the file, the recorder and the replayer. The command reads and packs them.
     ("trace", r"allocator/trace/.*", {"status", "os", "public"}),
-    ("cli", r"allocator/cli/.*",
+    ("cli", r"allocator/tools/.*",
      {"status", "os", "core", "region", "heap", "engine", "top", "trace", "public"}),
     # Registers fork handlers for the heap.
     ("fork", r"allocator/fork\.cpp", {"status", "os", "core", "heap"}),
     # Options, budget, counters, messages, locks.
-    ("core", r"allocator/[^/]+", {"status", "os", "public", "region"}),
+    ("core", r"allocator/((limits|report)/)?[^/]+", {"status", "os", "public", "region"}),
     # One leaf per backend: no other file includes it, and it includes no other backend (checked
     # below).
     ("backend", r"regcache/backends/.*", {"status", "os", "core", "region", "heap", "public", "regcache"}),
@@ -41,9 +41,9 @@ LAYERS = [
     # Buffers for messaging libraries' internals: built on domains, which do not know them.
     ("pool", r"regcache/pool/.*", {"status", "os", "core", "region", "heap", "public", "regcache"}),
     # Between those who change memory and those who keep registrations of it.
-    ("board", r"regcache/monitor/(changes|monitor)\.(h|cpp)", {"status", "os"}),
+    ("board", r"regcache/foreign/monitor/(changes|monitor)\.(h|cpp)", {"status", "os"}),
     # One leaf per monitor, like the backends. Monitors may ask whose memory is changed.
-    ("monitor", r"regcache/monitor/.*", {"status", "os", "board", "region", "heap"}),
+    ("monitor", r"regcache/foreign/monitor/.*", {"status", "os", "board", "region", "heap"}),
     # A separate library, built only on the public headers and the code that reads /proc.
     ("shm", r"regcache/shm/.*", {"status", "os", "public"}),
     ("regcache", r"regcache/.*", {"status", "os", "core", "region", "heap", "public", "board"}),
@@ -140,52 +140,52 @@ def check(root):
 
 # Each violation must be found when planted: the check itself is checked.
 PLANTED = [
-    ("allocator/pages/heap.cpp", '#include "regcache/domain.h"'),
+    ("allocator/pages/heap.cpp", '#include "regcache/domain/domain.h"'),
     ("allocator/pages/heap.cpp", '#include "tests/support/catch.h"'),
     ("allocator/pages/heap.cpp", '#include "allocator/engine/jemalloc.h"'),
-    ("allocator/pages/heap.cpp", '#include "allocator/stats.h"'),
+    ("allocator/pages/heap.cpp", '#include "allocator/report/stats.h"'),
     ("allocator/pages/heap.cpp", "#include <sys/mman.h>"),
     ("allocator/pages/heap.cpp", "# include  <sched.h>"),
     ("allocator/pages/heap.cpp", "#include <iostream>"),
-    ("allocator/stats.cpp", '#include "allocator/cli/run.h"'),
-    ("allocator/os/memory.cpp", '#include "allocator/budget.h"'),
+    ("allocator/report/stats.cpp", '#include "allocator/tools/run/run.h"'),
+    ("allocator/os/memory.cpp", '#include "allocator/limits/budget.h"'),
     ("allocator/os/memory.cpp", '#include "../pages/heap.h"'),
     ("allocator/engine/hooks.cpp", "#include <sys/syscall.h>"),
     ("include/rdmalloc/rdmalloc.h", "#include <sys/mman.h>"),
     ("include/rdmalloc/rdmalloc.h", '#include "allocator/pages/heap.h"'),
     ("allocator/pages/heap.cpp", '#include "include/rdmalloc/rdmalloc.h"'),
-    ("allocator/budget.h", '#include "allocator/pages/window.h"'),
-    ("allocator/budget.h", '#include "allocator/pages/growth.h"'),
-    ("regcache/domain.cpp", '#include "allocator/pages/growth.h"'),
-    ("regcache/domain.cpp", '#include "allocator/pages/free_pages.h"'),
+    ("allocator/limits/budget.h", '#include "allocator/pages/window.h"'),
+    ("allocator/limits/budget.h", '#include "allocator/pages/growth.h"'),
+    ("regcache/domain/domain.cpp", '#include "allocator/pages/growth.h"'),
+    ("regcache/domain/domain.cpp", '#include "allocator/pages/free_pages.h"'),
     ("regcache/pool/pool.cpp", '#include "allocator/pages/depots.h"'),
-    ("allocator/stats.cpp", '#include "allocator/pages/gathering.h"'),
-    ("regcache/domain.cpp", "#include <jemalloc/jemalloc.h>"),
-    ("regcache/domain.cpp", '#include "regcache/backends/verbs.h"'),
-    ("regcache/domain.cpp", "#include <infiniband/verbs.h>"),
+    ("allocator/report/stats.cpp", '#include "allocator/pages/gathering.h"'),
+    ("regcache/domain/domain.cpp", "#include <jemalloc/jemalloc.h>"),
+    ("regcache/domain/domain.cpp", '#include "regcache/backends/verbs.h"'),
+    ("regcache/domain/domain.cpp", "#include <infiniband/verbs.h>"),
     ("regcache/backends/verbs.cpp", '#include "regcache/backends/cuda.h"'),
-    ("regcache/domain.cpp", '#include "regcache/monitor/interposed.h"'),
-    ("regcache/monitor/interposed.cpp", '#include "regcache/domain.h"'),
-    ("regcache/monitor/userfaultfd.cpp", '#include "regcache/monitor/interposed.h"'),
-    ("regcache/monitor/changes.cpp", "#include <sys/mman.h>"),
+    ("regcache/domain/domain.cpp", '#include "regcache/foreign/monitor/interposed.h"'),
+    ("regcache/foreign/monitor/interposed.cpp", '#include "regcache/domain/domain.h"'),
+    ("regcache/foreign/monitor/userfaultfd.cpp", '#include "regcache/foreign/monitor/interposed.h"'),
+    ("regcache/foreign/monitor/changes.cpp", "#include <sys/mman.h>"),
 ]
 # And none of these.
 PERMITTED = [
     ("allocator/os/memory.cpp", '#include "allocator/status.h"\n#include <sys/mman.h>'),
     ("allocator/pages/heap.cpp", '#include "allocator/os/memory.h"\n#include <atomic>'),
-    ("allocator/pages/growth.cpp", '#include "allocator/budget.h"\n#include "allocator/pages/heap.h"'),
-    ("allocator/budget.h", '#include "allocator/pages/region.h"'),
+    ("allocator/pages/growth.cpp", '#include "allocator/limits/budget.h"\n#include "allocator/pages/heap.h"'),
+    ("allocator/limits/budget.h", '#include "allocator/pages/region.h"'),
     ("allocator/engine/hooks.cpp", '#include "allocator/pages/large_blocks.h"'),
-    ("regcache/domain.cpp", '#include "allocator/pages/page_marks.h"'),
-    ("regcache/region_source.h", '#include "allocator/pages/region_table.h"'),
-    ("allocator/stats.cpp", '#include "allocator/engine/jemalloc.h"'),
-    ("allocator/cli/run.cpp", '#include "allocator/options.h"\n#include <iostream>'),
+    ("regcache/domain/domain.cpp", '#include "allocator/pages/page_marks.h"'),
+    ("regcache/domain/region_source.h", '#include "allocator/pages/region_table.h"'),
+    ("allocator/report/stats.cpp", '#include "allocator/engine/jemalloc.h"'),
+    ("allocator/tools/run/run.cpp", '#include "allocator/limits/options.h"\n#include <iostream>'),
     ("include/rdmalloc/rdmalloc.hpp", "#include <memory_resource>\n#include <rdmalloc/rdmalloc.h>"),
-    ("regcache/backends/verbs.cpp", '#include "regcache/domain.h"\n#include <infiniband/verbs.h>'),
+    ("regcache/backends/verbs.cpp", '#include "regcache/domain/domain.h"\n#include <infiniband/verbs.h>'),
     ("regcache/backends/verbs_failure.cpp", '#include "regcache/backends/verbs.h"'),
-    ("regcache/domain.cpp", '#include "regcache/monitor/changes.h"'),
-    ("regcache/monitor/interposed_calls.cpp",
-     '#include "regcache/monitor/interposed.h"\n#include <sys/mman.h>'),
+    ("regcache/domain/domain.cpp", '#include "regcache/foreign/monitor/changes.h"'),
+    ("regcache/foreign/monitor/interposed_calls.cpp",
+     '#include "regcache/foreign/monitor/interposed.h"\n#include <sys/mman.h>'),
 ]
 
 

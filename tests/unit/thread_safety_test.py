@@ -23,7 +23,7 @@ CHECKS = ["-fsyntax-only", "-Wno-everything", "-Werror=thread-safety", "-Werror=
 SETTING = """
 #include "allocator/pages/depot.h"
 #include "allocator/pages/window.h"
-#include "regcache/cache/policy.h"
+#include "regcache/foreign/policy.h"
 using namespace rdmalloc;
 struct Owner {
   Mutex& mutex() RETURN_CAPABILITY(growth_lock) { return mutex_; }

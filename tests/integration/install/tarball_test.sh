@@ -6,10 +6,10 @@ set -eu
 . "$(dirname "$0")/../../support/verdict.sh"
 work=$(mktemp -d "${TMPDIR:-/tmp}/rdmalloc-tarball.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-charts=$BUILD/allocator/cli/study/report
-[ -s "$charts/library.js" ] || [ -s "$SOURCE/allocator/cli/study/report/carried/library.js" ] ||
+charts=$BUILD/allocator/tools/study/report
+[ -s "$charts/library.js" ] || [ -s "$SOURCE/allocator/tools/study/report/carried/library.js" ] ||
   skip "this build has no chart library to carry: install npm"
-[ -s "$charts/library.js" ] || charts=$SOURCE/allocator/cli/study/report/carried
+[ -s "$charts/library.js" ] || charts=$SOURCE/allocator/tools/study/report/carried
 version=$(sed -n 's/^project(rdmalloc VERSION \([0-9.]*\).*/\1/p' "$SOURCE/CMakeLists.txt")
 "$CMAKE" -D SOURCE="$SOURCE" -D VERSION="$version" -D CHARTS="$charts/library.js" -D LICENCES="$charts/licences.txt" \
   -D OUTPUT="$work" -P "$SOURCE/cmake/packaging/dist.cmake" > "$work/log" 2>&1 || {
@@ -18,7 +18,7 @@ version=$(sed -n 's/^project(rdmalloc VERSION \([0-9.]*\).*/\1/p' "$SOURCE/CMake
 }
 tar -xzf "$work/rdmalloc-$version.tar.gz" -C "$work"
 tree=$work/rdmalloc-$version
-carried=allocator/cli/study/report/carried
+carried=allocator/tools/study/report/carried
 
 if git -C "$SOURCE" rev-parse HEAD > /dev/null 2>&1; then
   echo "- it has what git has, and the chart library"
@@ -40,7 +40,7 @@ echo "- a build of it without npm has charts"
 configure "$tree"
 grep -q "have charts: their library came with the sources" "$work/log" || fail "it does not say that it has charts"
 "$CMAKE" --build "$tree/build" --target rdmalloc_charts > /dev/null || fail "the charts do not build"
-grep -rqF "$tree/$carried/library.js" "$tree/build/build.ninja" "$tree/build/allocator/cli/study/report" 2> /dev/null ||
+grep -rqF "$tree/$carried/library.js" "$tree/build/build.ninja" "$tree/build/allocator/tools/study/report" 2> /dev/null ||
   fail "the build does not use the chart library that it carries"
 
 echo "- a build of the tree alone without npm says what it lacks"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <random>
 
-#include "regcache/registry.h"
+#include "regcache/domain/registry.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_region_source.h"

@@ -1,6 +1,6 @@
 #include "regcache/lock_order.h"
 
-#include "regcache/in_backend.h"
+#include "regcache/domain/in_backend.h"
 #include "regcache/posix_lock.h"
 #include "tests/support/catch.h"
 #include "tests/support/child.h"

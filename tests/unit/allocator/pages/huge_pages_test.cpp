@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "allocator/options.h"
+#include "allocator/limits/options.h"
 #include "tests/support/catch.h"
 #include "tests/support/test_heap.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "include/rdmalloc/ofi.h"
-#include "regcache/registry.h"
+#include "regcache/domain/registry.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_ofi.h"
 #include "tests/support/fake_region_source.h"

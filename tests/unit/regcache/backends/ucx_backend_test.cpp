@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "regcache/registry.h"
+#include "regcache/domain/registry.h"
 #include "tests/support/catch.h"
 #include "tests/support/comes.h"
 #include "tests/support/fake_region_source.h"

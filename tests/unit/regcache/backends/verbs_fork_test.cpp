@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "allocator/os/memory.h"
-#include "regcache/fork_gate.h"
+#include "regcache/domain/fork_gate.h"
 #include "tests/support/catch.h"
 #include "tests/support/child.h"
 #include "tests/support/fake_verbs.h"

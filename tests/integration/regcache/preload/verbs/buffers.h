@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "tests/integration/regcache/monitor/memory_calls.h"
+#include "tests/integration/regcache/foreign/monitor/memory_calls.h"
 #include "tests/integration/regcache/preload/verbs/together.h"
 
 namespace together {

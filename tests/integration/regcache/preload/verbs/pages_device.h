@@ -11,7 +11,7 @@
 #include <mutex>
 #include <vector>
 
-#include "tests/integration/regcache/cache/foreign.h"
+#include "tests/integration/regcache/foreign/foreign.h"
 
 namespace probe {
 

@@ -1,0 +1,112 @@
+#include "allocator/tools/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "allocator/tools/page.h"
+#include "allocator/tools/refusal.h"
+#include "allocator/tools/top/stats.h"
+
+namespace rdmalloc::cli {
+namespace {
+
+CLI::App* add_command(CLI::App& app, const char* name, Request& request) {
+  CLI::App* command = app.add_subcommand(name, find_page(name)->summary);
+  command->set_help_flag("-h,--help", "print this help and exit");
+  command->callback([&request, name] { request.command = name; });
+  return command;
+}
+
+// A command line that ends with a program and its arguments.
+struct ProgramLine {
+  std::vector<std::string> command;   // the words that name the command
+  std::vector<std::string>& program;  // where the program's words go
+};
+
+std::vector<ProgramLine> program_lines(Request& request) {
+  return {{{"run"}, request.run.command},
+          {{"study"}, request.study.command},
+          {{"trace", "record"}, request.trace.record.command}};
+}
+
+bool value_follows(const CLI::App& command, const std::string& word) {
+  const CLI::Option* option = command.get_option_no_throw(word);
+  return option != nullptr && option->get_items_expected_min() > 0;
+}
+
+bool begins_with(const std::vector<std::string>& words, const std::vector<std::string>& start) {
+  return words.size() >= start.size() && std::equal(start.begin(), start.end(), words.begin());
+}
+
+const CLI::App& find_command(const CLI::App& app, const std::vector<std::string>& names) {
+  const CLI::App* found = &app;
+  for (const std::string& name : names) found = found->get_subcommand(name);
+  return *found;
+}
+
+// Moves the program and its arguments out of `words`, where the command's options begin at `at`.
+void split(std::vector<std::string>& words, size_t at, const CLI::App& command,
+           std::vector<std::string>& program) {
+  while (at < words.size() && words[at].starts_with('-') && words[at] != "--") {
+    const bool has_value = value_follows(command, words[at]);
+    if (has_value && at + 1 < words.size() && words[at + 1] == "--") {
+      throw Refusal(words[at] + " has no value: there is '--' behind it");
+    }
+    at += has_value ? 2 : 1;
+  }
+  if (at >= words.size()) return;
+  const size_t first = words[at] == "--" ? at + 1 : at;
+  program.assign(words.begin() + static_cast<ptrdiff_t>(first), words.end());
+  words.resize(at);
+}
+
+}  // namespace
+
+std::unique_ptr<CLI::App> make_command_line(Request& request) {
+  auto app = std::make_unique<CLI::App>(find_page("")->summary, "rdmalloc");
+  app->set_help_flag("-h,--help", "print this help and exit");
+  app->set_version_flag("--version", "rdmalloc " RDMALLOC_VERSION, "print the version and exit");
+  app->require_subcommand(1);
+
+  CLI::App* run = add_command(*app, "run", request);
+  for (size_t i = 0; i < kShims.size(); ++i) {
+    run->add_flag(kShims[i].flag, request.run.shims[i], kShims[i].effect);
+  }
+  run->add_flag("--share-remote", request.run.share_remote,
+                "with --verbs: also those with remote rights (as --verbs-share-remote)");
+  add_option_flags(*run, request.run.settings);
+  const char* as_json = "print one JSON object";
+  add_command(*app, "info", request)->add_flag("--json", request.json, as_json);
+  CLI::App* doctor = add_command(*app, "doctor", request);
+  doctor->add_flag("--json", request.json, as_json);
+  doctor->add_flag("--all", request.all, "explain what is ok, too");
+  add_command(*app, "options", request)
+      ->add_flag("--markdown", request.markdown, "print a Markdown table");
+  CLI::App* plan = add_command(*app, "shm-plan", request);
+  add_shm_plan_flags(*plan, request.shm_plan);
+  plan->add_flag("--json", request.json, as_json);
+  study::add_study_flags(*add_command(*app, "study", request), request.study);
+  add_trace_verbs(*add_command(*app, "trace", request), request.trace);
+  CLI::App* top = add_command(*app, "top", request);
+  add_top_flags(*top, request.top);
+  top->add_flag("--json", request.json, as_json);
+  CLI::App* stats = add_command(*app, "stats", request);
+  add_stats_flags(*stats, request.stats);
+  stats->add_flag("--json", request.json, as_json);
+  add_command(*app, "man", request)->add_option("page", request.page, "the page");
+  add_command(*app, "completion", request);
+  add_command(*app, "probe", request);
+  return app;
+}
+
+std::vector<std::string> take_program(int argc, char** argv, const CLI::App& app,
+                                      Request& request) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  for (const ProgramLine& line : program_lines(request)) {
+    if (!begins_with(words, line.command)) continue;
+    split(words, line.command.size(), find_command(app, line.command), line.program);
+  }
+  return words;
+}
+
+}  // namespace rdmalloc::cli

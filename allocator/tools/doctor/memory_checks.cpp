@@ -1,0 +1,157 @@
+// How the kernel manages memory: what is available, huge pages, NUMA, compaction, overcommit.
+#include <fstream>
+
+#include "allocator/limits/budget.h"
+#include "allocator/limits/options.h"
+#include "allocator/os/limits.h"
+#include "allocator/tools/doctor/check.h"
+#include "allocator/tools/info/system_facts.h"
+
+namespace rdmalloc::cli {
+namespace {
+
+// What the huge option requests here: only then does a lack of huge pages matter.
+uint64_t huge_wanted() {
+  Options options;
+  options.load();
+  return options.choice(OptionId::huge);
+}
+
+Check available() {
+  const uint64_t total = os::total_memory();
+  const uint64_t left = os::memory_left().to_populate;
+  Check check;
+  check.name = "memory";
+  check.found = size_text(left) + " available of " + size_text(total);
+  check.meaning = "pinned memory stays resident; only memory that is available is pinned";
+  check.cures = {"ps -e --sort=-rss -o rss,pid,comm | head   (who holds it)"};
+  if (left < total / 8) check.verdict = Verdict::kNote;
+  if (left < kTooLittle) check.verdict = Verdict::kProblem;
+  return check;
+}
+
+Check transparent_huge_pages() {
+  const std::string folder = "/sys/kernel/mm/transparent_hugepage/";
+  const auto enabled = read_choice(folder + "enabled");
+  const auto defrag = read_choice(folder + "defrag");
+  Check check;
+  check.name = "THP";
+  check.found = enabled ? *enabled + ", defrag " + defrag.value_or("unknown") : "unknown";
+  check.meaning =
+      "huge=auto and huge=thp need always or madvise here; otherwise they use base pages";
+  check.cures = {"echo madvise | sudo tee " + folder + "enabled"};
+  const bool possible = enabled && *enabled != "never";
+  if (!possible && huge_wanted() == kHugeThp) check.verdict = Verdict::kNote;
+  return check;
+}
+
+struct Pool {
+  uint64_t free = 0;
+  uint64_t total = 0;
+  bool found = false;
+};
+
+Pool read_pool(const std::string& folder, const char* size) {
+  const std::string pool = folder + "/hugepages-" + size;
+  const auto free = read_count(pool + "/free_hugepages");
+  const auto total = read_count(pool + "/nr_hugepages");
+  if (!free || !total) return {};
+  return {*free, *total, true};
+}
+
+std::string pool_text(const std::string& folder, const char* size, const char* label) {
+  const Pool pool = read_pool(folder, size);
+  if (!pool.found) return std::string(label) + ": none";
+  return std::string(label) + ": " + std::to_string(pool.free) + " free of " +
+         std::to_string(pool.total);
+}
+
+Check hugetlb(const std::vector<NumaNode>& nodes) {
+  const std::string folder = "/sys/kernel/mm/hugepages";
+  Check check;
+  check.name = "hugetlb";
+  check.found = pool_text(folder, "2048kB", "2 MiB pages") + "; " +
+                pool_text(folder, "1048576kB", "1 GiB pages");
+  for (const NumaNode& node : nodes) {
+    if (nodes.size() < 2) break;
+    const std::string number = std::to_string(node.index);
+    const std::string of_node = "/sys/devices/system/node/node" + number + "/hugepages";
+    check.found += "; " + pool_text(of_node, "2048kB", ("node " + number).c_str());
+  }
+  check.meaning =
+      "huge=hugetlb takes 2 MiB pages from this pool, and falls back to base pages when it is "
+      "empty";
+  check.cures = {"sudo sysctl vm.nr_hugepages=1024   (2 GiB; at boot: hugepages=1024)"};
+  const bool empty = read_pool(folder, "2048kB").free == 0;
+  if (empty && huge_wanted() == kHugeHugetlb) check.verdict = Verdict::kNote;
+  return check;
+}
+
+Check numa(const std::vector<NumaNode>& nodes) {
+  const auto balancing = read_count("/proc/sys/kernel/numa_balancing");
+  Check check;
+  check.name = "NUMA";
+  check.found = std::to_string(nodes.size()) + (nodes.size() == 1 ? " node" : " nodes");
+  for (const NumaNode& node : nodes) check.found += ", " + size_text(node.memory);
+  if (nodes.size() < 2) return check;
+  check.found += ", balancing " + (balancing ? std::to_string(*balancing) : "unknown");
+  check.meaning =
+      "balancing unmaps pages to see who uses them and moves locked ones that no device holds: it "
+      "costs faults and undoes placement";
+  check.cures = {"sudo sysctl kernel.numa_balancing=0"};
+  if (balancing.value_or(0) != 0) check.verdict = Verdict::kNote;
+  return check;
+}
+
+Check compaction() {
+  const auto allowed = read_count("/proc/sys/vm/compact_unevictable_allowed");
+  Check check;
+  check.name = "compaction";
+  check.found = "vm.compact_unevictable_allowed " +
+                (allowed ? "is " + std::to_string(*allowed) : std::string("unknown"));
+  check.meaning =
+      "with 1, compaction moves locked pages that no device holds, which stalls threads that touch "
+      "them; pages that are registered with a device stay";
+  check.cures = {"sudo sysctl vm.compact_unevictable_allowed=0"};
+  if (allowed.value_or(0) != 0) check.verdict = Verdict::kNote;
+  return check;
+}
+
+uint64_t meminfo(const std::string& field) {
+  std::ifstream file("/proc/meminfo");
+  std::string name;
+  uint64_t kib = 0;
+  for (std::string unit; file >> name >> kib;) {
+    std::getline(file, unit);
+    if (name == field + ":") return kib << 10;
+  }
+  return 0;
+}
+
+Check overcommit() {
+  const auto mode = read_count("/proc/sys/vm/overcommit_memory");
+  Check check;
+  check.name = "overcommit";
+  check.found = "vm.overcommit_memory " + (mode ? "is " + std::to_string(*mode) : "unknown");
+  check.meaning =
+      "with 2, memory counts when it is made writable, against vm.overcommit_ratio; the window's "
+      "reservation does not count";
+  check.cures = {"sudo sysctl vm.overcommit_memory=0"};
+  if (mode.value_or(0) != 2) return check;
+  const uint64_t limit = meminfo("CommitLimit");
+  const uint64_t used = meminfo("Committed_AS");
+  const uint64_t left = limit > used ? limit - used : 0;
+  check.found += ", " + size_text(left) + " left to commit";
+  check.verdict = left < kTooLittle ? Verdict::kProblem : Verdict::kNote;
+  return check;
+}
+
+}  // namespace
+
+std::vector<Check> memory_checks() {
+  const std::vector<NumaNode> nodes = numa_nodes();
+  return {available(), transparent_huge_pages(), hugetlb(nodes), numa(nodes), compaction(),
+          overcommit()};
+}
+
+}  // namespace rdmalloc::cli

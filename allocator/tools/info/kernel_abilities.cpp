@@ -1,0 +1,197 @@
+#include "allocator/tools/info/kernel_abilities.h"
+
+#include <fcntl.h>
+#include <linux/io_uring.h>
+#include <linux/mempolicy.h>
+#include <linux/userfaultfd.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "allocator/os/limits.h"
+#include "allocator/os/memory.h"
+
+namespace rdmalloc::cli {
+namespace {
+
+constexpr int kMadvPopulateWrite = 23;
+constexpr long kSysMseal = 462;
+// Runs an attempt in a child; returns 0 or its errno. It must not allocate: the parent may have
+// threads.
+template <typename Attempt>
+int attempt_in_child(Attempt attempt) {
+  const pid_t child = fork();
+  if (child < 0) return errno;
+  if (child == 0) {
+    errno = 0;
+    _exit(attempt() ? 0 : errno != 0 ? errno : EINVAL);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : EFAULT;
+}
+
+void* map_pages(size_t count) {
+  return mmap(nullptr, count * os::page_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+              -1, 0);
+}
+
+bool try_populate() { return madvise(map_pages(1), os::page_size(), kMadvPopulateWrite) == 0; }
+
+bool try_lock() { return syscall(SYS_mlock2, map_pages(1), os::page_size(), MLOCK_ONFAULT) == 0; }
+
+// Sealed means that munmap is refused: test that instead of trusting the call's return value.
+bool try_seal() {
+  void* page = map_pages(1);
+  if (syscall(kSysMseal, page, os::page_size(), 0) != 0) return false;
+  return munmap(page, os::page_size()) != 0 && errno == EPERM;
+}
+
+bool try_place() {
+  const unsigned long nodes = 1;
+  return syscall(SYS_mbind, map_pages(1), os::page_size(), MPOL_PREFERRED, &nodes, 8 * sizeof nodes,
+                 0) == 0;
+}
+
+bool try_io_uring() {
+  io_uring_params parameters{};
+  return syscall(SYS_io_uring_setup, 2, &parameters) >= 0;
+}
+
+bool try_userfaultfd() {
+  return syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY) >= 0;
+}
+
+bool try_to_move() {
+  auto* const from = static_cast<volatile char*>(map_pages(1));
+  void* const to = map_pages(1);
+  if (syscall(SYS_mlock2, from, os::page_size(), MLOCK_ONFAULT) != 0) return false;
+  *from = 7;
+  const uint64_t locked = os::locked_memory();
+  void* const moved = mremap(const_cast<char*>(from), os::page_size(), os::page_size(),
+                             MREMAP_MAYMOVE | MREMAP_FIXED, to);
+  if (moved != to) return false;
+  if (os::locked_memory() == locked && *static_cast<volatile char*>(moved) == 7) return true;
+  errno = ENOTSUP;
+  return false;
+}
+
+// A ring with one registered page, using system calls only. A failure sets errno.
+class Ring {
+ public:
+  bool open(void* page) {
+    io_uring_params parameters{};
+    fd_ = static_cast<int>(syscall(SYS_io_uring_setup, 2, &parameters));
+    if (fd_ < 0) return false;
+    const iovec buffer{page, os::page_size()};
+    if (syscall(SYS_io_uring_register, fd_, IORING_REGISTER_BUFFERS, &buffer, 1) != 0) return false;
+    const size_t indices = parameters.sq_off.array + parameters.sq_entries * sizeof(unsigned);
+    rings_ = static_cast<char*>(map(indices, IORING_OFF_SQ_RING));
+    entries_ = static_cast<io_uring_sqe*>(
+        map(parameters.sq_entries * sizeof(io_uring_sqe), IORING_OFF_SQES));
+    tail_at_ = parameters.sq_off.tail;
+    array_at_ = parameters.sq_off.array;
+    return rings_ != MAP_FAILED && entries_ != MAP_FAILED;
+  }
+
+  // Makes the kernel write into the page through its registration.
+  bool read_into(void* page, int from) {
+    entries_[0] = {};
+    entries_[0].opcode = IORING_OP_READ_FIXED;
+    entries_[0].fd = from;
+    entries_[0].addr = reinterpret_cast<uintptr_t>(page);
+    entries_[0].len = 1;
+    auto* const tail = reinterpret_cast<unsigned*>(rings_ + tail_at_);
+    *reinterpret_cast<unsigned*>(rings_ + array_at_) = 0;
+    __atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
+    return syscall(SYS_io_uring_enter, fd_, 1, 1, IORING_ENTER_GETEVENTS, nullptr, 0) == 1;
+  }
+
+ private:
+  void* map(size_t bytes, off_t what) const {
+    return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd_, what);
+  }
+
+  int fd_ = -1;
+  char* rings_ = nullptr;
+  io_uring_sqe* entries_ = nullptr;
+  unsigned tail_at_ = 0;
+  unsigned array_at_ = 0;
+};
+
+// Registers a page, keeps a child alive, and writes to the page. Are writes through the
+// registration still seen?
+bool try_copy_at_fork() {
+  auto* const page = static_cast<volatile char*>(map_pages(1));
+  *page = 'a';
+  Ring ring;
+  int ends[2];
+  if (!ring.open(const_cast<char*>(page)) || pipe(ends) != 0) return false;
+  const pid_t child = fork();
+  if (child < 0) return false;
+  if (child == 0) {
+    for (;;) pause();
+  }
+  *page = 'b';
+  const bool is_read =
+      write(ends[1], "c", 1) == 1 && ring.read_into(const_cast<char*>(page), ends[0]);
+  const bool is_seen = *page == 'c';
+  (void)kill(child, SIGKILL);
+  (void)waitpid(child, nullptr, 0);
+  if (!is_read) return false;
+  if (!is_seen) errno = ENOTSUP;
+  return is_seen;
+}
+
+}  // namespace
+
+Ability populates() {
+  return {"populate", "5.14", attempt_in_child(try_populate),
+          "pages come by touch, one by one, and a lack of huge pages shows later"};
+}
+
+Ability locks_on_fault() {
+  return {"mlock", "4.4", attempt_in_child(try_lock),
+          "nothing is pinned; the heap works as ordinary memory"};
+}
+
+Ability copies_pins_at_fork() {
+  return {"copy-on-fork", "5.12", attempt_in_child(try_copy_at_fork),
+          "a process with a domain must not fork and go on using the device: what it writes to "
+          "while a child lives leaves its registration"};
+}
+
+Ability moves_locked_pages() {
+  return {"move", "2.4", attempt_in_child(try_to_move),
+          "free pages are unlocked and locked again when they are gathered"};
+}
+
+Ability seals() { return {"mseal", "6.10", attempt_in_child(try_seal), "seal=on does nothing"}; }
+
+Ability places() {
+  return {"placement", "2.6", attempt_in_child(try_place),
+          "a region lies on the node of the thread that touches it first"};
+}
+
+Ability has_io_uring() {
+  return {"io_uring", "5.1", attempt_in_child(try_io_uring),
+          "no region can be registered as a fixed buffer of io_uring"};
+}
+
+Ability has_userfaultfd() {
+  return {"userfaultfd", "5.11", attempt_in_child(try_userfaultfd),
+          "that memory outside the heap changes is heard from functions of ours alone"};
+}
+
+std::vector<Ability> kernel_abilities() {
+  return {locks_on_fault(), populates(), copies_pins_at_fork(), moves_locked_pages(),
+          seals(),          places(),    has_io_uring(),        has_userfaultfd()};
+}
+
+}  // namespace rdmalloc::cli

@@ -1,0 +1,81 @@
+#include "allocator/tools/info/system_facts.h"
+
+#include <hwloc.h>
+#include <linux/capability.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+#include "allocator/os/limits.h"
+
+namespace rdmalloc::cli {
+
+std::optional<std::string> read_text(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return std::nullopt;
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (file.bad() || text.empty()) return std::nullopt;
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+std::optional<uint64_t> read_count(const std::string& path) {
+  std::ifstream file(path);
+  uint64_t value = 0;
+  if (!(file >> value)) return std::nullopt;
+  return value;
+}
+
+std::optional<std::string> read_choice(const std::string& path) {
+  std::optional<std::string> text = read_text(path);
+  if (!text) return std::nullopt;
+  const size_t open = text->find('[');
+  const size_t close = text->find(']');
+  if (open == std::string::npos || close == std::string::npos || close < open) return text;
+  return text->substr(open + 1, close - open - 1);
+}
+
+std::string kernel_version() {
+  utsname names{};
+  return uname(&names) == 0 ? std::string(names.sysname) + " " + names.release : "unknown";
+}
+
+bool has_capability(int capability) {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2] = {};
+  if (syscall(SYS_capget, &header, data) != 0) return false;
+  return (data[capability / 32].effective >> (capability % 32) & 1) != 0;
+}
+
+std::string size_text(uint64_t bytes) {
+  if (bytes == os::kNoLimit) return "unlimited";
+  static constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  auto amount = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; amount >= 1024 && unit + 1 < std::size(kUnits); ++unit) amount /= 1024;
+  char text[32];
+  const bool whole = amount == static_cast<double>(static_cast<uint64_t>(amount));
+  snprintf(text, sizeof text, whole ? "%.0f %s" : "%.1f %s", amount, kUnits[unit]);
+  return text;
+}
+
+std::vector<NumaNode> numa_nodes() {
+  std::vector<NumaNode> nodes;
+  hwloc_topology_t topology = nullptr;
+  if (hwloc_topology_init(&topology) != 0) return nodes;
+  if (hwloc_topology_load(topology) == 0) {
+    hwloc_obj_t node = nullptr;
+    while ((node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) != nullptr) {
+      nodes.push_back(
+          {node->os_index, node->attr->numanode.local_memory, hwloc_bitmap_weight(node->cpuset)});
+    }
+  }
+  hwloc_topology_destroy(topology);
+  return nodes;
+}
+
+}  // namespace rdmalloc::cli

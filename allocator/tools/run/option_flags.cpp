@@ -1,0 +1,171 @@
+#include "allocator/tools/run/option_flags.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "allocator/report/file_name.h"
+#include "allocator/tools/refusal.h"
+
+namespace rdmalloc::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+os::Text as_text(const std::string& value) { return {value.data(), value.size()}; }
+
+// "a|b|c", or with other separators "a, b or c": `last` goes before the last word.
+std::string joined(const Choices& choices, const char* between, const char* last) {
+  std::string text;
+  for (size_t i = 0; i < choices.count; ++i) {
+    if (i > 0) text += i + 1 == choices.count ? last : between;
+    text += choices.names[i];
+  }
+  return text;
+}
+
+std::string placeholder(OptionType type) {
+  switch (type) {
+    case OptionType::kAmount:
+      return "AMOUNT";
+    case OptionType::kSwitch:
+      return "on|off";
+    case OptionType::kStats:
+      return "on|off|full";
+    case OptionType::kNumber:
+      return "NUMBER";
+    case OptionType::kSeconds:
+      return "SECONDS";
+    case OptionType::kPath:
+      return "FILE";
+    case OptionType::kCpus:
+      return "inherit|all|LIST";
+    default:
+      return joined(choices_of(type), "|", "|");
+  }
+}
+
+std::string well_formed(OptionType type) {
+  switch (type) {
+    case OptionType::kAmount:
+      return "use bytes with K, M, G or T (64M), or a share of memory (50%) or of the memlock "
+             "limit (25%memlock)";
+    case OptionType::kSwitch:
+      return "use on or off";
+    case OptionType::kStats:
+      return "use on, off or full";
+    case OptionType::kNumber:
+      return "use a number from 1 to 65535";
+    case OptionType::kSeconds:
+      return "use a number from 0 to 65535";
+    case OptionType::kPath:
+      return "use a file name";
+    case OptionType::kCpus:
+      return "use inherit, all, or a list of processors (0-3,8)";
+    default:
+      return "use " + joined(choices_of(type), ", ", " or ");
+  }
+}
+
+// Returns an empty string for a good value, as CLI11 expects.
+std::string objection(const OptionInfo& option, const std::string& value) {
+  const bool no_file = option.type == OptionType::kPath && value.empty();
+  if (!no_file && is_valid(option.type, as_text(value))) return {};
+  const std::string wrong = "invalid value '" + value + "': ";
+  if (no_file) return wrong + "use a file name";
+  return wrong + (option.type == OptionType::kPath ? objection_to_path(as_text(value))
+                                                   : well_formed(option.type));
+}
+
+// Turns a file name into a pattern that expands to exactly that name.
+std::string as_pattern(const std::string& name) {
+  std::string pattern;
+  for (const char c : name) pattern += c == '%' ? std::string("%%") : std::string(1, c);
+  return pattern;
+}
+
+std::string absolute_pattern(const std::string& value) {
+  const fs::path folder = as_pattern(fs::current_path());
+  return (value.front() == '/' ? fs::path(value) : folder / value).lexically_normal();
+}
+
+// The file that the pattern means in this process; empty if its folder differs per process or rank.
+std::string expected_file(const std::string& pattern) {
+  const std::string folder = fs::path(pattern).parent_path();
+  if (folder.find("%p") != std::string::npos || folder.find("%r") != std::string::npos) return "";
+  char path[2 * Options::kLongestPath];
+  const bool fits = expand_file_name(pattern.c_str(), find_place(), path, sizeof path);
+  return fits ? path : "";
+}
+
+std::string writable_file(const OptionInfo& option, const std::string& value) {
+  const std::string what = std::string("cannot write the ") + option.name;
+  std::string pattern = absolute_pattern(value);
+  if (!is_valid(OptionType::kPath, as_text(pattern))) {
+    throw Refusal(what + ": " + pattern + " is too long a path");
+  }
+  const fs::path path = expected_file(pattern);
+  if (path.empty()) return pattern;
+  const std::string target = fs::exists(path) ? path : path.parent_path();
+  if (fs::is_directory(path)) throw Refusal(what + ": " + path.string() + " is a folder");
+  if (access(target.c_str(), W_OK) != 0) {
+    throw Refusal(what + " to " + value + ": " + target + ": " + strerror(errno));
+  }
+  return pattern;
+}
+
+}  // namespace
+
+std::string variable_name(const OptionInfo& option) {
+  std::string name = option.prefix;
+  for (const char* c = option.name; *c != '\0'; ++c) name += static_cast<char>(toupper(*c));
+  return name;
+}
+
+std::string flag_name(const OptionInfo& option) {
+  std::string name = "--";
+  for (const char* c = option.name; *c != '\0'; ++c) name += *c == '_' ? '-' : *c;
+  return name;
+}
+
+std::string flag_usage(const OptionInfo& option) {
+  const std::string value = placeholder(option.type);
+  return flag_name(option) + (takes_value(option) ? " " + value : "[=" + value + "]");
+}
+
+std::string default_text(const OptionInfo& option) {
+  return *option.fallback == '\0' ? "none" : option.fallback;
+}
+
+bool takes_value(const OptionInfo& option) {
+  return option.type != OptionType::kSwitch && option.type != OptionType::kStats;
+}
+
+void add_option_flags(CLI::App& app, std::vector<Setting>& settings) {
+  for (size_t i = 0; i < kOptionCount; ++i) {
+    const OptionInfo& option = kOptions[i];
+    const auto keep = [&settings, i](const std::string& value) {
+      settings.push_back({static_cast<OptionId>(i), value});
+    };
+    CLI::Option* flag = app.add_option_function<std::string>(flag_name(option), keep, option.help);
+    flag->type_name(placeholder(option.type));
+    // Without '=' a switch means on.
+    if (!takes_value(option)) flag->expected(0, 1)->default_str("on");
+    flag->take_last()->check([&option](const std::string& v) { return objection(option, v); });
+  }
+}
+
+void apply(const std::vector<Setting>& settings) {
+  for (const Setting& setting : settings) {
+    const OptionInfo& option = kOptions[static_cast<size_t>(setting.id)];
+    const bool is_path = option.type == OptionType::kPath;
+    const std::string value = is_path ? writable_file(option, setting.value) : setting.value;
+    setenv(variable_name(option).c_str(), value.c_str(), 1);
+  }
+}
+
+}  // namespace rdmalloc::cli

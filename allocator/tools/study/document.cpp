@@ -1,0 +1,164 @@
+#include "allocator/tools/study/document.h"
+
+#include <cmath>
+
+#include "allocator/tools/study/summary.h"
+#include "allocator/tools/study/verdict.h"
+
+namespace rdmalloc::cli::study {
+namespace {
+
+using nlohmann::json;
+
+template <typename Value>
+json or_null(const std::optional<Value>& value) {
+  return value ? json(*value) : json(nullptr);
+}
+
+json whole_or_null(const std::optional<double>& value) {
+  return value ? json(static_cast<uint64_t>(std::llround(*value))) : json(nullptr);
+}
+
+json median_or_null(const std::optional<Spread>& value) {
+  return value ? whole_or_null(value->median) : json(nullptr);
+}
+
+json machine_of(const Machine& machine) {
+  return {{"cpu", machine.cpu},
+          {"cores", machine.cores},
+          {"memory_bytes", machine.memory_bytes},
+          {"kernel", machine.kernel},
+          {"memlock_bytes", or_null(machine.memlock_bytes)},
+          {"load", or_null(machine.load)}};
+}
+
+json configuration_of(const Configuration& configuration) {
+  return {{"name", configuration.name},
+          {"label", configuration.label},
+          {"allocator", configuration.allocator.name},
+          {"pinned", configuration.pinned},
+          {"cap_bytes", or_null(configuration.cap_bytes)}};
+}
+
+json phase_of(const Phase& phase) {
+  return {{"name", phase.name},
+          {"entered", phase.entered},
+          {"seconds", phase.seconds},
+          {"peak_live_bytes", phase.peak_live},
+          {"peak_held_bytes", phase.peak_held},
+          {"peak_pinned_bytes", phase.peak_pinned}};
+}
+
+json counted(const Samples& samples, uint64_t value) {
+  return samples.has_counters ? json(value) : json(nullptr);
+}
+
+json run_of(const Run& run) {
+  const Samples& samples = run.samples;
+  json phases = json::array();
+  for (const Phase& phase : samples.phases) phases.push_back(phase_of(phase));
+  return {{"configuration", run.configuration},
+          {"repeat", run.repeat},
+          {"outcome", run.outcome},
+          {"ok", run.ok},
+          {"seconds", run.seconds},
+          {"user_seconds", run.user_seconds},
+          {"system_seconds", run.system_seconds},
+          {"processes", samples.processes},
+          {"peak_resident_bytes", samples.peak_resident},
+          {"peak_proportional_bytes", or_null(samples.peak_proportional)},
+          {"peak_live_bytes", counted(samples, samples.peak_live)},
+          {"peak_held_bytes", counted(samples, samples.peak_held)},
+          {"peak_pinned_bytes", samples.peak_pinned},
+          {"peak_overflow_bytes", counted(samples, samples.peak_overflow)},
+          {"mean_resident_bytes", whole_or_null(mean_resident(samples.series))},
+          {"minor_faults", samples.minor_faults},
+          {"major_faults", samples.major_faults},
+          {"samples", samples.series.size()},
+          {"samples_left_out", samples.left_out},
+          {"sampling_cpu_share", run.sampling_cpu_share},
+          {"phases", phases}};
+}
+
+template <typename Field>
+json column(const std::vector<Sample>& series, Field field) {
+  json values = json::array();
+  for (const Sample& sample : series) values.push_back(sample.*field);
+  return values;
+}
+
+json series_of(const Run& run) {
+  const std::vector<Sample> series = thinned(run.samples.series, kMostPoints);
+  const auto known = [&](auto field) {
+    return run.samples.has_counters ? column(series, field) : json(nullptr);
+  };
+  return {{"configuration", run.configuration},
+          {"repeat", run.repeat},
+          {"seconds", column(series, &Sample::seconds)},
+          {"resident_bytes", column(series, &Sample::resident)},
+          {"live_bytes", known(&Sample::live)},
+          {"held_bytes", known(&Sample::held)},
+          {"pinned_bytes", column(series, &Sample::pinned)},
+          {"overflow_bytes", known(&Sample::overflow)},
+          {"faults", column(series, &Sample::faults)}};
+}
+
+json row_of(const Row& row) {
+  return {{"configuration", row.configuration.name},
+          {"runs_ok", row.runs_ok},
+          {"seconds", row.seconds ? json(row.seconds->median) : json(nullptr)},
+          {"seconds_spread", row.seconds ? json(row.seconds->width()) : json(nullptr)},
+          {"cpu_seconds", row.cpu_seconds ? json(row.cpu_seconds->median) : json(nullptr)},
+          {"peak_resident_bytes", median_or_null(row.peak_resident)},
+          {"mean_resident_bytes", median_or_null(row.mean_resident)},
+          {"peak_live_bytes", whole_or_null(row.peak_live)},
+          {"peak_held_bytes", whole_or_null(row.peak_held)},
+          {"held_to_live", or_null(row.held_to_live)},
+          {"time_against_glibc", or_null(row.time_against_glibc)},
+          {"peak_against_glibc", or_null(row.peak_against_glibc)},
+          {"peak_overflow_bytes", whole_or_null(row.peak_overflow)},
+          {"on_pareto", row.on_pareto}};
+}
+
+json tile_of(const Tile& tile) { return {{"verdict", tile.verdict}, {"figures", tile.figures}}; }
+
+json summary_of(const Study& study) {
+  const std::vector<Row> rows = summarize(study.configurations, study.runs);
+  const Verdict verdict = judge(rows, study.machine);
+  json table = json::array();
+  for (const Row& row : rows) table.push_back(row_of(row));
+  return {{"tiles",
+           {{"memory", tile_of(verdict.memory)},
+            {"time", tile_of(verdict.time)},
+            {"cap", tile_of(verdict.cap)}}},
+          {"answers", verdict.answers},
+          {"table", table},
+          {"smallest_cap_without_loss_bytes", or_null(verdict.smallest_cap_without_loss)},
+          {"notes", study.notes}};
+}
+
+template <typename Range, typename Convert>
+json list_of(const Range& range, Convert convert) {
+  json list = json::array();
+  for (const auto& entry : range) list.push_back(convert(entry));
+  return list;
+}
+
+}  // namespace
+
+json as_document(const Study& study) {
+  return {{"format", "rdmalloc-study"},
+          {"version", 1},
+          {"command", study.command},
+          {"date", study.date},
+          {"rdmalloc", RDMALLOC_VERSION},
+          {"machine", machine_of(study.machine)},
+          {"rate_hz", study.rate_hz},
+          {"repeats", study.repeats},
+          {"configurations", list_of(study.configurations, configuration_of)},
+          {"runs", list_of(study.runs, run_of)},
+          {"series", list_of(study.runs, series_of)},
+          {"summary", summary_of(study)}};
+}
+
+}  // namespace rdmalloc::cli::study

@@ -1,0 +1,23 @@
+// A study as the JSON document of study.json, from which the report is made, and as tables.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "allocator/tools/study/study_data.h"
+
+namespace rdmalloc::cli::study {
+
+// null: not known for this allocator.
+nlohmann::json as_document(const Study& study);
+
+// runs.csv has a line for each run, samples.csv one for each sample, after a header line. Fields
+// with commas, quotes or line ends are quoted (RFC 4180); unknown ones are empty.
+std::string runs_header();
+std::string runs_line(const Run& run);
+std::string samples_header();
+std::string samples_lines(const Run& run);
+
+std::string csv_field(const std::string& text);
+
+}  // namespace rdmalloc::cli::study

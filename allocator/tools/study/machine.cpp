@@ -1,0 +1,56 @@
+#include "allocator/tools/study/machine.h"
+
+#include <sched.h>
+#include <sys/utsname.h>
+
+#include <array>
+#include <ctime>
+#include <fstream>
+
+#include "allocator/os/limits.h"
+
+namespace rdmalloc::cli::study {
+namespace {
+
+std::string cpu_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown";
+}
+
+unsigned usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 0;
+  return static_cast<unsigned>(CPU_COUNT(&set));
+}
+
+}  // namespace
+
+Machine this_machine() {
+  Machine machine;
+  machine.cpu = cpu_name();
+  machine.cores = usable_cores();
+  machine.memory_bytes = os::total_memory();
+  utsname name{};
+  if (uname(&name) == 0) machine.kernel = name.release;
+  const uint64_t limit = os::lock_limit().effective();
+  if (limit != os::kNoLimit) machine.memlock_bytes = limit;
+  double load = 0;
+  if (getloadavg(&load, 1) == 1) machine.load = load;
+  return machine;
+}
+
+std::string date_now() {
+  const time_t now = time(nullptr);
+  tm parts{};
+  gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
+}
+
+}  // namespace rdmalloc::cli::study

@@ -1,0 +1,95 @@
+#include "allocator/tools/study/output_folder.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "allocator/tools/refusal.h"
+
+namespace rdmalloc::cli::study {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kUnfinished = ".unfinished";
+
+}  // namespace
+
+OutputFolder::OutputFolder(const std::string& path, bool force) : path_(path) {
+  std::error_code error;
+  made_ = !fs::exists(path_, error);
+  fs::create_directories(path_, error);
+  if (error) throw Refusal(path_ + ": " + error.message() + ": name another folder with -o");
+  const bool is_empty = fs::is_empty(path_, error);
+  if (error) throw Refusal(path_ + ": " + error.message() + ": name another folder with -o");
+  if (!is_empty && !force) {
+    throw Refusal(path_ +
+                  " is not empty: name another folder with -o, or let the study overwrite "
+                  "its files there with --force");
+  }
+  if (access(path_.c_str(), W_OK | X_OK) != 0) {
+    throw Refusal(path_ + ": " + strerror(errno) + ": name another folder with -o");
+  }
+}
+
+void OutputFolder::fail(const std::string& name, int error) const {
+  throw WriteFailure(file(name) + " cannot be written: " + strerror(error));
+}
+
+void OutputFolder::abandon() {
+  std::error_code ignored;
+  for (const auto& [name, open] : open_) fs::remove(file(name), ignored);
+  open_.clear();
+  for (const std::string& name : folders_) fs::remove_all(file(name), ignored);
+  if (made_) fs::remove(path_, ignored);
+}
+
+void OutputFolder::make_folder(const std::string& name) {
+  std::error_code error;
+  if (fs::create_directories(file(name), error)) folders_.push_back(name);
+  if (error) fail(name, error.value());
+}
+
+void OutputFolder::append(const std::string& name, const std::string& text) {
+  auto known = open_.find(name);
+  if (known == open_.end()) {
+    File begun(fopen(file(name).c_str(), "we"));
+    if (!begun) fail(name, errno);
+    known = open_.emplace(name, std::move(begun)).first;
+  }
+  FILE* to = known->second.get();
+  if (fwrite(text.data(), 1, text.size(), to) != text.size() || fflush(to) != 0) fail(name, errno);
+}
+
+void OutputFolder::write(const std::string& name, const std::string& text) {
+  const std::string unfinished = file(name) + kUnfinished;
+  FILE* to = fopen(unfinished.c_str(), "we");
+  if (to == nullptr) fail(name, errno);
+  const bool written = fwrite(text.data(), 1, text.size(), to) == text.size() && fflush(to) == 0;
+  const int write_error = errno;
+  const bool closed = fclose(to) == 0;
+  if (!written || !closed || rename(unfinished.c_str(), file(name).c_str()) != 0) {
+    const int error = written ? errno : write_error;
+    unlink(unfinished.c_str());
+    fail(name, error);
+  }
+}
+
+std::string default_output_path(const std::string& program, const std::string& date) {
+  std::string moment;
+  for (const char c : date) {
+    if (c >= '0' && c <= '9') moment += c;
+    if (c == 'T') moment += '-';
+  }
+  std::string path = "study-" + fs::path(program).filename().string() + "-" + moment;
+  std::error_code error;
+  if (!fs::exists(path, error)) return path;
+  for (int number = 2;; ++number) {
+    std::string numbered = path + "-" + std::to_string(number);
+    if (!fs::exists(numbered, error)) return numbered;
+  }
+}
+
+}  // namespace rdmalloc::cli::study

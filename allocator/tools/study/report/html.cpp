@@ -1,0 +1,149 @@
+#include "allocator/tools/study/report/html.h"
+
+#include <stdio.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace rdmalloc::cli::report {
+
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      case '\'':
+        result += "&#39;";
+        break;
+      default:
+        result += c;
+    }
+  }
+  return result;
+}
+
+std::string json_for_script(const Json& document) {
+  std::string result;
+  for (const char c : document.dump(-1, ' ', true, Json::error_handler_t::replace)) {
+    // These occur only inside strings, so each may be written as a JSON escape.
+    if (c == '<')
+      result += "\\u003c";
+    else if (c == '>')
+      result += "\\u003e";
+    else if (c == '&')
+      result += "\\u0026";
+    else
+      result += c;
+  }
+  return result;
+}
+
+std::string filled(std::string_view page, const std::map<std::string, std::string>& values) {
+  std::string result;
+  for (;;) {
+    const size_t open = page.find("{{");
+    result += page.substr(0, open);
+    if (open == std::string_view::npos) return result;
+    page.remove_prefix(open + 2);
+    const size_t close = page.find("}}");
+    const auto value = values.find(std::string(page.substr(0, close)));
+    if (close == std::string_view::npos || value == values.end()) {
+      throw std::logic_error("a template of the report has a name without value");
+    }
+    result += value->second;
+    page.remove_prefix(close + 2);
+  }
+}
+
+std::string fixed(double value, int decimals) {
+  char text[64];
+  snprintf(text, sizeof text, "%.*f", decimals, value);
+  return text;
+}
+
+void Table::column(std::string heading, Kind kind) {
+  columns_.push_back({std::move(heading), kind});
+}
+
+void Table::row(std::vector<std::string> texts, std::vector<Figure> figures) {
+  rows_.push_back({std::move(texts), std::move(figures)});
+}
+
+double Table::most(size_t figure) const {
+  double most = 0;
+  for (const Row& row : rows_) most = std::max(most, row.figures[figure].value_or(0));
+  return most;
+}
+
+bool Table::known(size_t figure) const {
+  return std::any_of(rows_.begin(), rows_.end(),
+                     [&](const Row& row) { return row.figures[figure].has_value(); });
+}
+
+Table::Scale Table::scale_of(size_t column) const {
+  const double most_here = most(column - texts());
+  switch (columns_[column].kind) {
+    case Kind::kBytes: {
+      double most_bytes = 0;  // of the whole table: byte columns are compared with each other too
+      for (size_t i = texts(); i < columns_.size(); ++i) {
+        if (columns_[i].kind == Kind::kBytes) most_bytes = std::max(most_bytes, most(i - texts()));
+      }
+      const Unit unit = unit_for(most_bytes);
+      return {unit.bytes, most_bytes < 100 * unit.bytes ? 2 : 1, unit.name};
+    }
+    case Kind::kSeconds:
+      return {1, most_here < 10 ? 3 : most_here < 100 ? 2 : 1, "s"};
+    case Kind::kRatio:
+      return {1, 2, ""};
+    case Kind::kPercent:
+      return {0.01, 2, "%"};
+    default:
+      return {};
+  }
+}
+
+std::string Table::html() const {
+  if (rows_.empty()) return "";
+  std::string head, body;
+  std::vector<Scale> scales(columns_.size());
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    if (i >= texts() && !known(i - texts())) continue;
+    if (i >= texts()) scales[i] = scale_of(i);
+    head += std::string("<th scope=\"col\"") + (i < texts() ? "" : " class=\"n\"") + ">" +
+            escaped(columns_[i].heading);
+    if (!scales[i].unit.empty()) head += " <span class=\"unit\">" + scales[i].unit + "</span>";
+    head += "</th>";
+  }
+  for (const Row& row : rows_) {
+    body += "<tr>";
+    for (size_t i = 0; i < texts(); ++i) {
+      body += (i == 0 ? "<th scope=\"row\">" : "<td>") + escaped(row.texts[i]) +
+              (i == 0 ? "</th>" : "</td>");
+    }
+    for (size_t i = texts(); i < columns_.size(); ++i) {
+      if (!known(i - texts())) continue;
+      const Figure& value = row.figures[i - texts()];
+      body += value ? "<td class=\"n\">" + fixed(*value / scales[i].divisor, scales[i].decimals) +
+                          "</td>"
+                    : "<td class=\"n none\">\xe2\x80\x93</td>";
+    }
+    body += "</tr>\n";
+  }
+  // A wide table scrolls by itself; tabindex makes it reachable by keyboard.
+  return "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"" + escaped(caption_) +
+         "\"><table><caption>" + escaped(caption_) + "</caption><thead><tr>" + head +
+         "</tr></thead>\n<tbody>" + body + "</tbody></table></div>\n";
+}
+
+}  // namespace rdmalloc::cli::report

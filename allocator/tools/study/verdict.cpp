@@ -1,0 +1,424 @@
+#include "allocator/tools/study/verdict.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "allocator/tools/study/comparison.h"
+
+namespace rdmalloc::cli::study {
+namespace {
+
+constexpr double kPercent = 100;
+// Ratios nearer to 1 than this are reported as equal: figures are rounded to whole percents.
+constexpr double kRounding = 0.005;
+constexpr double kShortestSeconds = 0.1;
+constexpr double kMostRepeats = 1000;
+// The kernel counts pages per processor, and a small program's are within the error.
+constexpr double kLeastBytes = 4 << 20;
+constexpr uint64_t kMiB = 1 << 20;
+
+std::string bytes(double value) { return human_bytes(static_cast<uint64_t>(std::llround(value))); }
+
+std::string percent(double ratio) {
+  std::array<char, 32> text{};
+  const double value = std::abs(ratio - 1) * kPercent;
+  snprintf(text.data(), text.size(), value < 10 ? "%.1f %%" : "%.0f %%", value);
+  return text.data();
+}
+
+std::string number(double value, const char* format) {
+  std::array<char, 32> text{};
+  snprintf(text.data(), text.size(), format, value);
+  return text.data();
+}
+
+std::string seconds(const Spread& value) {
+  return number(value.median, value.median < 1 ? "%.3f s" : "%.2f s");
+}
+
+bool is_one(double ratio) { return std::abs(ratio - 1) < kRounding; }
+
+// "12 % more", "3.0 % less", "as much".
+std::string more_or_less(double ratio) {
+  if (is_one(ratio)) return "as much";
+  return percent(ratio) + (ratio > 1 ? " more" : " less");
+}
+
+std::string interval(const Comparison& found) {
+  const bool is_point = found.high - found.low < kRounding;
+  return is_point ? ""
+                  : ", between " + more_or_less(found.low) + " and " + more_or_less(found.high);
+}
+
+// Says what would settle the comparison.
+std::string settling(const Comparison& found, const std::string& quieter) {
+  const double repeats = found.repeats_to_tell;
+  if (found.low > 1 - kLeastOfInterest && found.high < 1 + kLeastOfInterest) {
+    return "the difference is below 1 %";
+  }
+  return (repeats > kMostRepeats
+              ? "more than " + number(kMostRepeats, "%.0f")
+              : "about " + number(std::max(repeats, kFewestRepeats + 1.0), "%.0f")) +
+         " repeats would tell (--repeats)" + quieter;
+}
+
+using Figure = std::optional<Spread> Row::*;
+
+std::optional<Comparison> compare(const Row& one, const Row& other, Figure figure) {
+  return study::compare((one.*figure)->values, (other.*figure)->values);
+}
+
+bool has_few(const Row& one, const Row& other, Figure figure) {
+  return std::min((one.*figure)->values.size(), (other.*figure)->values.size()) < kFewestRepeats;
+}
+
+constexpr const char* kTooFew = " from fewer than three runs (--repeats)";
+
+// What a comparison allows to be said. Equal: nothing is left to tell apart.
+enum class Told { kNothing, kEqual, kLess, kMore };
+
+Told told_by(const std::optional<Comparison>& found) {
+  if (!found) return Told::kNothing;
+  if (is_one(found->low) && is_one(found->high)) return Told::kEqual;
+  if (found->outcome == Comparison::Outcome::kCannotTell) return Told::kNothing;
+  return found->outcome == Comparison::Outcome::kMore ? Told::kMore : Told::kLess;
+}
+
+// Our row that shows the cost of never returning memory: pinned, or unpinned if pinned did not run.
+const Row* our_row(const std::vector<Row>& rows) {
+  const Row* pinned = find_row(rows, kPinnedName);
+  return pinned != nullptr ? pinned : find_row(rows, kUnpinnedName);
+}
+
+const Row* best_other(const std::vector<Row>& rows) {
+  const Row* best = nullptr;
+  for (const Row& row : rows) {
+    if (row.configuration.allocator.ours || row.runs_ok == 0 || !row.peak_resident) continue;
+    if (best == nullptr || row.peak_resident->median < best->peak_resident->median) best = &row;
+  }
+  return best;
+}
+
+std::string both_bytes(const Row& ours, const Row& other, Figure figure) {
+  return " (" + bytes((ours.*figure)->median) + " against " + bytes((other.*figure)->median) + ")";
+}
+
+std::string both_seconds(const Row& row, const Row& base, Figure figure) {
+  return " (" + seconds(*(row.*figure)) + ", " + seconds(*(base.*figure)) + ")";
+}
+
+bool is_too_small(const Row& one, const Row& other, Figure figure) {
+  return std::min((one.*figure)->median, (other.*figure)->median) < kLeastBytes;
+}
+
+// Also nothing if there is too little memory to compare.
+std::optional<Comparison> compare_memory(const Row& ours, const Row& other, Figure figure) {
+  return is_too_small(ours, other, figure) ? std::nullopt : compare(ours, other, figure);
+}
+
+// The end of a sentence that begins with "Whether ...". `found` is of compare_memory().
+std::string untold_memory(const Row& ours, const Row& other, Figure figure,
+                          const std::optional<Comparison>& found) {
+  const std::string untold = ", that cannot be told";
+  if (is_too_small(ours, other, figure)) return untold + " of less than 4 MiB";
+  if (has_few(ours, other, figure)) return untold + kTooFew;
+  if (!found) return untold;
+  return untold + ": measured were " + more_or_less(found->ratio) + interval(*found) + "; " +
+         settling(*found, "");
+}
+
+std::string peak_answer(const Row& ours, const Row& other) {
+  const Figure figure = &Row::peak_resident;
+  const std::string& name = other.configuration.name;
+  const std::string figures = both_bytes(ours, other, figure) + ".";
+  const auto found = compare_memory(ours, other, figure);
+  switch (told_by(found)) {
+    case Told::kNothing:
+      return "Whether never returning memory costs this program more at its peak than " + name +
+             untold_memory(ours, other, figure, found) + figures;
+    case Told::kEqual:
+      return "Never returning memory costs this program nothing at its peak against " + name +
+             figures;
+    case Told::kLess:
+      return "This program's peak is " + percent(found->ratio) + " lower than under " + name +
+             ", though memory is never returned" + figures;
+    default:
+      return "Never returning memory costs this program " + percent(found->ratio) +
+             " more memory at its peak than " + name + figures;
+  }
+}
+
+std::string mean_answer(const Row& ours, const Row& other) {
+  const Figure figure = &Row::mean_resident;
+  const std::string& name = other.configuration.name;
+  const std::string figures = both_bytes(ours, other, figure) + ".";
+  const auto found = compare_memory(ours, other, figure);
+  if (told_by(found) == Told::kNothing) {
+    return "Whether it has more resident on average over its time than under " + name +
+           untold_memory(ours, other, figure, found) + figures;
+  }
+  return "On average over its time it has " + more_or_less(found->ratio) + " resident than under " +
+         name + figures;
+}
+
+std::string held_answer(const Row& ours) {
+  return "At its peak it holds " + number(*ours.held_to_live, "%.2f") + " times what is live (" +
+         bytes(*ours.peak_held) + " for " + bytes(*ours.peak_live) + ").";
+}
+
+void answer_about_returning(const std::vector<Row>& rows, Verdict& verdict) {
+  const Row* ours = our_row(rows);
+  if (ours == nullptr || !ours->peak_resident) return;
+  std::vector<const Row*> others;  // glibc, and the best of them if it is another one
+  if (const Row* glibc = find_row(rows, "glibc"); glibc != nullptr && glibc->peak_resident) {
+    others.push_back(glibc);
+  }
+  if (const Row* best = best_other(rows); best != nullptr && !std::ranges::count(others, best)) {
+    others.push_back(best);
+  }
+  for (const Row* other : others) {
+    verdict.answers.push_back(peak_answer(*ours, *other));
+    if (other != others.front())
+      verdict.answers.back() += " No other is lower than " + other->configuration.name + ".";
+    if (ours->mean_resident && other->mean_resident) {
+      verdict.answers.back() += " " + mean_answer(*ours, *other);
+    }
+  }
+  if (ours->held_to_live) verdict.answers.push_back(held_answer(*ours));
+}
+
+// A shorter run is mostly start-up, and its time is chance.
+bool is_too_short(const Row& one, const Row& other) {
+  return std::min(one.seconds->median, other.seconds->median) < kShortestSeconds;
+}
+
+// " CPU time: 20 % more, between ... and ...": for programs that wait, wall time says little.
+std::string cpu_answer(const Row& row, const Row& base) {
+  if (!row.cpu_seconds || !base.cpu_seconds) return "";
+  const auto found = compare(row, base, &Row::cpu_seconds);
+  if (!found) return "";
+  const std::string figures = both_seconds(row, base, &Row::cpu_seconds);
+  const std::string measured = more_or_less(found->ratio) + interval(*found);
+  if (told_by(found) == Told::kNothing) {
+    return " Of CPU time" + figures + " it cannot be told, either: measured was " + measured + ".";
+  }
+  return " CPU time: " + measured + figures + ".";
+}
+
+std::string time_answer(const std::string& what, const Row& row, const Row& base) {
+  const std::string whom =
+      " against " + base.configuration.label + both_seconds(row, base, &Row::seconds);
+  const std::string untold = "Time: whether " + what + " costs any" + whom + " cannot be told";
+  if (has_few(row, base, &Row::seconds)) return untold + kTooFew + ".";
+  if (is_too_short(row, base)) {
+    return untold + " of runs below 0.1 s: give the program more to do.";
+  }
+  const auto found = compare(row, base, &Row::seconds);
+  if (!found) return untold + " of no time.";
+  const std::string cpu = cpu_answer(row, base);
+  const Told told = told_by(found);
+  if (told == Told::kEqual) return "Time: " + what + " costs none" + whom + "." + cpu;
+  if (told == Told::kNothing) {
+    return untold + ": measured was " + more_or_less(found->ratio) + interval(*found) + "; " +
+           settling(*found, ", or fewer on a quieter machine") + "." + cpu;
+  }
+  return "Time: " + what + (told == Told::kMore ? " costs " : " saves ") + percent(found->ratio) +
+         interval(*found) + "," + whom + "." + cpu;
+}
+
+void answer_about_pinning(const std::vector<Row>& rows, Verdict& verdict) {
+  const Row* pinned = find_row(rows, kPinnedName);
+  if (pinned == nullptr) return;
+  if (pinned->peak_pinned.value_or(0) == 0) {
+    verdict.answers.push_back(
+        "Nothing was pinned: what pinning costs cannot be told here "
+        "(see rdmalloc doctor).");
+  } else if (const Row* unpinned = find_row(rows, kUnpinnedName)) {
+    verdict.answers.push_back(time_answer("pinning", *pinned, *unpinned));
+  }
+  if (const Row* glibc = find_row(rows, "glibc")) {
+    verdict.answers.push_back(time_answer("rdmalloc", *pinned, *glibc));
+  }
+  if (pinned->peak_overflow.value_or(0) > 0) {
+    verdict.answers.push_back("Without a cap of ours " + bytes(*pinned->peak_overflow) +
+                              " could not be pinned: a limit of this machine or user is lower than "
+                              "what the program holds (see rdmalloc doctor).");
+  }
+}
+
+std::optional<Comparison> time_of(const Row& row, const Row& base) {
+  if (is_too_short(row, base)) return std::nullopt;
+  return compare(row, base, &Row::seconds);
+}
+
+// "; no time is lost.", or how much is, or that this cannot be told.
+std::string time_of_cap(const Row& row, const Row& pinned) {
+  const auto found = time_of(row, pinned);
+  if (!found) return "; whether that costs time cannot be told.";
+  switch (told_by(found)) {
+    case Told::kMore:
+      return ", and the program takes " + percent(found->ratio) + " longer.";
+    case Told::kNothing:
+      return "; of its time, " + more_or_less(found->ratio) + interval(*found) +
+             ", no loss can be told.";
+    default:
+      return "; no time is lost.";
+  }
+}
+
+bool is_cap(const Row& row) { return row.configuration.cap_bytes && row.runs_ok != 0; }
+
+bool loses_nothing(const Row& row, const Row& pinned) {
+  return row.peak_overflow && *row.peak_overflow == 0 &&
+         told_by(time_of(row, pinned)) != Told::kMore;
+}
+
+std::string a_cap(const Row& row) {
+  return "A cap of " + bytes(static_cast<double>(*row.configuration.cap_bytes));
+}
+
+std::string smaller_cap_answer(const Row& row, const Row& pinned) {
+  std::string answer = a_cap(row);
+  if (!row.peak_overflow) {
+    answer += ": what could not be pinned is not known";
+  } else if (*row.peak_overflow > 0) {
+    answer += " leaves " + bytes(*row.peak_overflow) + " not pinned";
+  } else {
+    answer += " has room for all";
+  }
+  return answer + time_of_cap(row, pinned);
+}
+
+// Smallest first.
+std::vector<const Row*> caps_of(const std::vector<Row>& rows) {
+  std::vector<const Row*> caps;
+  for (const Row& row : rows) {
+    if (is_cap(row)) caps.push_back(&row);
+  }
+  std::ranges::sort(caps, {}, [](const Row* row) { return *row->configuration.cap_bytes; });
+  return caps;
+}
+
+void answer_about_caps(const std::vector<Row>& rows, Verdict& verdict) {
+  const Row* pinned = find_row(rows, kPinnedName);
+  const std::vector<const Row*> caps = caps_of(rows);
+  verdict.cap = {"none", "No runs with a cap to judge by (--caps)."};
+  if (pinned == nullptr || caps.empty()) return;
+  const auto best =
+      std::ranges::find_if(caps, [&](const Row* row) { return loses_nothing(*row, *pinned); });
+  if (best == caps.end()) {
+    verdict.cap.figures = "No cap that was tried is enough.";
+    verdict.answers.push_back(verdict.cap.figures);
+  } else {
+    const uint64_t cap = *(*best)->configuration.cap_bytes;
+    const std::string time = time_of_cap(**best, *pinned);
+    verdict.smallest_cap_without_loss = cap;
+    verdict.cap = {"RDMALLOC_CAP=" + std::to_string((cap + kMiB - 1) / kMiB) + "M",
+                   "All stays pinned" + time};
+    verdict.answers.push_back(a_cap(**best) + " is enough: all stays pinned" + time);
+  }
+  for (auto smaller = caps.begin(); smaller != best; ++smaller) {
+    verdict.answers.push_back(smaller_cap_answer(**smaller, *pinned));
+  }
+}
+
+// "12 % more than glibc, between ...", as much, or that it cannot be told and what would tell it.
+Tile tile_of(const Row& ours, const Row& base, Figure figure, const std::string& figures,
+             const std::string& too_little) {
+  const std::string& name = base.configuration.name;
+  Tile tile{"cannot be told", figures + ": " + ours.configuration.label + " against " +
+                                  base.configuration.label + "."};
+  const auto add = [&](const std::string& words) { tile.figures += " " + words + "."; };
+  const auto found = compare(ours, base, figure);
+  if (!too_little.empty() || !found) {
+    add(!too_little.empty() ? too_little : "It takes three runs or more to tell (--repeats)");
+    return tile;
+  }
+  switch (told_by(found)) {
+    case Told::kNothing:
+      add("Measured: " + more_or_less(found->ratio) + interval(*found) + "; " +
+          settling(*found, ""));
+      break;
+    case Told::kEqual:
+      tile.verdict = "as much as " + name;
+      break;
+    default:
+      tile.verdict =
+          percent(found->ratio) +
+          (found->outcome == Comparison::Outcome::kMore ? " more than " : " less than ") + name;
+      if (!interval(*found).empty()) add("Measured: " + interval(*found).substr(2));
+  }
+  return tile;
+}
+
+void fill_tiles(const std::vector<Row>& rows, Verdict& verdict) {
+  const Row* ours = our_row(rows);
+  const Row* base = find_row(rows, "glibc");
+  if (base == nullptr) base = best_other(rows);
+  if (ours == nullptr || base == nullptr) {
+    const char* alone = "There are no runs of rdmalloc and another allocator to compare.";
+    verdict.memory = verdict.time = {"cannot be told", alone};
+    return;
+  }
+  verdict.memory = {"cannot be told", "No peak was seen: the program is over too soon."};
+  if (ours->peak_resident && base->peak_resident) {
+    const bool little = is_too_small(*ours, *base, &Row::peak_resident);
+    verdict.memory = tile_of(*ours, *base, &Row::peak_resident,
+                             "Peak " + bytes(ours->peak_resident->median) + " against " +
+                                 bytes(base->peak_resident->median),
+                             little ? "Less than 4 MiB tells nothing" : "");
+  }
+  const bool is_short = is_too_short(*ours, *base);
+  verdict.time = tile_of(
+      *ours, *base, &Row::seconds, seconds(*ours->seconds) + " against " + seconds(*base->seconds),
+      is_short ? "Runs below 0.1 s tell nothing: give the program more to do" : "");
+}
+
+void answer_about_tradeoff(const std::vector<Row>& rows, Verdict& verdict) {
+  std::string best;
+  size_t measured = 0;
+  for (const Row& row : rows) {
+    if (row.runs_ok != 0) ++measured;
+    if (row.on_pareto) best += (best.empty() ? "" : "; ") + row.configuration.label;
+  }
+  if (measured < 2 || best.empty()) return;
+  verdict.answers.push_back("Beaten by none in both peak and time, by their medians: " + best +
+                            ".");
+}
+
+void answer_about_machine(const std::vector<Row>& rows, const Machine& machine, Verdict& verdict) {
+  const auto was_measured = [](const Row& row) { return row.runs_ok != 0; };
+  if (!machine.load || std::ranges::none_of(rows, was_measured)) return;
+  std::string answer = "Before the study the machine's load was " + number(*machine.load, "%.1f") +
+                       " on " + std::to_string(machine.cores) + " processors";
+  if (*machine.load > machine.cores / 2.0) {
+    answer += ": other work took part of them, and times are the less to be trusted";
+  }
+  verdict.answers.push_back(answer + ".");
+}
+
+void answer_about_failures(const std::vector<Row>& rows, Verdict& verdict) {
+  std::string failed;
+  for (const Row& row : rows) {
+    if (row.runs_ok == 0) failed += (failed.empty() ? "" : "; ") + row.configuration.label;
+  }
+  if (!failed.empty()) verdict.answers.push_back("No run succeeded under: " + failed + ".");
+}
+
+}  // namespace
+
+Verdict judge(const std::vector<Row>& rows, const Machine& machine) {
+  Verdict verdict;
+  fill_tiles(rows, verdict);
+  answer_about_returning(rows, verdict);
+  answer_about_pinning(rows, verdict);
+  answer_about_caps(rows, verdict);
+  answer_about_tradeoff(rows, verdict);
+  answer_about_machine(rows, machine, verdict);
+  answer_about_failures(rows, verdict);
+  return verdict;
+}
+
+}  // namespace rdmalloc::cli::study

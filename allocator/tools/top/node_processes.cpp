@@ -1,0 +1,162 @@
+#include "allocator/tools/top/node_processes.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <map>
+#include <memory>
+
+#include "allocator/tools/refusal.h"
+
+namespace rdmalloc::cli {
+namespace {
+
+struct Closer {
+  void operator()(DIR* folder) const { closedir(folder); }
+};
+
+// Looks each name up only once: a lookup may query a directory service.
+class UserNames {
+ public:
+  const std::string& of(uint64_t user) {
+    const auto [place, is_new] = names_.try_emplace(user);
+    if (is_new) place->second = look_up(user);
+    return place->second;
+  }
+
+ private:
+  static std::string look_up(uint64_t user) {
+    const passwd* entry = getpwuid(static_cast<uid_t>(user));
+    return entry == nullptr ? std::to_string(user) : printable(entry->pw_name);
+  }
+
+  std::map<uint64_t, std::string> names_;
+};
+
+class Scanner {
+ public:
+  Scanner(const std::string& proc, const ProcessFilter& filter,
+          const std::function<bool(pid_t)>& is_known, const ReadCounters& read)
+      : folder_(opendir(proc.c_str())), filter_(filter), is_known_(is_known), read_(read) {
+    if (folder_ == nullptr) throw Refusal("cannot read " + proc + ": " + strerror(errno));
+  }
+
+  NodeScan scan() {
+    if (filter_.numbers.empty()) {
+      while (const dirent* entry = readdir(folder_.get())) {
+        if (const auto number = parse_process(entry->d_name)) look_at(*number);
+      }
+    } else {
+      for (const pid_t number : filter_.numbers) look_at(number);
+    }
+    return std::move(found_);
+  }
+
+ private:
+  void look_at(pid_t number) {
+    const auto text = read_file(number, "status");
+    if (!text) return;
+    ++found_.seen;
+    auto status = text->empty() ? std::nullopt : parse_status(*text);
+    if (!status) {
+      ++found_.unreadable;
+      return;
+    }
+    if (filter_.user && *filter_.user != status->user && *filter_.user != status->effective_user) {
+      return;
+    }
+    add({number, std::move(*status), {}, {}, {}, {}, {}});
+  }
+
+  void add(NodeProcess one) {
+    // Kernel threads have no memory, and so no counters.
+    if (one.status.resident) one.counters = read_(one.number);
+    const bool is_asked_for = filter_.all || !filter_.numbers.empty();
+    const bool is_of_note = one.weight() != 0 || one.counters || is_known_(one.number);
+    if (!is_asked_for && !is_of_note) return;
+    one.user = users_.of(one.status.effective_user);
+    if (const auto limits = read_file(one.number, "limits")) one.memlock = parse_memlock(*limits);
+    found_.processes.push_back(std::move(one));
+  }
+
+  // Empty: the file exists but we may not read it. Nothing: the process does not exist (any more).
+  std::optional<std::string> read_file(pid_t number, const char* name) const {
+    const std::string path = std::to_string(number) + "/" + name;
+    const int fd = openat(dirfd(folder_.get()), path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return is_forbidden() ? std::optional<std::string>("") : std::nullopt;
+    std::string text;
+    const bool is_read = read_all(fd, &text);
+    const bool is_denied = !is_read && is_forbidden();
+    close(fd);
+    if (is_denied) return "";
+    if (!is_read || text.empty()) return std::nullopt;
+    return text;
+  }
+
+  // One piece is nearly always enough, but a user may be in thousands of groups.
+  static bool read_all(int fd, std::string* text) {
+    char piece[4096];
+    ssize_t got = 0;
+    do {
+      got = read(fd, piece, sizeof piece);
+      if (got < 0) return false;
+      text->append(piece, static_cast<size_t>(got));
+    } while (got == static_cast<ssize_t>(sizeof piece));
+    return true;
+  }
+
+  static bool is_forbidden() { return errno == EACCES || errno == EPERM; }
+
+  std::unique_ptr<DIR, Closer> folder_;
+  const ProcessFilter& filter_;
+  const std::function<bool(pid_t)>& is_known_;
+  const ReadCounters& read_;
+  UserNames users_;
+  NodeScan found_;
+};
+
+}  // namespace
+
+std::optional<pid_t> parse_process(std::string_view text) {
+  pid_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stop != end || number <= 0) return std::nullopt;
+  return number;
+}
+
+std::string objection_to_process(const std::string& text) {
+  if (parse_process(text)) return {};
+  return "invalid value '" + printable(text) + "': use a process id";
+}
+
+std::optional<ProcessCounters> read_counters(pid_t process) {
+  const auto reader = CounterReader::open(process);
+  if (!reader) return std::nullopt;
+  return reader->read();
+}
+
+NodeScan scan_processes(const std::string& proc, const ProcessFilter& filter,
+                        const std::function<bool(pid_t)>& is_known, const ReadCounters& read) {
+  return Scanner(proc, filter, is_known, read).scan();
+}
+
+bool hides_processes() {
+  if (geteuid() == 0) return false;
+  std::ifstream mounts("/proc/self/mountinfo");
+  for (std::string line; std::getline(mounts, line);) {
+    if (line.find(" /proc ") != std::string::npos && line.find("hidepid=") != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace rdmalloc::cli

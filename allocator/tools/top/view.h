@@ -1,0 +1,34 @@
+// A snapshot of the machine: its processes, the ledger, and which of them have more than they
+// should.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "allocator/tools/top/ledger.h"
+#include "allocator/tools/top/node_processes.h"
+
+namespace rdmalloc::cli {
+
+struct TopView {
+  NodeScan scan;
+  LedgerView ledger;
+  std::vector<std::string> notes;  // sentences: what could not be seen, and why
+};
+
+// "1 process", "2 processes".
+std::string count_of_processes(size_t count);
+
+TopView look_at_node(const ProcessFilter& filter);
+
+// What a process has more of than it should: none, or some of
+//   overflow              holds memory that it could not pin
+//   over memlock          has locked or pinned more than its soft limit
+//   over memlock by right the same; its rights let it (CAP_IPC_LOCK)
+//   over share            LedgerView::is_over_share
+std::vector<std::string> over(const NodeProcess& process, const LedgerView& ledger);
+
+// Whether anything but its rights let it have what it is over.
+bool has_too_much(const NodeProcess& process);
+
+}  // namespace rdmalloc::cli

@@ -1,0 +1,176 @@
+// `rdmalloc trace info`.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "allocator/tools/refusal.h"
+#include "allocator/tools/trace/files.h"
+#include "allocator/trace/trace_file.h"
+
+namespace rdmalloc::cli {
+namespace {
+
+using nlohmann::ordered_json;
+using trace::EventKind;
+
+// Counted from the events, because a truncated trace has no counts.
+struct Sum {
+  std::string program;
+  bool is_truncated = false;
+  trace::Counts counts;
+  std::array<uint64_t, 4> of_kind{};
+  uint64_t aligned = 0;
+  uint64_t alive = 0;
+  uint64_t alive_bytes = 0;
+  std::array<uint64_t, 64> up_to{};  // requested sizes of at most 2^index, above the previous entry
+};
+
+size_t bucket_of(uint64_t size) { return size <= 1 ? 0 : std::bit_width(size - 1); }
+
+class Adder {
+ public:
+  explicit Adder(Sum& sum) : sum_(sum) {}
+
+  void add(const trace::Event& event) {
+    ++sum_.counts.events;
+    ++sum_.of_kind[static_cast<size_t>(event.kind)];
+    sum_.counts.threads = std::max<uint64_t>(sum_.counts.threads, event.thread + 1);
+    sum_.counts.duration_ns = event.time_ns;
+    sum_.aligned += event.alignment_log2 != 0;
+    if (event.kind == EventKind::kFree) {
+      resize(event.object, 0);
+      sizes_.erase(event.object);
+      return;
+    }
+    ++sum_.up_to[bucket_of(event.size)];
+    resize(event.object, event.size);
+    sum_.counts.objects = std::max<uint64_t>(sum_.counts.objects, sizes_.size());
+  }
+
+  void finish() { sum_.alive = sizes_.size(); }
+
+ private:
+  void resize(uint64_t object, uint64_t size) {
+    uint64_t& before = sizes_[object];
+    sum_.alive_bytes += size - before;
+    before = size;
+    sum_.counts.peak_bytes = std::max(sum_.counts.peak_bytes, sum_.alive_bytes);
+  }
+
+  Sum& sum_;
+  std::unordered_map<uint64_t, uint64_t> sizes_;  // of live objects
+};
+
+Sum sum_up(const std::string& file) {
+  trace::Reader reader(file);
+  Sum sum;
+  Adder adder(sum);
+  for (trace::Event event; reader.next(&event);) adder.add(event);
+  adder.finish();
+  sum.program = reader.header().program;
+  sum.is_truncated = reader.truncated();
+  return sum;
+}
+
+ordered_json as_json(const std::string& file, const Sum& sum) {
+  ordered_json sizes = ordered_json::array();
+  for (size_t i = 0; i < sum.up_to.size(); ++i) {
+    if (sum.up_to[i] == 0) continue;
+    sizes.push_back({{"at_most_bytes", uint64_t{1} << i}, {"count", sum.up_to[i]}});
+  }
+  return {{"file", file},
+          {"program", sum.program},
+          {"truncated", sum.is_truncated},
+          {"events", sum.counts.events},
+          {"allocations", sum.of_kind[static_cast<size_t>(EventKind::kAllocate)]},
+          {"zeroed_allocations", sum.of_kind[static_cast<size_t>(EventKind::kAllocateZeroed)]},
+          {"resizes", sum.of_kind[static_cast<size_t>(EventKind::kResize)]},
+          {"frees", sum.of_kind[static_cast<size_t>(EventKind::kFree)]},
+          {"aligned", sum.aligned},
+          {"threads", sum.counts.threads},
+          {"seconds", static_cast<double>(sum.counts.duration_ns) / 1e9},
+          {"peak_bytes", sum.counts.peak_bytes},
+          {"peak_objects", sum.counts.objects},
+          {"alive_at_end", sum.alive},
+          {"alive_at_end_bytes", sum.alive_bytes},
+          {"sizes", sizes}};
+}
+
+std::string in_units(uint64_t bytes) {
+  constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  auto amount = static_cast<double>(bytes);
+  for (; amount >= 1024 && unit + 1 < std::size(kUnits); ++unit) amount /= 1024;
+  char text[32];
+  snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", amount, kUnits[unit]);
+  return text;
+}
+
+void print_sizes(const Sum& sum) {
+  uint64_t all = 0;
+  uint64_t most = 1;
+  for (const uint64_t count : sum.up_to) {
+    all += count;
+    most = std::max(most, count);
+  }
+  if (all == 0) return;
+  printf("\nsizes asked for\n");
+  for (size_t i = 0; i < sum.up_to.size(); ++i) {
+    const uint64_t count = sum.up_to[i];
+    if (count == 0) continue;
+    constexpr uint64_t kWidth = 40;
+    const auto bar = static_cast<size_t>((count * kWidth + most - 1) / most);
+    printf("  up to %10s %12ju %5.1f %%  %s\n", in_units(uint64_t{1} << i).c_str(),
+           static_cast<uintmax_t>(count),
+           100 * static_cast<double>(count) / static_cast<double>(all),
+           std::string(bar, '#').c_str());
+  }
+}
+
+void print_text(const Sum& sum) {
+  const auto count = [&sum](EventKind kind) {
+    return static_cast<uintmax_t>(sum.of_kind[static_cast<size_t>(kind)]);
+  };
+  printf("program   %s\n", sum.program.empty() ? "(not known)" : sum.program.c_str());
+  printf("events    %ju: %ju allocations, %ju zeroed ones, %ju resizes, %ju frees; %ju aligned\n",
+         static_cast<uintmax_t>(sum.counts.events), count(EventKind::kAllocate),
+         count(EventKind::kAllocateZeroed), count(EventKind::kResize), count(EventKind::kFree),
+         static_cast<uintmax_t>(sum.aligned));
+  printf("threads   %ju\n", static_cast<uintmax_t>(sum.counts.threads));
+  printf("duration  %.6f s\n", static_cast<double>(sum.counts.duration_ns) / 1e9);
+  printf("peak      %s asked for at once (%ju bytes), in at most %ju objects\n",
+         in_units(sum.counts.peak_bytes).c_str(), static_cast<uintmax_t>(sum.counts.peak_bytes),
+         static_cast<uintmax_t>(sum.counts.objects));
+  printf("at end    %s alive, in %ju objects\n", in_units(sum.alive_bytes).c_str(),
+         static_cast<uintmax_t>(sum.alive));
+  print_sizes(sum);
+}
+
+}  // namespace
+
+void add_trace_info_flags(CLI::App& app, TraceInfoRequest& request) {
+  app.add_flag("--json", request.json, "print one JSON object");
+  app.add_option("file", request.file, "the trace")->required();
+}
+
+int trace_info(const TraceInfoRequest& request) {
+  const Sum sum = sum_up(request.file);
+  if (request.json) {
+    // A program's arguments need not be UTF-8.
+    puts(as_json(request.file, sum)
+             .dump(2, ' ', false, ordered_json::error_handler_t::replace)
+             .c_str());
+  } else {
+    print_text(sum);
+  }
+  if (!sum.is_truncated) return kExitOk;
+  fprintf(stderr, "rdmalloc: %s: the trace is cut off: this describes the part that is there\n",
+          request.file.c_str());
+  return kExitTruncated;
+}
+
+}  // namespace rdmalloc::cli

@@ -1,0 +1,228 @@
+#include "regcache/domain/domain.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include <type_traits>
+
+#include "allocator/message.h"
+#include "allocator/os/futex.h"
+#include "allocator/os/memory.h"
+#include "include/rdmalloc/inline.h"
+#include "regcache/domain/in_backend.h"
+
+extern "C" const char rdm_lookup_layout_1 = 1;
+
+namespace rdmalloc {
+
+// The layout that include/rdmalloc/inline.h compiles into programs. If one of these checks fails,
+// give the layout a new number.
+struct InlineLayout {
+  using Head = rdm_lookup_head_;
+  static_assert(std::is_standard_layout_v<Domain>);
+  static_assert(offsetof(Domain, window_base_) == offsetof(Head, window));
+  static_assert(offsetof(Domain, window_size_) == offsetof(Head, window_size));
+  static_assert(offsetof(Domain, by_granule_) == offsetof(Head, entry_by_granule));
+  static_assert(offsetof(Domain, entries_) == offsetof(Head, entries));
+  using Entry = rdm_lookup_entry_;
+  static_assert(sizeof(KeyEntry) == sizeof(Entry));
+  static_assert(offsetof(KeyEntry, length) == offsetof(Entry, length));
+  static_assert(offsetof(KeyEntry, base) == offsetof(Entry, base));
+  static_assert(offsetof(KeyEntry, keys) == offsetof(Entry, lkey));
+  static_assert(offsetof(KeyEntry, handle) == offsetof(Entry, handle));
+  static_assert(Window::kGranuleShift == 21);
+};
+
+int Domain::open(const rdm_backend& backend, void* context, unsigned access, unsigned flags,
+                 const RegionSource& source, PinAccount* account, Retries* retries,
+                 DomainCounters* counters) {
+  why_[0] = '\0';
+  opening_ = true;
+  warned_ = false;
+  limits_ = {};
+  backend_ = backend;
+  if (const int status = ask_limits(context); status != RDM_OK) {
+    say("the backend could not tell its limits");
+    return status;
+  }
+  if ((flags & RDM_DOMAIN_CALLERS_ONLY) != 0 && may_run_in_malloc()) {
+    say("RDM_DOMAIN_CALLERS_ONLY is not for a backend that registers inside malloc");
+    return RDM_INVALID;
+  }
+  const size_t unit = limits_.alignment > os::page_size() ? limits_.alignment : os::page_size();
+  if ((unit & (unit - 1)) != 0 || (limits_.max_length != 0 && limits_.max_length < unit)) {
+    say("the backend's limits make no sense: an alignment that is no power of two, or a largest "
+        "length below it");
+    return RDM_INVALID;
+  }
+  limits_.alignment = unit;
+  if (limits_.max_length == 0) limits_.max_length = SIZE_MAX;
+  limits_.max_length = os::align_down(limits_.max_length, unit);
+  if (limits_.max_count == 0) limits_.max_count = SIZE_MAX;
+  if (entries_ == nullptr) {
+    const size_t bytes = (source.regions().capacity() + 1) * sizeof(KeyEntry);
+    entries_ = static_cast<KeyEntry*>(os::map_metadata(bytes));
+    if (entries_ == nullptr) {
+      say("no memory for bookkeeping");
+      return RDM_SYSTEM;
+    }
+  }
+  if (!uses_.make_room(source.regions().capacity())) {
+    say("no memory for bookkeeping");
+    return RDM_SYSTEM;
+  }
+  uses_.forget(source.regions().size());
+  counts_uses_ = false;
+  context_ = context;
+  access_ = access == 0 ? unsigned{RDM_LOCAL_WRITE} : access;
+  share_heap_ = (flags & RDM_DOMAIN_SHARE_HEAP) != 0;
+  callers_only_ = (flags & RDM_DOMAIN_CALLERS_ONLY) != 0;
+  does_not_wait_ = (flags & RDM_DOMAIN_DO_NOT_WAIT) != 0;
+  releases_at_fork_ = (flags & RDM_DOMAIN_RELEASE_AT_FORK) != 0;
+  named_only_ = (flags & RDM_DOMAIN_NAMED_ONLY) != 0;
+  was_released_ = false;
+  when_asked_ = (flags & (RDM_DOMAIN_WHEN_ASKED | RDM_DOMAIN_CALLERS_ONLY)) != 0;
+  if (source_ == nullptr) {
+    // Every use of this domain sets the same values; late lookups still read them.
+    source_ = &source;
+    account_ = account;
+    retries_ = retries;
+    counters_ = counters;
+    by_granule_ = source.regions().whole_by_granule();
+    window_base_ = source.window().base();
+    window_size_ = source.window().size();
+  }
+  phase_.store(Phase::kOpen, std::memory_order_seq_cst);
+  return RDM_OK;
+}
+
+int Domain::ask_limits(void* context) {
+  const InBackend here(false);
+  return backend_.limits(context, &limits_);
+}
+
+// Either close() sees the thread that enters, or the thread sees that the domain is closed: both
+// sides write before they read, and all of it is sequentially consistent.
+bool Domain::enter() {
+  // Check first without writing: threads that keep looking up while the domain is closed must not
+  // delay closing.
+  if (!is_open()) return false;
+  registering_.fetch_add(1, std::memory_order_seq_cst);
+  if (phase_.load(std::memory_order_seq_cst) == Phase::kOpen) return true;
+  leave();
+  return false;
+}
+
+void Domain::leave() {
+  if (registering_.fetch_sub(1, std::memory_order_seq_cst) == 1 &&
+      phase_.load(std::memory_order_seq_cst) == Phase::kClosing) {
+    os::wake_all(registering_);
+  }
+}
+
+int Domain::close(bool tell_backend) {
+  const bool forked = phase_.load(std::memory_order_acquire) == Phase::kForked;
+  int result = RDM_OK;
+  if (!forked) {
+    const uint32_t pools = pools_.load(std::memory_order_acquire);
+    if (pools != 0) return refuse_while_pools(pools);
+    result = close_foreign();
+    if (result == RDM_BUSY) return result;
+    phase_.store(Phase::kClosing, std::memory_order_seq_cst);
+    for (;;) {
+      const uint32_t others = registering_.load(std::memory_order_seq_cst);
+      if (others == 0) break;
+      os::wait_while(registering_, others);
+    }
+    for (size_t i = source_->regions().size(); i-- > 0;) {
+      if (deregister(source_->regions()[i]) != RDM_OK) result = RDM_SYSTEM;
+    }
+  }
+  if (tell_backend && backend_.closed != nullptr) {
+    const InBackend here(may_run_in_malloc());
+    backend_.closed(context_, forked ? 1 : 0);
+  }
+  count_ = 0;
+  phase_.store(Phase::kFree, std::memory_order_release);
+  return result;
+}
+
+int Domain::refuse_while_pools(uint32_t pools) const {
+  char sentence[kLongestWhy];
+  snprintf(sentence, sizeof sentence,
+           "pools that are open (%u) hand out this domain's keys: rdm_pool_close each, then close "
+           "the domain",
+           pools);
+  return fail(RDM_BUSY, sentence);
+}
+
+bool Domain::hold() {
+  if (!is_open() || callers_only_ || releases_at_fork_) return false;
+  pools_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+// The threads that were registering exist only in the parent.
+void Domain::note_fork_child() {
+  if (!is_in_use()) return;
+  phase_ = Phase::kForked;
+  registering_ = 0;
+  pools_ = 0;
+  for (size_t i = 0; i < source_->regions().size(); ++i) {
+    KeyEntry& entry = entry_of(source_->regions()[i]);
+    entry.length = 0;
+    entry.pieces = 0;
+    entry.forget_refusals();
+    entry.state = kUnregistered;
+  }
+  early_.clear();
+}
+
+// May run inside malloc.
+void Domain::say(const char* why) {
+  if (saying_.exchange(true, std::memory_order_acquire)) return;
+  strncpy(why_, why, sizeof why_ - 1);
+  if (!opening_) warn();
+  saying_.store(false, std::memory_order_release);
+}
+
+void Domain::end_opening() {
+  opening_ = false;
+  // Another thread is setting the message, which does not take long.
+  while (saying_.exchange(true, std::memory_order_acquire)) {
+  }
+  if (why_[0] != '\0') warn();
+  saying_.store(false, std::memory_order_release);
+}
+
+// Call with saying_ held. Warns once per domain: later failures mostly have the same cause.
+void Domain::warn() {
+  if (!source_->warns() || warned_.exchange(true)) return;
+  Message()
+      .add("rdmalloc: memory could not be registered with ")
+      .add(backend_.name)
+      .add(": ")
+      .add(why_)
+      .add(" (RDMALLOC_WARN=off silences this)")
+      .send();
+}
+
+bool Domain::validate(const RegionTable& regions) const {
+  if (!is_open()) return true;
+  size_t count = 0;
+  for (size_t i = 0; i < regions.size(); ++i) {
+    const KeyEntry& entry = entry_of(regions[i]);
+    const size_t length = entry.length.load();
+    const uint32_t state = entry.state.load();
+    if (state == kBusy) return false;
+    if (state != kRegistered && (length != 0 || entry.pieces != 0)) return false;
+    if (length != 0 && (entry.pieces != 0 || entry.base != regions[i].base)) return false;
+    if (length > regions[i].length) return false;
+    count += length != 0 ? 1 : 0;
+    for (uint32_t p = 0; p < entry.pieces; ++p) count += entry.piece[p].length != 0 ? 1 : 0;
+  }
+  return entries_[0].length == 0 && count + early_.count() + foreign_->count() == count_.load() &&
+         count <= limits_.max_count;
+}
+
+}  // namespace rdmalloc

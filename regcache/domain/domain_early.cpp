@@ -1,0 +1,83 @@
+// Lookups in a large region that is not registered yet: they register the part that holds the
+// buffer and leave the rest to the registrar.
+#include <algorithm>
+
+#include "allocator/os/thread.h"
+#include "regcache/domain/domain.h"
+
+namespace rdmalloc {
+
+// A lookup in this region would have to wait for, or do, the registration of the whole region,
+// although it needs little of it. Asks the registrar to register the region, unless a thread is
+// already doing so.
+bool Domain::is_still_to_come(const Region& region, size_t length) {
+  if (region.length < EarlyParts::kLeastRegion || length > region.length / 2) return false;
+  if (may_run_in_malloc() || callers_only_ || was_released_.load(std::memory_order_relaxed) ||
+      !takes(region) || (limits_.abilities & RDM_BACKEND_ONCE) != 0) {
+    return false;
+  }
+  KeyEntry& entry = entry_of(region);
+  uint32_t state = entry.state.load(std::memory_order_acquire);
+  if (state == kRegistered || state == kRefused || entry.was_refused()) return false;
+  if (state == kUnregistered &&
+      entry.state.compare_exchange_strong(state, kAsked, std::memory_order_acq_rel)) {
+    retries_->note_work();
+  }
+  return true;
+}
+
+bool Domain::find_early(const Region& region, const void* address, size_t length, rdm_mr* out) {
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  EarlyParts::Part part;
+  if (!early_.find(at, length, &part) &&
+      (!register_early(region, at, length) || !early_.find(at, length, &part))) {
+    return false;
+  }
+  fill(reinterpret_cast<void*>(part.base), part.length, part.key, out);
+  return true;
+}
+
+// Registers whole units, so that later lookups nearby hit them; if the units have holes, only the
+// pages of the buffer. False for any other obstacle: the lookup then waits for the region.
+bool Domain::register_early(const Region& region, uintptr_t address, size_t length) {
+  if (!early_.has_room()) return false;
+  const PageMarks* const marks = source_->marks();
+  const size_t offset = address - region.base;
+  size_t from = 0;
+  size_t to = 0;
+  bool has_all = false;
+  for (const size_t unit : {std::max(EarlyParts::kUnit, limits_.alignment), limits_.alignment}) {
+    from = os::align_down(offset, unit);
+    to = std::min(os::align_up(offset + length, unit), registered_length(region));
+    const bool fits = to >= offset + length && to - from <= limits_.max_length;
+    has_all = fits && (marks == nullptr || !marks->has_hole(region.base + from, to - from));
+    if (has_all) break;
+  }
+  if (!has_all) return false;
+  os::NoCancel no_cancel;
+  if (wants_pages(region) &&
+      !source_->populate_part(region, region.base + from, region.base + to)) {
+    return false;
+  }
+  EarlyParts::Part part{region.base + from, to - from, {}};
+  char why[kLongestWhy] = {};
+  const rdm_backend_request request = request_for(region, from, part.length);
+  if (register_memory(request, charges_for(region), &part.key, why, sizeof why) != RDM_OK) {
+    return false;
+  }
+  if (early_.add(region.index, part)) return true;
+  (void)deregister_piece(region, {0, part.length, part.key}, false);
+  return false;
+}
+
+// The calling thread has claimed the region. False: the backend asks to come later.
+bool Domain::let_go_of_early(const Region& region) {
+  for (EarlyParts::Part part; early_.take_of(region.index, &part);) {
+    if (deregister_piece(region, {0, part.length, part.key}, true) != RDM_BACKEND_LATER) continue;
+    (void)early_.add(region.index, part);  // there is room: it was just removed
+    return false;
+  }
+  return true;
+}
+
+}  // namespace rdmalloc

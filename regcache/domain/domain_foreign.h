@@ -1,0 +1,40 @@
+// What the cache of foreign memory sees of its domain: the limits, and the way to the backend.
+#pragma once
+
+#include "regcache/domain/domain.h"
+#include "regcache/domain/registrar.h"
+#include "regcache/foreign/foreign_cache.h"
+
+namespace rdmalloc {
+
+class DomainDevice final : public ForeignDevice {
+ public:
+  constexpr DomainDevice() = default;
+
+  void bind(Domain* domain, Registrar* registrar) {
+    domain_ = domain;
+    registrar_ = registrar;
+  }
+
+  int register_foreign(uintptr_t base, size_t length, rdm_backend_key* key, char* why,
+                       size_t why_size) override {
+    return domain_->register_foreign(base, length, key, why, why_size);
+  }
+  int deregister_foreign(size_t length, const rdm_backend_key& key) override {
+    return domain_->deregister_foreign(length, key);
+  }
+  bool reclaim(size_t length) override { return domain_->reclaim(length); }
+  bool may_reclaim(size_t length) override { return domain_->may_reclaim(length); }
+  void put_off() override { registrar_->poke(); }
+  bool may_keep(uintptr_t base, size_t length) override { return domain_->may_keep(base, length); }
+  bool is_for_users_only(uintptr_t base) override { return domain_->is_for_users_only(base); }
+  size_t alignment() const override { return domain_->limits().alignment; }
+  size_t max_length() const override { return domain_->limits().max_length; }
+  bool may_run_in_malloc() const override { return domain_->may_run_in_malloc(); }
+
+ private:
+  Domain* domain_ = nullptr;
+  Registrar* registrar_ = nullptr;
+};
+
+}  // namespace rdmalloc

@@ -1,0 +1,550 @@
+// How a domain registers regions, whole or in the pieces that the backend's limits require.
+// Contains the only calls of the backend's register_memory() and deregister_memory().
+#include <pthread.h>
+#include <string.h>
+
+#include <algorithm>
+
+#include "allocator/breakage.h"
+#include "allocator/failure.h"
+#include "allocator/os/clock.h"
+#include "allocator/os/futex.h"
+#include "allocator/os/memory.h"
+#include "allocator/os/thread.h"
+#include "regcache/domain/domain.h"
+#include "regcache/domain/in_backend.h"
+
+namespace rdmalloc {
+namespace {
+
+// After the backend has put a thread off, that thread does not ask again for this long.
+constexpr uint64_t kPutOffNs = 100'000'000;
+
+// Another thread may take the room that was made for a region.
+constexpr int kMostReclaims = 2;
+
+// Bounds the retries while the program keeps changing its mappings.
+constexpr int kMostTries = 8;
+
+// How long to wait for a backend that asks to come later: forking a large heap can take this long.
+constexpr uint64_t kLongestWaitNs = 5'000'000'000;
+constexpr uint64_t kWaitStepNs = 200'000;
+
+}  // namespace
+
+bool Domain::is_in_backend() { return InBackend::is_here; }
+
+// Memory that is paged on demand is not pinned.
+int Domain::charges_for(const Region& region) const {
+  return region.kind == RegionKind::kPinned ? limits_.charges : int{RDM_CHARGES_NOTHING};
+}
+
+bool Domain::takes(const Region& region) const {
+  if (named_only_ && !region.exposed) return false;
+  return region.kind == RegionKind::kPinned || (limits_.abilities & RDM_BACKEND_ON_DEMAND) != 0;
+}
+
+unsigned Domain::access_for(const Region& region) const {
+  return region.exposed || share_heap_ ? access_ : access_ & ~kRemoteRights;
+}
+
+int Domain::register_region(const Region& region, Caller caller) {
+  if (!enter()) return RDM_NOT_REGISTERED;
+  // From here on the slot is not reused: see keeps().
+  const int status = region.is_empty() ? int{RDM_NOT_REGISTERED} : register_entered(region, caller);
+  leave();
+  return status;
+}
+
+// Deregisters the remains of regions that no longer exist; no other thread may do it.
+void Domain::retire_leftovers() {
+  for (size_t i = 0; i < source_->regions().size(); ++i) {
+    const Region& region = source_->regions()[i];
+    if (region.is_empty()) retire_region(region);
+  }
+}
+
+// Inside malloc, the thread that calls the backend may be unable to register: it does not issue to
+// the ring, or has its own descriptors. The next thread that registers foreign memory, and thus
+// can, catches up.
+void Domain::register_missed() {
+  if (!has_missed_.load(std::memory_order_relaxed) || !has_missed_.exchange(false)) return;
+  for (size_t i = 0; i < source_->regions().size(); ++i) {
+    const Region& region = source_->regions()[i];
+    if (!region.is_empty()) (void)register_entered(region, Caller::kRegistrar);
+  }
+  retries_->note_work();
+}
+
+int Domain::register_entered(const Region& region, Caller caller) {
+  if (!takes(region) || has_no_leave_of(caller)) return RDM_OK;
+  KeyEntry& entry = entry_of(region);
+  const uint32_t before = entry.state.load(std::memory_order_acquire);
+  const bool is_asked_for = caller == Caller::kLookup || before == kAsked;
+  // Registering would place its pages on the registering thread's node, so wait until the program
+  // wants its key.
+  if (region.by_touch && !is_asked_for) return RDM_OK;
+  // A region that was asked for and refused is retried by the registrar.
+  if (registers_when_asked() && !is_asked_for && before != kRefused) return RDM_OK;
+  if (caller == Caller::kMalloc && !may_run_in_malloc()) return RDM_BACKEND_LATER;
+  uint64_t waited_ns = 0;
+  for (;;) {
+    uint32_t state = entry.state.load(std::memory_order_acquire);
+    if (state == kRegistered) return RDM_OK;
+    if (state == kRefused && !may_try_again(region, entry, caller)) return entry.refusal;
+    if (state == kBusy) {
+      if (caller != Caller::kLookup || entry.was_refused()) return RDM_NOT_REGISTERED;
+      os::wait_while(entry.state, kBusy);
+    } else if (is_put_off() && !entry.was_refused()) {
+      return RDM_BACKEND_LATER;
+    } else if (entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel)) {
+      if (callers_only_) retire_leftovers();
+      const int status = register_claimed(region, entry, caller);
+      os::wake_all(entry.state);
+      if (status != RDM_OK && caller == Caller::kMalloc) has_missed_ = true;
+      if (status != RDM_BACKEND_LATER) return status;
+      if (!waits_for_backend(caller, &waited_ns)) return status;
+    }
+  }
+}
+
+// A backend that runs in malloc may put a thread off for good, for example one that does not issue
+// to a single-issuer ring; asking again at each lookup would cost a system call. Other backends put
+// threads off only briefly, after a fork.
+bool Domain::is_put_off() const {
+  return may_run_in_malloc() && put_off_thread_ == static_cast<uintptr_t>(pthread_self()) &&
+         os::now_ns() - put_off_at_ < kPutOffNs;
+}
+
+// Does not wait while this thread may hold a driver's lock: the fork waits for registrations, and
+// one of them may be waiting for that lock.
+bool Domain::waits_for_backend(Caller caller, uint64_t* waited_ns) {
+  if (may_run_in_malloc()) {
+    put_off_thread_ = static_cast<uintptr_t>(pthread_self());
+    put_off_at_ = os::now_ns();
+    return false;
+  }
+  const bool may_wait = caller == Caller::kLookup && !does_not_wait_;
+  if (!may_wait || *waited_ns >= kLongestWaitNs) return false;
+  const std::atomic<uint32_t> nothing{0};
+  os::wait_while_for(nothing, 0, kWaitStepNs);
+  *waited_ns += kWaitStepNs;
+  return true;
+}
+
+// This thread has set the entry's state to kBusy.
+int Domain::register_claimed(const Region& region, KeyEntry& entry, Caller caller) {
+  os::NoCancel no_cancel;
+  const uint64_t started = os::now_ns();
+  const size_t length = registered_length(region);
+  // Populates in steps, before the backend does it all at once. If there is no room to register
+  // ahead of need, the region is registered when it is asked for.
+  const bool is_asked_for = caller == Caller::kLookup || entry.was_refused();
+  const PagesFor who = is_asked_for ? PagesFor::kNow : PagesFor::kLater;
+  if (wants_pages(region) && !source_->populate(region, who)) {
+    if (!is_asked_for) return put_off(entry, RDM_OUT_OF_BUDGET);
+    say("too little memory is left for pages that have not been touched yet");
+    (void)refuse_as(Cause::kPassing, region, entry, RDM_OUT_OF_BUDGET);
+    retries_->note_work();
+    return RDM_OUT_OF_BUDGET;
+  }
+  int status = RDM_OK;
+  bool again = false;
+  int tries = kMostTries;
+  int reclaims = caller == Caller::kMalloc ? 0 : kMostReclaims;
+  do {
+    const size_t retired = region.retired();
+    const uint64_t before = count_changes();
+    const bool is_whole = length <= limits_.max_length && !has_hole(region, length);
+    status =
+        is_whole ? register_whole(region, entry, length) : register_pieces(region, entry, length);
+    // The program may meanwhile have moved the memory that the backend refused, or changed its
+    // access rights.
+    again = status != RDM_OK &&
+            (region.retired() != retired || (count_changes() != before && --tries > 0));
+  } while (again || (reclaims-- > 0 && makes_room(region, status, length)));
+  counters_->registration_ns.fetch_add(os::now_ns() - started, std::memory_order_relaxed);
+  if (status != RDM_OK) return refuse(region, entry, status, caller);
+  entry.forget_refusals();
+  entry.state.store(kRegistered, std::memory_order_release);
+  return RDM_OK;
+}
+
+// The heap takes precedence over registrations that are only kept for reuse.
+bool Domain::makes_room(const Region& region, int status, size_t length) {
+  if (status == RDM_OUT_OF_BUDGET) return reclaim(charges_for(region), length);
+  if (status != RDM_NOT_REGISTERED || !is_crowded()) return false;
+  const size_t missing = missing_count(region);
+  return missing == 0 || foreign_->give_up_count(missing);
+}
+
+// If the kernel refuses although the limit known here is not reached, because others pin memory
+// too, the shortfall is unknown; making room for the whole length is always enough.
+bool Domain::reclaim(int charges, size_t length) {
+  const size_t shortfall = account_->shortfall(charges, length);
+  if (shortfall == 0) return account_->reclaim(charges, length);
+  return is_limit_raised(charges, shortfall) || account_->reclaim(charges, shortfall);
+}
+
+bool Domain::can_reclaim(int charges, size_t bytes) const {
+  return account_->reclaim(charges, bytes, PinAccount::Doing::kAsking);
+}
+
+// `shortfall` bytes are missing. Re-reads the limit on every call if nothing can be reclaimed.
+bool Domain::is_limit_raised(int charges, size_t shortfall) {
+  const bool looks = retries_->may_look() || !can_reclaim(charges, shortfall);
+  return looks && retries_->look_at_limit();
+}
+
+bool Domain::may_reclaim(size_t length) const {
+  const size_t shortfall = account_->shortfall(limits_.charges, length);
+  return shortfall == 0 || can_reclaim(limits_.charges, shortfall);
+}
+
+// How many memory regions must be given up to register this region, or as much of it as the device
+// could register without foreign memory.
+size_t Domain::missing_count(const Region& region) const {
+  size_t wanted = 0;
+  for_each_piece(region, registered_length(region), [&](size_t, size_t) { return ++wanted != 0; });
+  const size_t used = count_.load(std::memory_order_relaxed);
+  const size_t foreign = is_crowded() ? foreign_->count() : 0;
+  const size_t heap = used > foreign ? used - foreign : 0;
+  wanted = std::min(wanted, limits_.max_count > heap ? limits_.max_count - heap : 0);
+  const size_t left = limits_.max_count > used ? limits_.max_count - used : 0;
+  return wanted > left ? wanted - left : 0;
+}
+
+bool Domain::is_crowded() const { return foreign_ != nullptr && foreign_->count() != 0; }
+
+// Leaves the region to the first thread that may register it.
+int Domain::put_off(KeyEntry& entry, int status) {
+  entry.state.store(kUnregistered, std::memory_order_release);
+  return status;
+}
+
+int Domain::refuse(const Region& region, KeyEntry& entry, int status, Caller caller) {
+  const Cause cause = cause_of(status);
+  if (status == RDM_BACKEND_NEVER) status = RDM_SYSTEM;
+  // Inside malloc no room can be made, and the thread may be unable to register: see
+  // register_missed(). The next request for the region tries once more.
+  if (caller == Caller::kMalloc) return put_off(entry, status);
+  if (status == RDM_BACKEND_LATER) {
+    if (!entry.was_refused()) return put_off(entry, status);
+    // Counts as another failed try.
+    return refuse_as(entry.cause, region, entry, entry.refusal);
+  }
+  (void)refuse_as(cause, region, entry, status);
+  if (caller != Caller::kRegistrar) retries_->note_work();
+  return status;
+}
+
+int Domain::refuse_as(Cause cause, const Region& region, KeyEntry& entry, int status) {
+  const unsigned refusals = entry.refusals + 1U;
+  if (refusals <= UINT8_MAX) entry.refusals = static_cast<uint8_t>(refusals);
+  entry.refusal = static_cast<int16_t>(status);
+  entry.cause = cause;
+  if (cause == Cause::kNoRoom) {
+    // The kernel or the device refused it: do not ask again until less is in use.
+    entry.due = has_room(region) ? in_use(region) : UINT64_MAX;
+    wait_for_room(region);
+  } else {
+    const uint64_t delay = cause == Cause::kForGood ? Retries::kNever : Retries::delay_ns(refusals);
+    entry.due = delay == Retries::kNever ? delay : retries_->now_ns() + delay;
+  }
+  entry.state.store(kRefused, std::memory_order_release);
+  return status;
+}
+
+void Domain::wait_for_room(const Region& region) const {
+  const size_t bytes = missing_count(region) != 0 ? 0 : registered_length(region);
+  retries_->note_waiting(charges_for(region), bytes);
+}
+
+bool Domain::has_room(const Region& region) const {
+  return missing_count(region) == 0 && shortfall(region) == 0;
+}
+
+// Room could be made by giving up registrations that became idle since the refusal; nothing
+// announces those. If the kernel refused, the shortfall is unknown.
+bool Domain::may_make_room(const Region& region, const KeyEntry& entry) const {
+  if (entry.due != UINT64_MAX) return false;
+  const size_t count = missing_count(region);
+  const size_t bytes = shortfall(region);
+  return (count == 0 || foreign_->idle_count(count) >= count) &&
+         (bytes == 0 || can_reclaim(charges_for(region), bytes));
+}
+
+uint64_t Domain::in_use(const Region& region) const {
+  return charges_for(region) == RDM_CHARGES_NOTHING ? count_.load(std::memory_order_relaxed)
+                                                    : account_->pinned();
+}
+
+bool Domain::is_due(const Region& region, const KeyEntry& entry) const {
+  if (entry.cause != Cause::kNoRoom) return retries_->now_ns() >= entry.due;
+  return has_room(region) && in_use(region) < entry.due;
+}
+
+uint64_t Domain::next_try(const Region& region) const {
+  const KeyEntry& entry = entry_of(region);
+  if (entry.state.load(std::memory_order_acquire) != kRefused) return Retries::kNever;
+  if (entry.cause != Cause::kNoRoom) return entry.due;
+  wait_for_room(region);
+  return is_due(region, entry) ? retries_->now_ns() : Retries::kNever;
+}
+
+void Domain::make_due(const Region& region) {
+  KeyEntry& entry = entry_of(region);
+  if (entry.state.load(std::memory_order_acquire) != kRefused) return;
+  entry.refusals = 1;
+  entry.due = entry.cause == Cause::kNoRoom ? UINT64_MAX : 0;
+}
+
+bool Domain::may_try_again(const Region& region, const KeyEntry& entry, Caller caller) {
+  if (caller == Caller::kLookup) say_no(region, entry);
+  if (caller != Caller::kRegistrar && !callers_only_) return false;
+  return is_due(region, entry) || (entry.cause == Cause::kNoRoom && may_make_room(region, entry));
+}
+
+// The registrar finds out whether the refusal still holds.
+void Domain::say_no(const Region& region, const KeyEntry& entry) {
+  bool is_to_be_tried = is_due(region, entry);
+  if (entry.cause == Cause::kNoRoom && retries_->may_look()) {
+    is_to_be_tried = retries_->look_at_limit() || is_to_be_tried || may_make_room(region, entry);
+  }
+  if (is_to_be_tried) retries_->ask();
+}
+
+int Domain::register_whole(const Region& region, KeyEntry& entry, size_t length) {
+  if (length == 0) return RDM_OK;  // below the device's alignment
+  rdm_backend_key key{};
+  const int status = register_range(region, 0, length, &key);
+  // If the device has no MR left, the region stays unregistered. That is a limit, not a failure,
+  // unless foreign memory holds MRs.
+  if (status == RDM_NOT_REGISTERED && !is_crowded()) return RDM_OK;
+  if (status == RDM_OK) entry.publish(region.base, length, key);
+  return status;
+}
+
+bool Domain::has_hole(const Region& region, size_t length) const {
+  const PageMarks* const marks = source_->marks();
+  return marks != nullptr && length != 0 && marks->has_hole(region.base, length);
+}
+
+// Visits the ranges between holes, cut to the maximum length of a registration.
+template <typename Visit>
+void Domain::for_each_piece(const Region& region, size_t length, Visit visit) const {
+  const PageMarks* const marks = source_->marks();
+  const uintptr_t end = region.base + length;
+  for (uintptr_t from = region.base; from < end;) {
+    uintptr_t to = end;
+    if (marks != nullptr) {
+      from = os::align_up(marks->first_whole(from, end), limits_.alignment);
+      if (from >= end) return;
+      to = marks->first_hole(from, end);
+    }
+    const uintptr_t next = to;
+    to = os::align_down(to, limits_.alignment);
+    for (; from < to; from += limits_.max_length) {
+      const size_t bytes = to - from < limits_.max_length ? to - from : limits_.max_length;
+      if (!visit(from - region.base, bytes)) return;
+      if (bytes < limits_.max_length) break;
+    }
+    from = next;
+  }
+}
+
+int Domain::register_pieces(const Region& region, KeyEntry& entry, size_t length) {
+  size_t count = 0;
+  for_each_piece(region, length, [&](size_t, size_t) { return ++count != 0; });
+  if (!make_room_for_pieces(entry, count)) {
+    say("no memory for bookkeeping");
+    return RDM_SYSTEM;
+  }
+  int status = RDM_OK;
+  size_t done = 0;
+  for_each_piece(region, length, [&](size_t offset, size_t bytes) {
+    if (done == count) return false;  // a hole appeared meanwhile
+    Piece& piece = entry.piece[done];
+    piece = {offset, 0, {}};
+    status = register_range(region, offset, bytes, &piece.key);
+    if (status == RDM_OK) piece.length = bytes;
+    if (status == RDM_NOT_REGISTERED && !is_crowded()) status = RDM_OK;
+    if (status == RDM_OK) ++done;
+    return status == RDM_OK;
+  });
+  if (status != RDM_OK) {
+    while (done-- > 0) (void)deregister_piece(region, entry.piece[done], false);
+    return status;
+  }
+  entry.pieces = static_cast<uint32_t>(done);
+  return RDM_OK;
+}
+
+bool Domain::make_room_for_pieces(KeyEntry& entry, size_t count) {
+  if (entry.piece_room >= count) return true;
+  void* memory = os::map_metadata(count * sizeof(Piece));
+  if (memory == nullptr) return false;
+  entry.piece = static_cast<Piece*>(memory);
+  entry.piece_room = static_cast<uint32_t>(count);
+  return true;
+}
+
+rdm_backend_request Domain::request_for(const Region& region, size_t offset, size_t length) const {
+  rdm_backend_request request{};
+  request.base = reinterpret_cast<void*>(region.base + offset);
+  request.length = length;
+  request.page_size =
+      region.page_kind == os::PageKind::kHugetlb ? os::kHugePageSize : os::page_size();
+  request.access = access_for(region);
+  request.pinned = region.kind == RegionKind::kPinned ? 1 : 0;
+  request.exposed = region.exposed ? 1 : 0;
+  request.node = region.node;
+  return request;
+}
+
+int Domain::register_range(const Region& region, size_t offset, size_t length,
+                           rdm_backend_key* key) {
+  char why[kLongestWhy] = {};
+  const size_t retired = region.retired();
+  int status = register_memory(request_for(region, offset, length), charges_for(region), key, why,
+                               sizeof why);
+  // It is retried without the pages that were lost meanwhile.
+  if (region.retired() != retired) why[0] = '\0';
+  // If the heap overlaps existing registrations, that is a failure like any other.
+  if (status == RDM_BACKEND_OVERLAPS) status = RDM_SYSTEM;
+  if (why[0] != '\0') say(why);
+  return status;
+}
+
+// Foreign memory leaves a part to the heap, which cannot make room for itself inside malloc.
+size_t Domain::most_for(const rdm_backend_request& request) const {
+  return request.foreign != 0 ? limits_.max_count - limits_.max_count / 4 : limits_.max_count;
+}
+
+// The only call of the backend's register_memory(). RDM_NOT_REGISTERED: the device has no MRs left.
+// `why` stays empty when there is nothing to report.
+int Domain::register_memory(const rdm_backend_request& request, int charges, rdm_backend_key* key,
+                            char* why, size_t why_size) {
+  assert_backend_may_run();
+  why[0] = '\0';
+  // The program's own registrations go first, including rdm_get: see begin_yielding().
+  const bool is_region = request.foreign == 0 && !may_run_in_malloc();
+  if (is_region && account_->is_yielding()) return RDM_BACKEND_LATER;
+  if (count_.fetch_add(1, std::memory_order_relaxed) >= most_for(request)) {
+    count_.fetch_sub(1, std::memory_order_relaxed);
+    return RDM_NOT_REGISTERED;
+  }
+  int status = RDM_OUT_OF_BUDGET;
+  if (!account_->charge(charges, request.length)) {
+    (void)fail(status,
+               "the memlock limit, less the headroom left to others, does not allow to pin as much "
+               "again for this domain: raise it with ulimit -l or in limits.conf, or give "
+               "CAP_IPC_LOCK",
+               why, why_size);
+  } else {
+    const InBackend here(may_run_in_malloc());
+    status = backend_.register_memory(context_, &request, key, why, why_size);
+    if (status == RDM_OK) {
+      counters_->registrations.fetch_add(1, std::memory_order_relaxed);
+      counters_->registered_bytes.fetch_add(request.length, std::memory_order_relaxed);
+      why[0] = '\0';
+      return RDM_OK;
+    }
+    // This status is reserved for the core; from a backend it is an ordinary failure.
+    if (status == RDM_NOT_REGISTERED) status = RDM_SYSTEM;
+    if (status == RDM_BACKEND_NEVER && request.foreign != 0) status = RDM_SYSTEM;
+    account_->release(charges, request.length);
+    if (status == RDM_BACKEND_LATER) {
+      why[0] = '\0';
+    } else if (why[0] == '\0') {
+      (void)fail(status, "the backend gave no reason", why, why_size);
+    }
+  }
+  count_.fetch_sub(1, std::memory_order_relaxed);
+  return status;
+}
+
+// The only call of the backend's deregister_memory(). RDM_BACKEND_LATER: this thread cannot do it;
+// the memory stays counted if the caller may ask again.
+int Domain::deregister_memory(size_t length, int charges, const rdm_backend_key& key,
+                              bool may_ask_again) {
+  assert_backend_may_run();
+  const InBackend here(may_run_in_malloc());
+  const int status =
+      RDM_BROKEN(deregistration_is_lost) ? RDM_OK : backend_.deregister_memory(context_, &key);
+  if (status == RDM_BACKEND_LATER && may_ask_again) return status;
+  count_.fetch_sub(1, std::memory_order_relaxed);
+  counters_->registered_bytes.fetch_sub(length, std::memory_order_relaxed);
+  // Memory that the backend failed to deregister stays pinned and charged.
+  if (status == RDM_OK) account_->release(charges, length);
+  retries_->note_room();
+  return status;
+}
+
+int Domain::deregister_piece(const Region& region, const Piece& piece, bool may_ask_again) {
+  if (piece.length == 0) return RDM_OK;
+  return deregister_memory(piece.length, charges_for(region), piece.key, may_ask_again);
+}
+
+int Domain::deregister(const Region& region) {
+  KeyEntry& entry = entry_of(region);
+  const Piece whole{0, entry.length.exchange(0, std::memory_order_acq_rel), entry.key()};
+  const uint32_t pieces = entry.pieces;
+  entry.pieces = 0;
+  entry.forget_refusals();
+  entry.state.store(kUnregistered, std::memory_order_release);
+  bool is_done = deregister_piece(region, whole, false) == RDM_OK;
+  for (uint32_t i = pieces; i-- > 0;) {
+    is_done = deregister_piece(region, entry.piece[i], false) == RDM_OK && is_done;
+  }
+  for (EarlyParts::Part part; early_.take_of(region.index, &part);) {
+    is_done = deregister_piece(region, {0, part.length, part.key}, false) == RDM_OK && is_done;
+  }
+  return is_done ? int{RDM_OK} : int{RDM_SYSTEM};
+}
+
+void Domain::retire_region(const Region& region) {
+  if (!enter()) return;
+  KeyEntry& entry = entry_of(region);
+  // The slot may belong to another region by now.
+  if (region.is_empty()) let_go_of(region, entry);
+  leave();
+}
+
+void Domain::release_for_fork() {
+  if (!releases_at_fork_ || !enter()) return;
+  was_released_ = true;
+  for (size_t i = 0; i < source_->regions().size(); ++i) {
+    const Region& region = source_->regions()[i];
+    if (entry_of(region).state.load(std::memory_order_acquire) == kRegistered ||
+        early_.has_of(region.index)) {
+      let_go_of(region, entry_of(region));
+    }
+  }
+  (void)foreign_->give_up(foreign_->idle_bytes(UINT64_MAX));
+  leave();
+}
+
+// Does nothing if another thread is working on the region.
+void Domain::let_go_of(const Region& region, KeyEntry& entry) {
+  uint32_t state = entry.state.load(std::memory_order_acquire);
+  const bool has_some = state != kBusy && (state != kUnregistered || early_.has_of(region.index));
+  const bool is_mine =
+      has_some && entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel);
+  if (!is_mine) return;
+  os::NoCancel no_cancel;
+  // From here on lookups no longer find the key, unless it stays.
+  const Piece whole{0, entry.length.exchange(0, std::memory_order_acq_rel), entry.key()};
+  bool is_put_off = deregister_piece(region, whole, true) == RDM_BACKEND_LATER;
+  if (is_put_off) entry.length.store(whole.length, std::memory_order_release);
+  while (!is_put_off && entry.pieces != 0) {
+    is_put_off = deregister_piece(region, entry.piece[entry.pieces - 1], true) == RDM_BACKEND_LATER;
+    if (!is_put_off) --entry.pieces;
+  }
+  is_put_off = is_put_off || !let_go_of_early(region);
+  if (!is_put_off) entry.forget_refusals();
+  entry.state.store(is_put_off ? kRegistered : kUnregistered, std::memory_order_release);
+  os::wake_all(entry.state);
+}
+
+}  // namespace rdmalloc

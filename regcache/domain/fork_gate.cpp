@@ -1,0 +1,58 @@
+#include "regcache/domain/fork_gate.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include "allocator/os/thread.h"
+
+namespace rdmalloc {
+namespace {
+
+// A driver that hangs must not block every fork forever.
+constexpr int kLongestWaitMs = 10'000;
+
+// This thread's own registrations in progress: a driver may fork, and must not wait for itself.
+constinit thread_local uint32_t own_registrations = 0;
+
+}  // namespace
+
+constinit ForkGate fork_gate;
+
+void ForkGate::register_handlers() {
+  if (registered_.exchange(true)) return;
+  (void)pthread_atfork([] { fork_gate.before_fork(); }, [] { fork_gate.after_fork_in_parent(); },
+                       [] { fork_gate.after_fork_in_child(); });
+}
+
+bool ForkGate::enter() {
+  registering_.fetch_add(1);
+  ++own_registrations;
+  if (forks_.load() == 0 || own_registrations > 1) return true;
+  leave();
+  return false;
+}
+
+void ForkGate::leave() {
+  --own_registrations;
+  registering_.fetch_sub(1);
+}
+
+void ForkGate::before_fork() {
+  const os::NoCancel no_cancel;  // nanosleep() is a cancellation point; fork() is not
+  forks_.fetch_add(1);
+  const timespec millisecond{0, 1'000'000};
+  for (int i = 0; i < kLongestWaitMs && registering_.load() > own_registrations; ++i) {
+    nanosleep(&millisecond, nullptr);
+  }
+  // Not from within a driver, which may hold locks that deregistering needs.
+  const Release release = release_.load(std::memory_order_acquire);
+  if (release != nullptr && own_registrations == 0) release(release_context_);
+}
+
+// Of the counted threads only this one exists in the child; it continues its registration.
+void ForkGate::after_fork_in_child() {
+  forks_ = 0;
+  registering_ = own_registrations;
+}
+
+}  // namespace rdmalloc

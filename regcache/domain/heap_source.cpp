@@ -1,0 +1,56 @@
+#include "regcache/domain/heap_source.h"
+
+#include "allocator/os/copy_on_fork.h"
+#include "allocator/os/limits.h"
+#include "allocator/pages/heap.h"
+#include "regcache/domain/fork_gate.h"
+
+namespace rdmalloc {
+
+Status HeapSource::attach(RegionObserver* observer) noexcept { return heap.attach(observer); }
+
+const RegionTable& HeapSource::regions() const noexcept { return heap.regions(); }
+
+const Window& HeapSource::window() const noexcept { return heap.window(); }
+
+const PageMarks* HeapSource::marks() const noexcept { return &heap.marks(); }
+
+bool HeapSource::populate(const Region& region, PagesFor who) const noexcept {
+  return heap.populate(region, who);
+}
+
+bool HeapSource::populate_part(const Region& region, uintptr_t from, uintptr_t to) const noexcept {
+  return heap.populate_part(region, from, to);
+}
+
+uint64_t HeapSource::pin_limit() const noexcept {
+  const uint64_t limit = os::lock_limit().effective();
+  if (limit == os::kNoLimit) return limit;
+  const uint64_t headroom = heap.budget().resolve(heap.options().amount(OptionId::headroom));
+  return limit > headroom ? limit - headroom : 0;
+}
+
+ForeignDefaults HeapSource::foreign() const noexcept {
+  const Options& options = heap.options();
+  ForeignDefaults defaults;
+  defaults.leave_pinned = options.on(OptionId::leave_pinned);
+  defaults.bytes = heap.budget().resolve(options.amount(OptionId::foreign_bytes));
+  defaults.count = static_cast<uint32_t>(options.choice(OptionId::foreign_count));
+  defaults.monitor = static_cast<MonitorWish>(options.choice(OptionId::monitor));
+  return defaults;
+}
+
+void HeapSource::note_registrations(uint64_t domains, uint64_t bytes, uint64_t pinned) noexcept {
+  heap.note_registrations(domains, bytes, pinned);
+}
+
+void HeapSource::call_before_forks(void (*release)(void* context), void* context) noexcept {
+  fork_gate.set_release(release, context);
+  fork_gate.register_handlers();
+}
+
+bool HeapSource::copies_pinned_at_fork() const noexcept { return os::copies_pinned_at_fork(); }
+
+bool HeapSource::warns() const noexcept { return heap.options().on(OptionId::warn); }
+
+}  // namespace rdmalloc

@@ -1,0 +1,165 @@
+// What the caches have in common, around the policy: how an entry is built and how it ends. A cache
+// defines what an entry stands for and how it is found.
+//
+// A get that finds nothing inserts an entry under the lock, builds it outside the lock, and
+// publishes it under the lock again; others that want the same wait for that. Entries are also
+// ended outside the lock: they are removed from the index under it, so that nobody finds them, and
+// freed under it afterwards.
+//
+// A function marked "unlocks" releases the lock meanwhile, so its caller must look again.
+#pragma once
+
+#include <atomic>
+#include <boost/intrusive/set.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+
+#include "allocator/last_error.h"
+#include "allocator/mutex.h"
+#include "allocator/os/clock.h"
+#include "regcache/foreign/policy.h"
+
+namespace rdmalloc {
+
+// The sentences of a cache.
+struct CacheWords {
+  const char* closed;
+  const char* no_room;
+  const char* overlaps;  // ... what is in use
+  const char* not_out;
+  const char* put_too_often;
+};
+
+class CacheCore {
+ public:
+  CacheCore(const CacheCore&) = delete;
+  CacheCore& operator=(const CacheCore&) = delete;
+
+  uint32_t count() const { return policy_.count(); }
+  uint64_t bytes() const { return policy_.bytes(); }
+
+ protected:
+  explicit CacheCore(const CacheWords& words) : words_(&words) {}
+  ~CacheCore() = default;
+
+  struct ByBase {
+    bool operator()(const CacheEntry& a, const CacheEntry& b) const {
+      return a.begin() < b.begin();
+    }
+    bool operator()(uintptr_t a, const CacheEntry& b) const { return a < b.begin(); }
+    bool operator()(const CacheEntry& a, uintptr_t b) const { return a.begin() < b; }
+  };
+  using EntriesByBase = boost::intrusive::multiset<
+      CacheEntry, boost::intrusive::compare<ByBase>,
+      boost::intrusive::member_hook<CacheEntry, CacheEntry::Hook, &CacheEntry::in_index>>;
+
+  // A get, from its first look to its last.
+  struct Attempt {
+    uint64_t started = os::now_ns();
+    // There is another way: room is made of what is in the way only, and nobody is waited for.
+    bool is_optional = false;
+    char why[kLongestError] = {};
+  };
+
+  // What a cache does with an entry. make() and end() by several threads at a time for different
+  // entries; make() sets what is given out of it. Statuses of rdmalloc.h and backend.h;
+  // RDM_NOT_REGISTERED: there may be no more. `may_wait`: not inside malloc.
+  virtual int make(CacheEntry& entry, char* why, size_t why_size) EXCLUDES(cache_lock) = 0;
+  virtual int end(CacheEntry& entry, bool may_wait) EXCLUDES(cache_lock) = 0;
+  // Others gave up enough of a budget that they share with this cache.
+  virtual bool reclaim(const CacheEntry& entry) EXCLUDES(cache_lock) {
+    (void)entry;
+    return false;
+  }
+  // If all that is idle were given up, here and by them, there would be room for the entry.
+  virtual bool may_reclaim(const CacheEntry& entry) EXCLUDES(cache_lock) {
+    (void)entry;
+    return true;
+  }
+  // It is in index_ no more.
+  virtual void note_unindexed(CacheEntry& entry) REQUIRES(cache_lock) = 0;
+  // Unlocks: ends what is idle and in the way of an entry being built. True: there was some.
+  virtual bool evict_overlapping(const CacheEntry& entry) REQUIRES(cache_lock) = 0;
+  // Whether what is in use is in its way.
+  virtual bool overlaps_what_is_used(const CacheEntry& entry) REQUIRES(cache_lock) = 0;
+
+  void open_core(uint32_t wait_ms, std::atomic<uint64_t>* evictions) REQUIRES(cache_lock);
+  void unindex(CacheEntry* entry) REQUIRES(cache_lock);
+  void doom(CacheEntry* entry) REQUIRES(cache_lock);  // of index_
+  bool doom_if_idle(CacheEntry* entry) REQUIRES(cache_lock);
+  void tell_waiters() REQUIRES(cache_lock);
+  bool has_idle() const REQUIRES(cache_lock) { return idle_ != nullptr; }
+
+  // Something that is out; doomed entries come first, because nobody can find those otherwise.
+  template <class IsIt>
+  CacheEntry* find_in_use(uintptr_t base, IsIt is_it) REQUIRES(cache_lock) {
+    for (EntriesByBase* const entries : {&doomed_, &index_}) {
+      for (auto [at, end] = entries->equal_range(base, ByBase()); at != end; ++at) {
+        if (is_it(*at) && policy_.users(*at) > 0) return &*at;
+      }
+    }
+    return nullptr;
+  }
+
+  // What can be given up; counted until either is enough.
+  struct Idle {
+    uint64_t bytes = 0;
+    size_t count = 0;
+  };
+  Idle count_idle(uint64_t enough_bytes, size_t enough_count) const REQUIRES(cache_lock);
+
+  bool has_ended_since(uint32_t ended, const Attempt& attempt) const REQUIRES(cache_lock);
+
+  // These unlock.
+  int make_unlocked(Attempt* attempt, CacheEntry* entry) REQUIRES(cache_lock);
+  bool end_unlocked(CacheEntry* entry, bool may_wait) REQUIRES(cache_lock);
+  bool end_all_idle(bool may_wait) REQUIRES(cache_lock);  // true: some
+  bool evict_one() REQUIRES(cache_lock);
+  // True: something changed, look again. For `entry`, which is being built, if any.
+  bool make_room(const Attempt& attempt, const CacheEntry* entry = nullptr) REQUIRES(cache_lock);
+  bool has_room_made(int status, const Attempt& attempt, const CacheEntry& entry)
+      REQUIRES(cache_lock);
+  bool may_reclaim_unlocked(const CacheEntry& entry) REQUIRES(cache_lock);
+  bool reclaim_unlocked(const CacheEntry& entry) REQUIRES(cache_lock);
+  bool wait_for_others(const Attempt& attempt) REQUIRES(cache_lock);
+  void wait_for_builder() REQUIRES(cache_lock);
+  int put_in_use(CacheEntry* entry) REQUIRES(cache_lock);  // null: RDM_INVALID
+  int settle_locked(CacheEntry* entry) REQUIRES(cache_lock);
+  int close_core(uint32_t* users) REQUIRES(cache_lock);
+
+  // After a release that was perhaps the entry's last, or one too many.
+  int settle(CacheEntry* entry) EXCLUDES(cache_lock);
+
+  // In the child of a fork: threads that held the lock, built or ended are gone, and it has no
+  // other. So the lock is made anew, and not taken.
+  void forget_all() NO_THREAD_SAFETY_ANALYSIS;
+
+  bool validate_core() const REQUIRES(cache_lock);
+
+  Mutex& mutex() RETURN_CAPABILITY(cache_lock) { return mutex_; }
+
+  CachePolicy policy_;  // what a hit reads
+  Mutex mutex_{Rank::kForeign};
+  bool open_ GUARDED_BY(cache_lock) = false;
+  EntriesByBase index_ GUARDED_BY(cache_lock);     // kLive, kTransient
+  EntriesByBase building_ GUARDED_BY(cache_lock);  // kBuilding
+  EntriesByBase doomed_ GUARDED_BY(cache_lock);    // in use, and not to be used again
+
+ private:
+  void add_idle(CacheEntry* entry) REQUIRES(cache_lock);
+  void wait_for_news(uint64_t ns) REQUIRES(cache_lock);
+
+  const CacheWords* const words_;
+  std::atomic<uint32_t> news_{0};  // something was built or ended: who waits looks again
+
+  CacheEntry* idle_ GUARDED_BY(cache_lock) = nullptr;  // kRemoving, to be ended
+  uint32_t ended_ GUARDED_BY(cache_lock) = 0;          // entries, ever (wraps around)
+  uint32_t ending_ GUARDED_BY(cache_lock) = 0;         // kRemoving, by threads without the lock
+  CacheEntry* lost_ GUARDED_BY(cache_lock) = nullptr;  // not ended: counted until closed
+  uint32_t waiting_ GUARDED_BY(cache_lock) = 0;        // threads that wait for news_
+  uint32_t wait_ms_ GUARDED_BY(cache_lock) = 0;        // milliseconds to wait when all is in use
+  std::atomic<uint64_t>* evictions_ GUARDED_BY(cache_lock) = nullptr;
+};
+
+}  // namespace rdmalloc

@@ -1,0 +1,248 @@
+// How registrations of foreign memory are made: a get that missed on the fast path.
+#include "allocator/last_error.h"
+#include "allocator/os/memory.h"
+#include "allocator/os/thread.h"
+#include "regcache/foreign/foreign_cache.h"
+#include "regcache/lock_order.h"
+
+namespace rdmalloc {
+
+// What one get asks for.
+struct ForeignCache::Asked : Attempt {
+  uintptr_t at = 0;
+  size_t length = 0;
+  Range wanted{0, 0};
+  bool may_widen = true;
+  bool may_watch = false;
+};
+
+bool ForeignCache::start() {
+  Locked hold(mutex());
+  return memo_.is_open() || (policy_.open(settings_.limits) && memo_.open());
+}
+
+int ForeignCache::check(Asked* asked) const {
+  if (asked->length == 0) return fail(RDM_INVALID, "no bytes are asked for");
+  const size_t unit = device_->alignment();
+  const uintptr_t last = UINTPTR_MAX - unit;
+  if (asked->at > last || asked->length > last - asked->at) {
+    return fail(RDM_INVALID, "the range wraps around the end of the address space");
+  }
+  asked->wanted.base = os::align_down(asked->at, unit);
+  asked->wanted.end = os::align_up(asked->at + asked->length, unit);
+  if (asked->wanted.length() > device_->max_length()) {
+    return fail(RDM_UNSUPPORTED,
+                "longer than the device's largest memory region: send it in pieces "
+                "(rdm_pieces_begin)");
+  }
+  if (asked->wanted.length() > settings_.limits.bytes) {
+    return fail(RDM_OUT_OF_BUDGET,
+                "longer than all that may be registered of foreign memory: raise foreign_bytes or "
+                "RDMALLOC_FOREIGN_BYTES, or send it in pieces (rdm_pieces_begin)");
+  }
+  return RDM_OK;
+}
+
+// Drops the reference to an entry that turned out to be a different one, or is no longer live.
+void ForeignCache::release_touched(uint32_t touched) {
+  if (touched != PageMemo::kNone && !policy_.release(ForeignHitCounter::index(), touched)) {
+    (void)settle(&policy_.entry(touched));
+  }
+}
+
+int ForeignCache::get_slowly(const void* address, size_t length, rdm_mr* out, uint32_t touched) {
+  os::NoCancel no_cancel;
+  release_touched(touched);
+  (void)ForeignHitCounter::index();
+  changes.wait_until_told();
+  if (!start()) return fail(RDM_SYSTEM, "no memory for the books of foreign memory");
+  Asked asked;
+  asked.at = reinterpret_cast<uintptr_t>(address);
+  asked.length = length;
+  // Done now, while no other get waits for this one.
+  assert_no_rank();
+  assert_linker_may_be_called();
+  asked.may_watch = monitor_in_force(wish_.load(std::memory_order_relaxed), nullptr).look();
+  Locked hold(mutex());
+  if (!open_) return fail(RDM_INVALID, kWords.closed);
+  if (const int status = check(&asked); status != RDM_OK) return status;
+  return find_or_build(&asked, out);
+}
+
+// Unlocks, like everything here that waits or calls the device: the caller must look again.
+int ForeignCache::find_or_build(Asked* asked, rdm_mr* out) {
+  for (;;) {
+    if (!open_) return fail(RDM_INVALID, kWords.closed);
+    if (CacheEntry* const entry = find(asked->at, asked->at + asked->length)) {
+      policy_.reference_locked(*entry);
+      fill(*entry, out);
+      memo_.note(asked->at, policy_.index_of(*entry));
+      memo_.note(entry->begin(), policy_.index_of(*entry));
+      ForeignHitCounter::count();
+      return RDM_OK;
+    }
+    const Range range = widened(*asked);
+    // If the lengths differ, the range is a union, and the requested part can be registered alone.
+    asked->is_optional = range.length() != asked->wanted.length();
+    if (is_being_built(range)) {
+      wait_for_builder();
+    } else if (CacheEntry* const entry = policy_.admit(range.length())) {
+      const int status = build(asked, range, entry, out);
+      if (status == RDM_OK) return status;
+      if (!asked->is_optional) return fail(status, asked->why);
+      asked->may_widen = false;
+    } else if (asked->is_optional) {
+      asked->may_widen = evict_overlapping(range);
+    } else if (!make_room(*asked)) {
+      return fail(RDM_OUT_OF_BUDGET, kWords.no_room);
+    }
+  }
+}
+
+CacheEntry* ForeignCache::find(uintptr_t at, uintptr_t end) {
+  auto after = index_.upper_bound(at, ByBase());
+  if (after == index_.begin()) return nullptr;
+  CacheEntry& entry = *--after;
+  return entry.end() >= end && entry.end() > at ? &entry : nullptr;
+}
+
+CacheEntry* ForeignCache::first_overlapping(const Range& range) {
+  auto at = index_.upper_bound(range.base, ByBase());
+  if (at != index_.begin()) {
+    auto before = at;
+    if ((--before)->end() > range.base) at = before;
+  }
+  return at != index_.end() && at->begin() < range.end ? &*at : nullptr;
+}
+
+bool ForeignCache::is_being_built(const Range& range) const {
+  for (const CacheEntry& entry : building_) {
+    if (entry.begin() < range.end && range.base < entry.end()) return true;
+  }
+  return false;
+}
+
+// The range, extended by all indexed entries that overlap it.
+ForeignCache::Range ForeignCache::united(Range range) {
+  if (const CacheEntry* const first = first_overlapping(range)) {
+    if (first->begin() < range.base) range.base = first->begin();
+  }
+  const auto after = index_.lower_bound(range.end, ByBase());
+  if (after != index_.begin()) {
+    auto last = after;
+    if ((--last)->end() > range.end) range.end = last->end();
+  }
+  return range;
+}
+
+// The range may stay registered while nobody uses it.
+bool ForeignCache::may_stay(const Range& range) const {
+  return settings_.limits.leave_pinned && !device_->is_for_users_only(range.base);
+}
+
+// The wanted range merged with all kept entries that overlap it, if that fits into one
+// registration.
+ForeignCache::Range ForeignCache::widened(const Asked& asked) {
+  if (!asked.may_widen || !may_stay(asked.wanted)) return asked.wanted;
+  const Range range = united(asked.wanted);
+  const bool fits =
+      range.length() <= device_->max_length() && range.length() <= settings_.limits.bytes;
+  return fits ? range : asked.wanted;
+}
+
+int ForeignCache::build(Asked* asked, const Range& range, CacheEntry* entry, rdm_mr* out) {
+  entry->base.store(range.base, std::memory_order_relaxed);
+  entry->length.store(range.length(), std::memory_order_relaxed);
+  building_.insert(*entry);
+  changes.count_in(range.base, range.end);
+  entry->changed = changes.is_announced(range.base, range.end);
+  counters_->misses.fetch_add(1, std::memory_order_relaxed);
+  mutex().unlock();
+  const bool may_watch = asked->may_watch && device_->may_keep(range.base, range.length());
+  const bool is_watched = may_watch && monitor().watch(range.base, range.length());
+  const bool is_findable = is_watched || device_->is_for_users_only(range.base);
+  mutex().lock();
+  const int status = make_unlocked(asked, entry);
+  building_.erase(building_.iterator_to(*entry));
+  if (status == RDM_OK) {
+    publish(range, entry, is_findable);
+    fill(*entry, out);
+    memo_.note(asked->at, policy_.index_of(*entry));
+    memo_.note(entry->begin(), policy_.index_of(*entry));
+    tell_waiters();
+    // The entries that it replaces, if any.
+    (void)end_all_idle(true);
+    return status;
+  }
+  changes.count_out(range.base, range.end);
+  policy_.remove(*entry);
+  tell_waiters();
+  if (is_watched) {
+    mutex().unlock();
+    monitor().unwatch(range.base, range.length());
+    mutex().lock();
+  }
+  return status;
+}
+
+int ForeignCache::make(CacheEntry& entry, char* why, size_t why_size) {
+  rdm_backend_key key{};
+  const int status =
+      device_->register_foreign(entry.begin(), entry.end() - entry.begin(), &key, why, why_size);
+  if (status == RDM_OK) entry.set_key(key);
+  if (status == RDM_BACKEND_LATER && device_->may_run_in_malloc()) {
+    return fail(RDM_UNSUPPORTED,
+                "the device takes no registrations from this thread (a ring set up for a single "
+                "issuer): call rdm_get in the thread that opened the domain",
+                why, why_size);
+  }
+  return status;
+}
+
+// The range is registered. Others may find it only if changes of it will be reported, none has
+// happened meanwhile, and it can replace everything that overlaps it.
+void ForeignCache::publish(const Range& range, CacheEntry* entry, bool is_findable) {
+  const bool keeps = may_stay(range);
+  const bool replaces =
+      keeps ? united(range).length() == range.length() : first_overlapping(range) == nullptr;
+  EntryState state = keeps ? EntryState::kLive : EntryState::kTransient;
+  if (!is_findable || entry->changed || !replaces) state = EntryState::kDoomed;
+  if (state == EntryState::kLive) {
+    while (CacheEntry* const other = first_overlapping(range)) doom(other);
+  }
+  if (state == EntryState::kDoomed) {
+    changes.count_out(range.base, range.end);
+    doomed_.insert(*entry);
+  } else {
+    index_.insert(*entry);
+  }
+  policy_.publish(*entry, state);
+}
+
+bool ForeignCache::overlaps_what_is_used(const CacheEntry& built) {
+  for (const CacheEntry& entry : doomed_) {
+    if (entry.begin() < built.end() && built.begin() < entry.end()) return true;
+  }
+  return first_overlapping({built.begin(), built.end()}) != nullptr;
+}
+
+bool ForeignCache::evict_overlapping(const CacheEntry& built) {
+  return evict_overlapping(Range{built.begin(), built.end()});
+}
+
+bool ForeignCache::evict_overlapping(const Range& range) {
+  if (end_all_idle(true)) return true;
+  CacheEntry* const first = first_overlapping(range);
+  if (first == nullptr) return false;
+  bool evicted = false;
+  for (auto at = index_.iterator_to(*first); at != index_.end() && at->begin() < range.end;) {
+    CacheEntry& entry = *at++;
+    if (!doom_if_idle(&entry)) continue;
+    counters_->evictions.fetch_add(1, std::memory_order_relaxed);
+    evicted = true;
+  }
+  (void)end_all_idle(true);
+  return evicted;
+}
+
+}  // namespace rdmalloc

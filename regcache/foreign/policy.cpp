@@ -1,0 +1,146 @@
+#include "regcache/foreign/policy.h"
+
+#include <string.h>
+
+#include <new>
+
+#include "allocator/os/memory.h"
+
+namespace rdmalloc {
+
+bool CachePolicy::open(const CacheLimits& limits) {
+  if (entries_ == nullptr) {
+    constexpr size_t kEntriesBytes = kCapacity * sizeof(CacheEntry);
+    void* const memory = os::map_metadata(kEntriesBytes + References::bytes());
+    if (memory == nullptr) return false;
+    references_.open(static_cast<char*>(memory) + kEntriesBytes);
+    entries_ = static_cast<CacheEntry*>(memory);
+  }
+  limits_ = limits;
+  if (limits_.count == 0 || limits_.count > kCapacity) limits_.count = kCapacity;
+  return true;
+}
+
+// Zeroed memory is a valid free entry, so untouched entries need no construction.
+CacheEntry* CachePolicy::take_free() {
+  if (CacheEntry* const entry = free_) {
+    free_ = entry->next;
+    return entry;
+  }
+  return used_ < kCapacity ? &entries_[used_++] : nullptr;
+}
+
+CacheEntry* CachePolicy::admit(uint64_t bytes) {
+  if (count() >= limits_.count || bytes > limits_.bytes || this->bytes() > limits_.bytes - bytes) {
+    return nullptr;
+  }
+  CacheEntry* const entry = take_free();
+  if (entry == nullptr) return nullptr;
+  entry->state.store(EntryState::kBuilding, std::memory_order_relaxed);
+  entry->charged = bytes;
+  entry->changed = false;
+  bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  count_.fetch_add(1, std::memory_order_relaxed);
+  const uint64_t now = clock_.fetch_add(1, std::memory_order_relaxed) + 1;
+  entry->last_use.store(now, std::memory_order_relaxed);
+  return entry;
+}
+
+void CachePolicy::list(CacheEntry& entry, uint64_t use) {
+  entry.listed_use = use;
+  entry.listed_turn = ++turn_;
+  by_use_.insert(by_use_.end(), entry);
+}
+
+void CachePolicy::unlist(CacheEntry& entry) { by_use_.erase(by_use_.iterator_to(entry)); }
+
+void CachePolicy::publish(CacheEntry& entry, EntryState state) {
+  references_.take(index_of(entry));
+  entry.state.store(state, std::memory_order_seq_cst);
+  if (state == EntryState::kLive) list(entry, entry.last_use.load(std::memory_order_relaxed));
+}
+
+CacheEntry* CachePolicy::choose_victim() {
+  for (size_t in_use = 0; in_use < by_use_.size();) {
+    CacheEntry& oldest = *by_use_.begin();
+    const uint64_t used = oldest.last_use.load(std::memory_order_relaxed);
+    unlist(oldest);
+    if (used != oldest.listed_use) {
+      list(oldest, used);
+      // It may now be listed behind entries found in use, which then come up again.
+      in_use = 0;
+      continue;
+    }
+    list(oldest, clock_.load(std::memory_order_relaxed));
+    if (doom_if_idle(oldest)) return &oldest;
+    oldest.last_use.store(oldest.listed_use, std::memory_order_relaxed);
+    ++in_use;
+  }
+  return nullptr;
+}
+
+// Marks the entry doomed before checking for users: a thread that takes a reference meanwhile is
+// either seen here or sees the mark.
+bool CachePolicy::doom_if_idle(CacheEntry& entry) {
+  const EntryState before = entry.state.load(std::memory_order_relaxed);
+  entry.state.store(EntryState::kDoomed, std::memory_order_seq_cst);
+  if (users(entry) > 0) {
+    entry.state.store(before, std::memory_order_seq_cst);
+    return false;
+  }
+  if (before == EntryState::kLive) unlist(entry);
+  entry.state.store(EntryState::kRemoving, std::memory_order_relaxed);
+  return true;
+}
+
+bool CachePolicy::doom(CacheEntry& entry) {
+  if (entry.state.load(std::memory_order_relaxed) == EntryState::kLive) unlist(entry);
+  entry.state.store(EntryState::kDoomed, std::memory_order_seq_cst);
+  return claim(entry);
+}
+
+bool CachePolicy::claim(CacheEntry& entry) {
+  const EntryState state = entry.state.load(std::memory_order_relaxed);
+  if (state != EntryState::kDoomed && state != EntryState::kTransient) return false;
+  if (users(entry) > 0) return false;
+  entry.state.store(EntryState::kRemoving, std::memory_order_relaxed);
+  return true;
+}
+
+void CachePolicy::remove(CacheEntry& entry) {
+  bytes_.fetch_sub(entry.charged, std::memory_order_relaxed);
+  count_.fetch_sub(1, std::memory_order_relaxed);
+  entry.state.store(EntryState::kFree, std::memory_order_release);
+  entry.length.store(0, std::memory_order_relaxed);
+  entry.next = free_;
+  free_ = &entry;
+}
+
+void CachePolicy::clear() {
+  if (entries_ == nullptr) return;
+  by_use_.clear();
+  for (uint32_t i = 0; i < used_; ++i) new (&entries_[i]) CacheEntry();
+  references_.clear(used_);
+  used_ = 0;
+  free_ = nullptr;
+  bytes_ = 0;
+  count_ = 0;
+}
+
+bool CachePolicy::validate() const {
+  uint64_t bytes = 0;
+  uint32_t count = 0;
+  size_t live = 0;
+  for (uint32_t i = 0; i < used_; ++i) {
+    const EntryState state = entries_[i].state.load();
+    if (state == EntryState::kFree) continue;
+    bytes += entries_[i].charged;
+    ++count;
+    live += state == EntryState::kLive ? 1 : 0;
+    if (references_.out(i) < 0) return false;
+  }
+  return bytes == bytes_ && count == count_ && live == by_use_.size() && count <= limits_.count &&
+         bytes <= limits_.bytes;
+}
+
+}  // namespace rdmalloc

@@ -1,0 +1,305 @@
+#include "regcache/foreign/remote_cache.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <new>
+
+#include "allocator/last_error.h"
+#include "allocator/os/memory.h"
+#include "allocator/os/thread.h"
+#include "include/rdmalloc/backend.h"
+
+namespace rdmalloc {
+
+constinit const CacheWords RemoteCache::kWords = {
+    "the cache is closed",
+    "all handles that may be open are in use: rdm_remote_put some, raise bytes or count, or set "
+    "wait_ms",
+    "memory of that peer that overlaps this is open and in use, and cannot be open twice: put that "
+    "first",
+    "no such mapping is out: it was put already, or comes from another cache; pass what "
+    "rdm_remote_get returned, once",
+    "rdm_remote_put was called more often than rdm_remote_get for this mapping"};
+
+bool RemoteCache::Origin::is_of(const rdm_remote_memory& memory) const {
+  return base == memory.base && length >= memory.length && handle_size == memory.handle_size &&
+         memcmp(handle, memory.handle, handle_size) == 0;
+}
+
+bool RemoteCache::Origin::overlaps(const Origin& other) const {
+  return peer == other.peer && base < other.end() && other.base < end();
+}
+
+RemoteCache::Origin RemoteCache::origin_of(const rdm_remote_memory& memory) {
+  Origin origin;
+  origin.peer = memory.peer;
+  origin.base = memory.base;
+  origin.length = memory.length;
+  origin.handle_size = memory.handle_size;
+  memcpy(origin.handle, memory.handle, memory.handle_size);
+  return origin;
+}
+
+void RemoteCache::fill(const CacheEntry& entry, rdm_remote_mapping* out) {
+  out->address = reinterpret_cast<void*>(entry.begin());
+  out->length = entry.end() - entry.begin();
+}
+
+bool RemoteCache::open(const rdm_remote_operations& operations, void* context,
+                       const RemoteSettings& settings) {
+  Locked hold(mutex());
+  if (origins_ == nullptr) {
+    void* const memory = os::map_metadata(CachePolicy::kCapacity * sizeof(Origin));
+    if (memory == nullptr) return false;
+    origins_ = static_cast<Origin*>(memory);
+  }
+  policy_.clear();
+  if (!policy_.open(settings.limits)) return false;
+  operations_ = operations;
+  context_ = context;
+  hits_ = 0;
+  misses_ = 0;
+  evictions_ = 0;
+  open_core(settings.wait_ms, &evictions_);
+  phase_.store(Phase::kOpen, std::memory_order_release);
+  return true;
+}
+
+int RemoteCache::close() {
+  os::NoCancel no_cancel;
+  const bool forked = phase_.load(std::memory_order_acquire) == Phase::kForked;
+  int status = RDM_OK;
+  if (!forked) {
+    Locked hold(mutex());
+    if (!open_) return fail(RDM_INVALID, kWords.closed);
+    uint32_t users = 0;
+    status = close_core(&users);
+    if (status == RDM_BUSY) {
+      char sentence[kLongestError];
+      snprintf(sentence, sizeof sentence,
+               "%u opened handles are in use: rdm_remote_put each as often as rdm_remote_get "
+               "returned it, then close the cache",
+               users);
+      return fail(status, sentence);
+    }
+  }
+  if (operations_.closed != nullptr) operations_.closed(context_, forked ? 1 : 0);
+  phase_.store(Phase::kFree, std::memory_order_release);
+  return status == RDM_OK ? status
+                          : fail(status, "some opened handles could not be closed, and are lost");
+}
+
+int RemoteCache::check(const rdm_remote_memory& memory) {
+  if (memory.length == 0) return fail(RDM_INVALID, "no bytes are asked for");
+  if (memory.length > UINT64_MAX - memory.base) {
+    return fail(RDM_INVALID, "the memory wraps around the end of the peer's address space");
+  }
+  if (memory.handle == nullptr || memory.handle_size == 0) {
+    return fail(RDM_INVALID, "there is no handle: pass what the peer exported");
+  }
+  if (memory.handle_size > RDM_REMOTE_MAX_HANDLE) {
+    return fail(RDM_INVALID, "the handle is longer than RDM_REMOTE_MAX_HANDLE");
+  }
+  return RDM_OK;
+}
+
+int RemoteCache::refuse_forked() const {
+  if (phase_.load(std::memory_order_acquire) != Phase::kForked) return RDM_OK;
+  return fail(RDM_INVALID,
+              "the cache is the parent's: close it here, and open one in this process");
+}
+
+int RemoteCache::get(const rdm_remote_memory& memory, rdm_remote_mapping* out) {
+  os::NoCancel no_cancel;
+  if (const int status = refuse_forked(); status != RDM_OK) return status;
+  if (const int status = check(memory); status != RDM_OK) return status;
+  Locked hold(mutex());
+  return find_or_open(memory, out);
+}
+
+// Unlocks.
+int RemoteCache::find_or_open(const rdm_remote_memory& memory, rdm_remote_mapping* out) {
+  const Origin range = origin_of(memory);
+  Attempt attempt;
+  for (;;) {
+    if (!open_) return fail(RDM_INVALID, kWords.closed);
+    if (range.length > policy_.limits().bytes) {
+      return fail(RDM_OUT_OF_BUDGET,
+                  "longer than all that may be open in this cache: raise its option bytes");
+    }
+    Origin* const known = first_overlapping(range);
+    if (known != nullptr && known->is_of(memory)) {
+      policy_.reference_locked(entry(*known));
+      fill(entry(*known), out);
+      ++hits_;
+      return RDM_OK;
+    }
+    if (is_being_built(range)) {
+      wait_for_builder();
+    } else if (doom_overlapping(range)) {
+      end_all_idle(true);
+    } else if (CacheEntry* const entry = policy_.admit(range.length)) {
+      const int status = build(range, &attempt, entry);
+      if (status == RDM_OK) fill(*entry, out);
+      return status == RDM_OK ? status : fail(status, attempt.why);
+    } else if (!make_room(attempt)) {
+      return fail(RDM_OUT_OF_BUDGET, kWords.no_room);
+    }
+  }
+}
+
+RemoteCache::Origin* RemoteCache::first_overlapping(const Origin& range) {
+  auto at = by_peer_.upper_bound(range);
+  if (at != by_peer_.begin()) {
+    auto before = at;
+    if ((--before)->overlaps(range)) at = before;
+  }
+  return at != by_peer_.end() && at->overlaps(range) ? &*at : nullptr;
+}
+
+bool RemoteCache::is_being_built(const Origin& range) const {
+  for (const CacheEntry& entry : building_) {
+    if (origin(entry).overlaps(range)) return true;
+  }
+  return false;
+}
+
+// The peer has freed the memory.
+bool RemoteCache::doom_overlapping(const Origin& range) {
+  bool any = false;
+  while (Origin* const old = first_overlapping(range)) {
+    doom(&entry(*old));
+    any = true;
+  }
+  return any;
+}
+
+int RemoteCache::build(const Origin& range, Attempt* attempt, CacheEntry* entry) {
+  new (&origin(*entry)) Origin(range);
+  entry->base.store(0, std::memory_order_relaxed);
+  entry->length.store(range.length, std::memory_order_relaxed);
+  building_.insert(*entry);
+  ++misses_;
+  const int status = make_unlocked(attempt, entry);
+  building_.erase(building_.iterator_to(*entry));
+  if (status == RDM_OK) {
+    entry->base.store(reinterpret_cast<uintptr_t>(entry->handle.load(std::memory_order_relaxed)),
+                      std::memory_order_relaxed);
+    if (entry->changed) {
+      doomed_.insert(*entry);
+      policy_.publish(*entry, EntryState::kDoomed);
+    } else {
+      index_.insert(*entry);
+      by_peer_.insert(origin(*entry));
+      policy_.publish(*entry,
+                      policy_.limits().leave_pinned ? EntryState::kLive : EntryState::kTransient);
+    }
+  } else {
+    policy_.remove(*entry);
+  }
+  tell_waiters();
+  return status;
+}
+
+// The only call of the caller's open(); its result is checked.
+int RemoteCache::make(CacheEntry& entry, char* why, size_t why_size) {
+  const Origin& from = origin(entry);
+  const rdm_remote_memory memory = {from.peer, from.base, static_cast<size_t>(from.length),
+                                    from.handle, from.handle_size};
+  void* address = nullptr;
+  int status = operations_.open(context_, &memory, &address, why, why_size);
+  if (status == RDM_OK && address != nullptr) {
+    entry.handle.store(address, std::memory_order_relaxed);
+    return status;
+  }
+  if (status == RDM_OK)
+    return fail(RDM_SYSTEM, "opening the handle gave no address", why, why_size);
+  const bool is_known = (status > RDM_OK && status <= RDM_BUSY) || status == RDM_BACKEND_LATER ||
+                        status == RDM_BACKEND_OVERLAPS;
+  // This status is reserved for the core.
+  if (!is_known || status == RDM_NOT_REGISTERED) status = RDM_SYSTEM;
+  if (why[0] == '\0' && status != RDM_OUT_OF_BUDGET) {
+    (void)fail(status, "the handle could not be opened, and no reason was given", why, why_size);
+  }
+  return status;
+}
+
+int RemoteCache::end(CacheEntry& entry, bool) {
+  return operations_.close(context_, reinterpret_cast<void*>(entry.begin()),
+                           entry.end() - entry.begin());
+}
+
+void RemoteCache::note_unindexed(CacheEntry& entry) {
+  by_peer_.erase(by_peer_.iterator_to(origin(entry)));
+}
+
+// Entries that could be found were replaced before; the rest are idle or in use.
+bool RemoteCache::evict_overlapping(const CacheEntry&) { return end_all_idle(true); }
+
+bool RemoteCache::overlaps_what_is_used(const CacheEntry& built) {
+  for (const CacheEntry& entry : doomed_) {
+    if (origin(entry).overlaps(origin(built))) return true;
+  }
+  return false;
+}
+
+int RemoteCache::put(const rdm_remote_mapping& mapping) {
+  os::NoCancel no_cancel;
+  if (const int status = refuse_forked(); status != RDM_OK) return status;
+  Locked hold(mutex());
+  if (!open_) return fail(RDM_INVALID, kWords.closed);
+  const auto is_it = [&](const CacheEntry& entry) {
+    return entry.end() - entry.begin() == mapping.length;
+  };
+  return put_in_use(find_in_use(reinterpret_cast<uintptr_t>(mapping.address), is_it));
+}
+
+void RemoteCache::forget(uint64_t peer, uint64_t base, uint64_t length) {
+  os::NoCancel no_cancel;
+  if (phase_.load(std::memory_order_acquire) != Phase::kOpen) return;
+  Locked hold(mutex());
+  if (!open_ || length == 0) return;
+  Origin range;
+  range.peer = peer;
+  range.base = base;
+  range.length = length < UINT64_MAX - base ? length : UINT64_MAX - base;
+  (void)doom_overlapping(range);
+  for (CacheEntry& entry : building_) {
+    if (origin(entry).overlaps(range)) entry.changed = true;
+  }
+  end_all_idle(true);
+}
+
+int RemoteCache::counts(rdm_remote_counts* out) {
+  if (const int status = refuse_forked(); status != RDM_OK) return status;
+  Locked hold(mutex());
+  if (!open_) return fail(RDM_INVALID, kWords.closed);
+  out->hits = hits_;
+  out->misses = misses_;
+  out->evictions = evictions_.load(std::memory_order_relaxed);
+  out->open = policy_.count() - building_.size();
+  out->open_bytes = policy_.bytes();
+  for (const CacheEntry& entry : building_) out->open_bytes -= entry.charged;
+  return RDM_OK;
+}
+
+void RemoteCache::note_fork_child() {
+  if (!is_in_use()) return;
+  forget_all();
+  by_peer_.clear();
+  phase_.store(Phase::kForked, std::memory_order_release);
+}
+
+bool RemoteCache::validate() {
+  Locked hold(mutex());
+  const Origin* last = nullptr;
+  for (const Origin& known : by_peer_) {
+    if (known.length == 0 || known.end() < known.base) return false;
+    if (last != nullptr && last->overlaps(known)) return false;
+    last = &known;
+  }
+  return by_peer_.size() == index_.size() && validate_core();
+}
+
+}  // namespace rdmalloc

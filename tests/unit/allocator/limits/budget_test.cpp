@@ -1,0 +1,370 @@
+#include "allocator/limits/budget.h"
+
+#include <string>
+
+#include "tests/support/catch.h"
+#include "tests/support/fake_os.h"
+#include "tests/support/ledger_process.h"
+
+namespace rdmalloc {
+namespace {
+
+const size_t kPage = os::page_size();
+constexpr size_t kKiB = 1024;
+constexpr size_t kMiB = 1024 * kKiB;
+constexpr size_t kGiB = 1024 * kMiB;
+
+struct Fixture {
+  Fixture() {
+    fake::reset();
+    fake::machine().total = 16 * kGiB;
+    fake::machine().available = 16 * kGiB;
+  }
+  ~Fixture() { fake::reset(); }
+
+  void boot(std::initializer_list<const char*> settings = {}) {
+    for (const char* setting : settings) {
+      fake::environment().push_back(std::string("RDMALLOC_") + setting);
+    }
+    options.load();
+    REQUIRE(std::string(options.warning()).empty());
+    budget.boot(options);
+  }
+  void memlock(uint64_t soft, bool capable = false) {
+    fake::machine().lock = {soft, soft, capable};
+  }
+  // Asks as the heap does.
+  Grant ask(size_t need, size_t want) {
+    const Grant pinned = budget.ask_pinned(need, want);
+    return pinned.bytes != 0 ? pinned : budget.ask_overflow(need, want);
+  }
+  Grant take(size_t need, size_t want) {
+    const Grant grant = ask(need, want);
+    if (grant.bytes > 0) budget.charge(grant.kind, grant.bytes);
+    return grant;
+  }
+
+  Options options;
+  Budget budget;
+};
+
+bool is(Grant grant, RegionKind kind, size_t bytes) {
+  return grant.bytes == bytes && grant.kind == kind;
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "the cap is bytes when it says bytes") {
+  boot({"CAP=1M"});
+  CHECK(budget.pin_limit() == kMiB);
+  CHECK(budget.limited_by() == LimitedBy::kCap);
+}
+
+TEST_CASE_METHOD(Fixture, "the cap is a share of memory when it says percent") {
+  boot({"CAP=25%"});
+  CHECK(budget.pin_limit() == 4 * kGiB);
+}
+
+TEST_CASE_METHOD(Fixture, "the cap is a share of the memlock limit when it says so") {
+  memlock(8 * kMiB);
+  boot({"CAP=50%memlock", "HEADROOM=0"});
+  CHECK(budget.pin_limit() == 4 * kMiB);
+  CHECK(budget.limited_by() == LimitedBy::kCap);
+}
+
+TEST_CASE_METHOD(Fixture, "a share of no memlock limit is no limit, and memory still is one") {
+  boot({"CAP=50%memlock"});
+  CHECK(budget.pin_limit() > 16 * kGiB);
+  fake::machine().available = 64 * kMiB;
+  CHECK(ask(128 * kMiB, 128 * kMiB).kind == RegionKind::kOverflow);
+}
+
+TEST_CASE_METHOD(Fixture, "a cap of 0 pins nothing") {
+  boot({"CAP=0"});
+  CHECK(budget.pin_limit() == 0);
+  CHECK(is(take(kPage, kMiB), RegionKind::kOverflow, kMiB));
+  CHECK(budget.pinned() == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "a cap above the machine's memory pins what is available, no more") {
+  boot({"CAP=1T", "MEMORY_CAP=1T"});
+  CHECK(budget.pin_limit() == 1024 * kGiB);
+  // 1/64 of memory is left free.
+  const size_t most = 16 * kGiB - 16 * kGiB / 64;
+  CHECK(is(ask(kPage, 100 * kGiB), RegionKind::kPinned, most));
+  CHECK(is(ask(most, most), RegionKind::kPinned, most));
+  CHECK(is(ask(most + kPage, most + kPage), RegionKind::kOverflow, most + kPage));
+  CHECK(budget.limited_by() == LimitedBy::kAvailable);
+}
+
+TEST_CASE_METHOD(Fixture, "the memlock limit less the headroom is what may be pinned") {
+  const auto [soft, expected] =
+      GENERATE(table<size_t, size_t>({{0, 0}, {64 * kKiB, 56 * kKiB}, {8 * kMiB, 7548928}}));
+  memlock(soft);
+  boot();
+  CHECK(budget.pin_limit() == expected);
+  CHECK(budget.limited_by() == LimitedBy::kMemlock);
+  const size_t need = expected + kPage;
+  CHECK(is(ask(need, need), RegionKind::kOverflow, need));
+  if (expected > 0) CHECK(is(ask(expected, kGiB), RegionKind::kPinned, expected));
+}
+
+TEST_CASE_METHOD(Fixture, "the headroom may be bytes, and more than there is leaves nothing") {
+  memlock(8 * kMiB);
+  SECTION("bytes") {
+    boot({"HEADROOM=6M"});
+    CHECK(budget.pin_limit() == 2 * kMiB);
+  }
+  SECTION("too many") {
+    boot({"HEADROOM=1G"});
+    CHECK(budget.pin_limit() == 0);
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "CAP_IPC_LOCK lifts the memlock limit") {
+  memlock(64 * kKiB, true);
+  boot({"CAP=1G"});
+  CHECK(budget.pin_limit() == kGiB);
+  CHECK(budget.limited_by() == LimitedBy::kCap);
+}
+
+TEST_CASE_METHOD(Fixture, "a control group smaller than the machine is its memory") {
+  fake::machine().cgroup = kGiB;
+  boot();
+  CHECK(budget.memory() == kGiB);
+  CHECK(budget.pin_limit() == kGiB / 100 * 80 / kPage * kPage + 4 * (kGiB % 100) / 5 / kPage);
+  CHECK(budget.memory_cap() == static_cast<uint64_t>(kGiB) * 95 / 100);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "of a small control group the memory cap leaves room for the process itself") {
+  const auto [group, expected] =
+      GENERATE(table<size_t, size_t>({{64 * kMiB, 56 * kMiB}, {8 * kMiB, 4 * kMiB}}));
+  fake::machine().cgroup = group;
+  boot({"MEMORY_CAP=100%"});
+  CHECK(budget.memory_cap() == expected);
+}
+
+TEST_CASE_METHOD(Fixture, "limits that are no page multiple are rounded down") {
+  memlock(70000);
+  boot({"HEADROOM=0"});
+  CHECK(budget.pin_limit() == 17 * kPage);
+}
+
+TEST_CASE_METHOD(Fixture, "a grant shrinks to what is needed before it overflows") {
+  boot({"CAP=1M"});
+  CHECK(is(take(kPage, 768 * kKiB), RegionKind::kPinned, 768 * kKiB));
+  CHECK(is(take(kPage, 768 * kKiB), RegionKind::kPinned, 256 * kKiB));
+  CHECK(is(take(kPage, 768 * kKiB), RegionKind::kOverflow, 768 * kKiB));
+  CHECK(budget.pinned() == kMiB);
+  CHECK(budget.overflow() == 768 * kKiB);
+  CHECK(budget.held() == kMiB + 768 * kKiB);
+}
+
+TEST_CASE_METHOD(Fixture, "strict refuses where others overflow") {
+  boot({"CAP=1M", "STRICT=on"});
+  CHECK(is(take(kMiB, kMiB), RegionKind::kPinned, kMiB));
+  CHECK(take(kPage, kPage).bytes == 0);
+  CHECK(budget.overflow() == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "what must be pinned is refused where other memory overflows") {
+  boot({"CAP=1M", "MEMORY_CAP=64M"});
+  CHECK(is(budget.ask_pinned(kMiB, 4 * kMiB), RegionKind::kPinned, kMiB));
+  CHECK(budget.ask_pinned(2 * kMiB, 2 * kMiB).bytes == 0);
+  CHECK(is(take(2 * kMiB, 2 * kMiB), RegionKind::kOverflow, 2 * kMiB));
+  CHECK(is(take(kMiB, kMiB), RegionKind::kPinned, kMiB));
+  CHECK(budget.ask_pinned(kPage, kPage).bytes == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "beyond the memory cap nothing is granted, pinned or not") {
+  boot({"CAP=1M", "MEMORY_CAP=2M"});
+  CHECK(take(3 * kMiB, 3 * kMiB).bytes == 0);
+  CHECK(is(take(kMiB, kMiB), RegionKind::kPinned, kMiB));
+  CHECK(is(take(kPage, 4 * kMiB), RegionKind::kOverflow, kMiB));
+  CHECK(take(kPage, kPage).bytes == 0);
+  CHECK(budget.ask_unpinned(RegionKind::kSparse, kPage, kPage).bytes == 0);
+  CHECK(budget.held() == 2 * kMiB);
+}
+
+TEST_CASE_METHOD(Fixture, "the memory cap bounds pinned memory too") {
+  boot({"CAP=8M", "MEMORY_CAP=2M"});
+  CHECK(is(take(kPage, 8 * kMiB), RegionKind::kPinned, 2 * kMiB));
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "where no more may be held the cap is blamed only if it is reached, too") {
+  const bool is_reached = GENERATE(false, true);
+  boot({is_reached ? "CAP=2M" : "CAP=8M", "MEMORY_CAP=2M"});
+  REQUIRE(is(take(kPage, 8 * kMiB), RegionKind::kPinned, 2 * kMiB));
+  CHECK(budget.ask_pinned(kPage, kPage).bytes == 0);
+  CHECK(budget.limited_by() == (is_reached ? LimitedBy::kCap : LimitedBy::kAvailable));
+}
+
+TEST_CASE_METHOD(Fixture, "what is not available is not populated") {
+  fake::machine().available = kGiB;
+  boot();
+  CHECK(ask(2 * kGiB, 2 * kGiB).kind == RegionKind::kOverflow);
+  CHECK(budget.limited_by() == LimitedBy::kAvailable);
+  CHECK(is(ask(kPage, 2 * kGiB), RegionKind::kPinned, kGiB - 16 * kGiB / 64));
+}
+
+TEST_CASE_METHOD(Fixture, "what makes memory available again lets it be pinned again") {
+  fake::machine().available = 0;
+  boot({"CAP=8G"});
+  CHECK(ask(kGiB, kGiB).kind == RegionKind::kOverflow);
+  fake::machine().available = 16 * kGiB;
+  CHECK(ask(kGiB, kGiB).kind == RegionKind::kPinned);
+  CHECK(budget.limited_by() == LimitedBy::kCap);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "no more is taken ahead of need than is left, and what is needed all the same") {
+  fake::machine().to_touch = kGiB;
+  boot({"CAP=0"});
+  CHECK(is(ask(kPage, 2 * kGiB), RegionKind::kOverflow, kGiB - 16 * kMiB));
+  CHECK(is(ask(2 * kGiB, 3 * kGiB), RegionKind::kOverflow, 2 * kGiB));
+  CHECK(is(ask(16 * kGiB, 16 * kGiB), RegionKind::kOverflow, 16 * kGiB));
+}
+
+TEST_CASE_METHOD(Fixture, "where nothing is left to touch overflow is refused, instead of a kill") {
+  fake::machine().to_touch = 16 * kMiB;
+  boot({"CAP=0"});
+  CHECK(ask(16 * kMiB, 16 * kMiB).bytes == 0);
+  fake::machine().to_touch = 16 * kMiB + kPage;
+  CHECK(is(ask(16 * kMiB, 32 * kMiB), RegionKind::kOverflow, 16 * kMiB));
+}
+
+TEST_CASE_METHOD(Fixture, "a small control group is used but for 2 MiB") {
+  fake::machine().cgroup = 64 * kMiB;
+  fake::machine().to_touch = 20 * kMiB;
+  boot({"CAP=0"});
+  CHECK(is(ask(kPage, 64 * kMiB), RegionKind::kOverflow, 18 * kMiB));
+}
+
+TEST_CASE_METHOD(Fixture, "what no malloc would be given is refused, and swap is memory") {
+  boot({"CAP=0"});
+  CHECK(ask(16 * kGiB + kPage, 16 * kGiB + kPage).bytes == 0);
+  CHECK(budget.ask_unpinned(RegionKind::kSparse, 17 * kGiB, 17 * kGiB).bytes == 0);
+  fake::machine().swap = kGiB;
+  CHECK(ask(17 * kGiB, 17 * kGiB).bytes == 17 * kGiB);
+}
+
+TEST_CASE_METHOD(Fixture, "memory that is only asked for has no cap but the user's") {
+  const bool is_capped = GENERATE(false, true);
+  if (is_capped) fake::environment().emplace_back("RDMALLOC_MEMORY_CAP=95%");
+  boot({"CAP=0"});
+  REQUIRE(take(15 * kGiB, 15 * kGiB).bytes != 0);
+  CHECK((take(kGiB, kGiB).bytes == 0) == is_capped);
+  CHECK((budget.ask_unpinned(RegionKind::kSparse, 2 * kGiB, 2 * kGiB).bytes == 0) == is_capped);
+}
+
+TEST_CASE_METHOD(Fixture, "processes of a control group pin no more together than its limit") {
+  fake::machine().cgroup = kGiB;
+  fake::machine().group = {kGiB, 4711};
+  test::LedgerFile file;
+  test::LedgerProcess other(file.path(), kGiB, 4711);
+  test::LedgerProcess stranger(file.path(), kGiB, 815);
+  REQUIRE(other.ask(700 * kMiB, 700 * kMiB) == 700 * kMiB);
+  REQUIRE(stranger.ask(700 * kMiB, 700 * kMiB) == 700 * kMiB);
+  const std::string setting = std::string("LEDGER=") + file.path();
+  boot({setting.c_str()});
+  // 1/20 of the group may not be pinned.
+  CHECK(is(ask(kPage, 600 * kMiB), RegionKind::kPinned,
+           os::page_floor(kGiB - kGiB / 20 - 700 * kMiB)));
+  CHECK(ask(600 * kMiB, 600 * kMiB).kind == RegionKind::kOverflow);
+  CHECK(budget.limited_by() == LimitedBy::kAvailable);
+}
+
+TEST_CASE_METHOD(Fixture, "ahead of need a process has no more than its share of a control group") {
+  fake::machine().cgroup = kGiB;
+  fake::machine().group = {kGiB, 4711};
+  test::LedgerFile file;
+  const std::string setting = std::string("LEDGER=") + file.path();
+  boot({setting.c_str()});
+  const uint64_t alone = budget.room_ahead();
+  test::LedgerProcess other(file.path(), kGiB, 4711);
+  REQUIRE(other.ask(0, 0) == 0);
+  const uint64_t with_another = budget.room_ahead();
+  CHECK(alone > kGiB / 2);
+  CHECK(with_another < kGiB / 2);
+  CHECK(with_another > kGiB / 4);
+  CHECK(budget.room_to_populate() > kGiB);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "a ledger that nobody asked for costs no sentence where there can be none") {
+  fake::machine().cgroup = kGiB;
+  fake::machine().group = {kGiB, 4711};
+  boot({"LEDGER=/nowhere/at/all"});
+  CHECK(ask(64 * kMiB, 64 * kMiB).kind == RegionKind::kPinned);
+  CHECK(std::string(budget.ledger().trouble()).empty());
+}
+
+TEST_CASE_METHOD(Fixture, "a memory cap in bytes may exceed the memory") {
+  boot({"MEMORY_CAP=1T"});
+  CHECK(budget.memory_cap() == size_t{1} << 40);
+}
+
+TEST_CASE_METHOD(Fixture, "a small heap does not look at what is available") {
+  fake::machine().available = 0;
+  boot();
+  CHECK(is(take(kPage, 8 * kMiB), RegionKind::kPinned, 8 * kMiB));
+  CHECK(take(kPage, kPage).kind == RegionKind::kOverflow);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "after a refusal that nothing explains, no more is granted than is pinned") {
+  boot();
+  REQUIRE(take(kMiB, kMiB).kind == RegionKind::kPinned);
+  budget.note_refusal(kMiB);
+  CHECK(budget.pin_limit() == kMiB);
+  CHECK(budget.limited_by() == LimitedBy::kMemlock);
+  CHECK(take(kPage, kPage).kind == RegionKind::kOverflow);
+}
+
+TEST_CASE_METHOD(Fixture, "what others unlock may be pinned after a refusal") {
+  fake::machine().lock = {8 * kMiB, 8 * kMiB, false};
+  fake::machine().locked_by_others = 6 * kMiB;
+  boot({"HEADROOM=0"});
+  REQUIRE(ask(4 * kMiB, 4 * kMiB).kind == RegionKind::kPinned);
+  budget.note_refusal(4 * kMiB);
+  CHECK(ask(4 * kMiB, 4 * kMiB).kind == RegionKind::kOverflow);
+  CHECK(budget.limited_by() == LimitedBy::kMemlock);
+  fake::machine().locked_by_others = 0;
+  CHECK(ask(4 * kMiB, 4 * kMiB).kind == RegionKind::kPinned);
+}
+
+TEST_CASE_METHOD(Fixture, "a forked child holds the memory and none of the pins") {
+  boot();
+  REQUIRE(take(kMiB, kMiB).kind == RegionKind::kPinned);
+  budget.note_fork_child();
+  CHECK(budget.pinned() == 0);
+  CHECK(budget.peak_pinned() == 0);
+  CHECK(budget.held() == kMiB);
+}
+
+TEST_CASE_METHOD(Fixture, "sparse memory is charged apart and never pinned") {
+  boot();
+  const Grant grant = budget.ask_unpinned(RegionKind::kSparse, kGiB, kGiB);
+  CHECK(is(grant, RegionKind::kSparse, kGiB));
+  budget.charge(grant.kind, grant.bytes);
+  CHECK(budget.sparse() == kGiB);
+  CHECK(budget.pinned() == 0);
+  CHECK(budget.held() == kGiB);
+}
+
+TEST_CASE_METHOD(Fixture, "requests near the end of the address space are refused") {
+  boot();
+  const size_t huge = SIZE_MAX / kPage * kPage;
+  CHECK(ask(huge, huge).bytes == 0);
+  CHECK(budget.ask_unpinned(RegionKind::kSparse, huge, huge).bytes == 0);
+}
+
+TEST_CASE("every limit has a name") {
+  CHECK(std::string(name(LimitedBy::kCap)) == "cap");
+  CHECK(std::string(name(LimitedBy::kMemlock)) == "memlock");
+  CHECK(std::string(name(LimitedBy::kAvailable)) == "available");
+}
+
+}  // namespace rdmalloc
