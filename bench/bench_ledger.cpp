@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "allocator/limits/node_ledger.h"
+#include "allocator/limits/machine_ledger.h"
 #include "bench/support/allocator.h"
 #include "bench/support/can_lock.h"
 #include "bench/support/contest.h"
@@ -64,7 +64,7 @@ class Ledger {
 
  private:
   std::string path_;
-  NodeLedger ledger_;
+  MachineLedger ledger_;
 };
 
 // Processes that are in the ledger; they end with this program.
@@ -85,7 +85,7 @@ class Crowd {
   static pid_t start(const char* path) {
     const pid_t child = test::fork_bound();
     if (child != 0) return child;
-    NodeLedger ledger;
+    MachineLedger ledger;
     ledger.boot(path, kCap);
     for (uint64_t pinned = 0; pinned < 8 * kRegion; pinned += kRegion) {
       if (ledger.ask({pinned, pinned}, kRegion, kRegion) != kRegion) _exit(1);

@@ -46,7 +46,7 @@ const char* name(LimitedBy by) {
       return "memlock";
     case LimitedBy::kAvailable:
       return "available";
-    case LimitedBy::kNode:
+    case LimitedBy::kMachine:
       return "node";
   }
   return "?";
@@ -70,21 +70,21 @@ void Budget::boot(const Options& options) {
   strict_ = options.on(OptionId::strict);
 
   cap_ = resolve(options.amount(OptionId::cap));
-  boot_node(options, group);
+  boot_machine(options, group);
   limit_pins(lockable_);
 }
 
 // Each rank has a share of its own, whichever comes first. The ledger keeps the sum below the limit
 // if more processes start than the launcher announced.
-void Budget::boot_node(const Options& options, const os::Cgroup& group) {
+void Budget::boot_machine(const Options& options, const os::Cgroup& group) {
   const uint64_t node = resolve(options.amount(OptionId::node_cap));
   if (node == 0) return boot_group(options, group);
-  const uint64_t share = node / ranks_on_node();
+  const uint64_t share = node / ranks_on_machine();
   if (share < cap_) {
     cap_ = share;
-    cap_by_ = LimitedBy::kNode;
+    cap_by_ = LimitedBy::kMachine;
   }
-  char ledger[NodeLedger::kLongestPath];
+  char ledger[MachineLedger::kLongestPath];
   const bool fits =
       expand_file_name(options.path(OptionId::ledger), find_place(), ledger, sizeof ledger);
   // The ledger itself reports what is wrong with a name.
@@ -162,20 +162,20 @@ Grant Budget::ask_pinned(size_t need, size_t want) {
     limited_by_ = room < need ? LimitedBy::kAvailable : pin_limited_by_;
   }
   if (room < need) return {};
-  room = ask_node(need, os::page_floor(want < room ? want : room));
+  room = ask_machine(need, os::page_floor(want < room ? want : room));
   if (room < need) return {};
   return {os::page_floor(room), RegionKind::kPinned};
 }
 
 // Asked last, because the other processes can no longer use what it grants.
-uint64_t Budget::ask_node(uint64_t need, uint64_t want) {
+uint64_t Budget::ask_machine(uint64_t need, uint64_t want) {
   if (!ledger_.is_kept()) return want;
   // A process that stays small does not join a group's ledger: that would cost more than its whole
   // heap.
   if (ledger_.is_of_group() && held() + want <= kUncheckedBytes) return want;
   const uint64_t granted = ledger_.ask({pinned(), held()}, need, want);
   if (granted < need) {
-    limited_by_ = ledger_.is_of_group() ? LimitedBy::kAvailable : LimitedBy::kNode;
+    limited_by_ = ledger_.is_of_group() ? LimitedBy::kAvailable : LimitedBy::kMachine;
   }
   return granted;
 }

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "allocator/limits/node_ledger.h"
+#include "allocator/limits/machine_ledger.h"
 #include "allocator/limits/options.h"
 #include "allocator/mutex.h"
 #include "allocator/os/limits.h"
@@ -17,7 +17,7 @@
 namespace rdmalloc {
 
 // Which limit keeps more memory from being pinned.
-enum class LimitedBy : uint8_t { kCap, kMemlock, kAvailable, kNode };
+enum class LimitedBy : uint8_t { kCap, kMemlock, kAvailable, kMachine };
 
 const char* name(LimitedBy by);
 
@@ -93,7 +93,7 @@ class Budget {
   uint64_t memory_cap() const { return memory_cap_; }
   uint64_t memory() const { return memory_; }
   LimitedBy limited_by() const { return limited_by_.load(std::memory_order_relaxed); }
-  const NodeLedger& ledger() const REQUIRES(growth_lock) { return ledger_; }
+  const MachineLedger& ledger() const REQUIRES(growth_lock) { return ledger_; }
 
  private:
   uint64_t room_to_pin(size_t want) const;
@@ -101,9 +101,9 @@ class Budget {
   uint64_t reserve() const;
   void set_memlock(uint64_t memlock) REQUIRES(growth_lock);
   void limit_pins(uint64_t lockable) REQUIRES(growth_lock);
-  void boot_node(const Options& options, const os::Cgroup& group) REQUIRES(growth_lock);
+  void boot_machine(const Options& options, const os::Cgroup& group) REQUIRES(growth_lock);
   void boot_group(const Options& options, const os::Cgroup& group) REQUIRES(growth_lock);
-  uint64_t ask_node(uint64_t need, uint64_t want) REQUIRES(growth_lock);
+  uint64_t ask_machine(uint64_t need, uint64_t want) REQUIRES(growth_lock);
   void look_at_locked() REQUIRES(growth_lock);
 
   uint64_t memory_ = 0;                            // RAM, or the control group's limit
@@ -116,7 +116,7 @@ class Budget {
   LimitedBy cap_by_ = LimitedBy::kCap;      // where it comes from
   uint64_t group_cap_ = 0;                  // what a control group's processes share; 0: nothing
   mutable std::atomic<size_t> sharers_{0};  // how many they were lately; 0: not known
-  NodeLedger ledger_ GUARDED_BY(growth_lock);
+  MachineLedger ledger_ GUARDED_BY(growth_lock);
   Amount headroom_;
   bool strict_ = false;
   bool refused_ GUARDED_BY(growth_lock) = false;

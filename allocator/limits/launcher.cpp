@@ -106,7 +106,7 @@ void find(std::initializer_list<const char*> names, bool is_number, std::span<ch
 }  // namespace
 
 // The launcher's variables come before Slurm's: mpirun in a Slurm job may start fewer ranks.
-uint64_t ranks_on_node() {
+uint64_t ranks_on_machine() {
   for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE=", "MPI_LOCALNRANKS=",
                            "MV2_COMM_WORLD_LOCAL_SIZE=", "PMI_LOCAL_SIZE=", "PMIX_LOCAL_SIZE="}) {
     const uint64_t ranks = ask(name, parse_number);

@@ -7,7 +7,7 @@ namespace rdmalloc {
 
 // How many processes of the job run on this machine, according to Open MPI, PRRTE, MPICH's Hydra,
 // MVAPICH, PALS or Slurm; 1 if unknown. Works before libc is initialised.
-uint64_t ranks_on_node();
+uint64_t ranks_on_machine();
 
 // What distinguishes the processes of a job, in words for file names and messages: printable,
 // without '/', '%' and blanks. Empty: unknown.

@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "allocator/node_store.h"
+#include "allocator/record_store.h"
 #include "allocator/status.h"
 
 namespace rdmalloc {
@@ -116,7 +116,7 @@ class FreePages {
   size_t free_bytes_ = 0;
   size_t runs_ = 0;
   uint32_t random_ = 0x9e3779b9;
-  NodeStore<Node> nodes_;
+  RecordStore<Node> nodes_;
 };
 
 }  // namespace rdmalloc

@@ -80,7 +80,7 @@ void GrowthWarnings::warn_of_overflow() {
     case LimitedBy::kCap:
       message.add("RDMALLOC_CAP allows ").add_size(budget_.pin_limit());
       break;
-    case LimitedBy::kNode:
+    case LimitedBy::kMachine:
       message.add("RDMALLOC_NODE_CAP allows ").add_size(budget_.ledger().cap());
       message.add(" on this node, this process ").add_size(budget_.pin_limit());
       message.add(" of it; it has ").add_size(budget_.pinned());

@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "allocator/tools/page.h"
+#include "allocator/tools/manual_page.h"
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/top/stats.h"
 
@@ -11,7 +11,7 @@ namespace rdmalloc::cli {
 namespace {
 
 CLI::App* add_command(CLI::App& app, const char* name, Request& request) {
-  CLI::App* command = app.add_subcommand(name, find_page(name)->summary);
+  CLI::App* command = app.add_subcommand(name, find_manual_page(name)->summary);
   command->set_help_flag("-h,--help", "print this help and exit");
   command->callback([&request, name] { request.command = name; });
   return command;
@@ -63,7 +63,7 @@ void split(std::vector<std::string>& words, size_t at, const CLI::App& command,
 }  // namespace
 
 std::unique_ptr<CLI::App> make_command_line(Request& request) {
-  auto app = std::make_unique<CLI::App>(find_page("")->summary, "rdmalloc");
+  auto app = std::make_unique<CLI::App>(find_manual_page("")->summary, "rdmalloc");
   app->set_help_flag("-h,--help", "print this help and exit");
   app->set_version_flag("--version", "rdmalloc " RDMALLOC_VERSION, "print the version and exit");
   app->require_subcommand(1);

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <vector>
 
-#include "allocator/tools/page.h"
+#include "allocator/tools/manual_page.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -139,7 +139,7 @@ void add_command(const CLI::App& app, const std::string& command, Tables& tables
   }
   tables.commands.add(command, commands);
   add_flags(app, command, tables);
-  const std::vector<std::string>& synopsis = find_page(command)->synopsis;
+  const std::vector<std::string>& synopsis = find_manual_page(command)->synopsis;
   const bool takes_program = std::ranges::any_of(
       synopsis, [](const std::string& line) { return line.find("PROGRAM") != std::string::npos; });
   if (takes_program && !command.empty()) tables.program.add(command, "yes");

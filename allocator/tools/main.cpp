@@ -95,9 +95,9 @@ std::string explain(const CLI::ParseError& error, const CLI::App& app) {
 }
 
 int print_man_page(const std::string& page, const CLI::App& app) {
-  if (page == "environment") return print(as_roff(reference_page()));
+  if (page == "environment") return print(as_roff(reference_manual_page()));
   if (page.empty() || page == "rdmalloc") return print(as_roff(manual_page("", app)));
-  for (const Page& known : all_pages()) {
+  for (const ManualPage& known : all_manual_pages()) {
     if (known.hidden || known.name != "rdmalloc-" + page) continue;
     return print(as_roff(manual_page(known.command, app)));
   }
@@ -130,7 +130,7 @@ std::vector<std::string> as_options(std::vector<std::string> words) {
 
 int act_on(const std::vector<std::string>& as_given, const Request& request, CLI::App& app) {
   if (as_given.empty()) {
-    print(as_plain_text(complete_page("", app)));
+    print(as_plain_text(complete_manual_page("", app)));
     throw Refusal("no command was given");
   }
   std::vector<std::string> words = as_options(as_given);
@@ -139,7 +139,7 @@ int act_on(const std::vector<std::string>& as_given, const Request& request, CLI
     app.parse(words);
   } catch (const CLI::CallForHelp& help) {
     if (!app.remaining(true).empty()) throw Refusal(explain(help, app));
-    return print(as_plain_text(complete_page(command_of(app), app)));
+    return print(as_plain_text(complete_manual_page(command_of(app), app)));
   } catch (const CLI::CallForVersion& version) {
     return print(std::string(version.what()) + "\n");
   } catch (const CLI::ParseError& error) {

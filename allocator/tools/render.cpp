@@ -74,7 +74,7 @@ std::string wrap(const std::string& text, size_t indent, size_t width) {
   return out;
 }
 
-std::string as_plain_text(const Page& page) {
+std::string as_plain_text(const ManualPage& page) {
   std::ostringstream out;
   out << (page.command.empty() ? "rdmalloc" : "rdmalloc " + page.command) << ": " << page.summary
       << "\n\nUsage\n";
@@ -83,7 +83,7 @@ std::string as_plain_text(const Page& page) {
   return out.str();
 }
 
-std::string as_roff(const Page& page) {
+std::string as_roff(const ManualPage& page) {
   std::ostringstream out;
   out << ".TH " << upper(page.name) << " " << page.manual_section << " \"\" \"rdmalloc "
       << RDMALLOC_VERSION << "\"\n.SH NAME\n"

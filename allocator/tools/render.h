@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "allocator/tools/page.h"
+#include "allocator/tools/manual_page.h"
 
 namespace rdmalloc::cli {
 
@@ -11,8 +11,8 @@ namespace rdmalloc::cli {
 inline constexpr size_t kTextWidth = 79;
 std::string wrap(const std::string& text, size_t indent, size_t width = kTextWidth);
 
-std::string as_plain_text(const Page& page);
-std::string as_roff(const Page& page);
+std::string as_plain_text(const ManualPage& page);
+std::string as_roff(const ManualPage& page);
 
 // The options: variable, flag, default, meaning; and the same for a terminal.
 std::string options_as_markdown();

@@ -61,7 +61,7 @@ bool PackedReader::open(const char* path) {
 
 bool PackedReader::map_buffers() {
   buffers_ = static_cast<uint8_t*>(map_own(buffers_size()));
-  if (buffers_ == nullptr || !slots_.start()) return fail("there is no memory to read it");
+  if (buffers_ == nullptr || !numbers_.start()) return fail("there is no memory to read it");
   zstd_ = ZSTD_initStaticDCtx(buffers_, workspace_size());
   if (zstd_ == nullptr) return fail("this zstd cannot unpack in memory that it is given");
   packed_ = buffers_ + workspace_size();
@@ -115,7 +115,7 @@ bool PackedReader::rewind() {
   if (lseek(fd_, static_cast<off_t>(sizeof header_ + header_.program_size), SEEK_SET) < 0) {
     return fail("%s", strerror(errno));
   }
-  if (!slots_.start()) return fail("there is no memory to read it");
+  if (!numbers_.start()) return fail("there is no memory to read it");
   columns_ = {};
   events_read_ = time_ = object_ = 0;
   thread_ = threads_seen_ = 0;
@@ -233,17 +233,17 @@ bool PackedReader::take_time(uint8_t head, Event* out) {
 
 bool PackedReader::take_object(Event* out) {
   if (makes_object(out->kind)) {
-    object_ = slots_.take();
-    if (object_ == Slots::kNone) return fail_at_event("is one object too many");
+    object_ = numbers_.take();
+    if (object_ == ObjectNumbers::kNone) return fail_at_event("is one object too many");
   } else {
     uint64_t distance = 0;
     if (!take_varint(kObjects, &distance)) return fail_at_event("has no object");
     object_ += static_cast<uint64_t>(from_zigzag(distance));
-    if (!slots_.is_taken(object_)) {
+    if (!numbers_.is_taken(object_)) {
       return fail_at_event(out->kind == EventKind::kFree ? "frees what is not alive"
                                                          : "resizes what is not alive");
     }
-    if (out->kind == EventKind::kFree) slots_.give(object_);
+    if (out->kind == EventKind::kFree) numbers_.give(object_);
   }
   out->object = object_;
   return true;

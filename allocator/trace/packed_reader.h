@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "allocator/trace/event.h"
+#include "allocator/trace/object_numbers.h"
 #include "allocator/trace/packed_format.h"
-#include "allocator/trace/slots.h"
 
 namespace rdmalloc::trace {
 
@@ -72,7 +72,7 @@ class PackedReader {
   uint8_t* raw_ = nullptr;
   ZSTD_DCtx* zstd_ = nullptr;
 
-  Slots slots_;
+  ObjectNumbers numbers_;
   std::array<Bytes, kColumns> columns_{};
   uint64_t events_read_ = 0;
   uint64_t time_ = 0;

@@ -106,7 +106,7 @@ void release(NextDelete<void(void*, Rest...)>& below, void* pointer, Rest... res
   function(pointer, rest...);
   const bool recorded = before.was_freed(pointer);
   if (!recorded) record(RawKind::kFree, pointer, 0, 0, stamp);
-  if (slot->end == nullptr) return;  // nothing was recorded, so this call shows nothing
+  if (thread_state->end == nullptr) return;  // nothing was recorded, so this call shows nothing
   below.way.store(recorded ? Way::kCallsFree : Way::kItself, std::memory_order_relaxed);
 }
 

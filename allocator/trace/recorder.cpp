@@ -13,17 +13,17 @@ namespace {
 
 enum State : uint32_t { kNew, kStarting, kRecording, kOff };
 
-// Wiped in a forked child, like the slots: the child begins anew.
+// Wiped in a forked child, like the threads' states: the child begins anew.
 struct Process {
   std::atomic<uint32_t> state;  // a State
 };
 
-// The slot of threads that have none yet: it has no room.
-constinit Slot nowhere;
+// The state of threads that have none yet: it has no room.
+constinit ThreadState nowhere;
 
 std::atomic<Process*> process{nullptr};
-// Slots, also in wiped memory. A thread that ends keeps its slot.
-std::atomic<Slot*> stock{nullptr};
+// Threads' states, also in wiped memory. A thread that ends keeps its state.
+std::atomic<ThreadState*> stock{nullptr};
 constexpr size_t kStockBytes = 64 << 10;
 
 constinit RawWriter writer;
@@ -58,10 +58,10 @@ bool is_recording() {
   uint32_t state = mine->state.load(std::memory_order_acquire);
   if (state == kRecording) return true;
   if (state == kNew && mine->state.compare_exchange_strong(state, kStarting)) {
-    // In a forked child the stock is the parent's, and wiped: it would give a new thread the slot
-    // that this one has.
+    // In a forked child the stock is the parent's, and wiped: it would give a new thread the
+    // thread_state that this one has.
     stock.store(nullptr, std::memory_order_relaxed);
-    slot = &nowhere;
+    thread_state = &nowhere;
     choose_clock();
     state = writer.start() ? kRecording : kOff;
     mine->state.store(state, std::memory_order_release);
@@ -73,17 +73,17 @@ bool is_recording() {
   return state == kRecording;
 }
 
-Slot* take_slot() {
-  constexpr size_t kSlots = kStockBytes / sizeof(Slot);
-  Slot* first = stock.load(std::memory_order_acquire);
-  // The number identifies a slot only in the stock that it was taken from, so it is counted in that
-  // stock's first slot.
+ThreadState* take_thread_state() {
+  constexpr size_t kStates = kStockBytes / sizeof(ThreadState);
+  ThreadState* first = stock.load(std::memory_order_acquire);
+  // The number identifies a state only in the stock that it was taken from, so it is counted in
+  // that stock's first state.
   while (true) {
     if (first != nullptr) {
       const uint32_t number = __atomic_add_fetch(&first->thread, 1, __ATOMIC_RELAXED);
-      if (number < kSlots) return first + number;
+      if (number < kStates) return first + number;
     }
-    auto* fresh = static_cast<Slot*>(map_wiped(kStockBytes));
+    auto* fresh = static_cast<ThreadState*>(map_wiped(kStockBytes));
     if (fresh == nullptr) return nullptr;
     if (stock.compare_exchange_strong(first, fresh)) {
       first = fresh;
@@ -96,13 +96,13 @@ Slot* take_slot() {
 // A chunk for the calling thread, whose first call has this stamp. False: nothing is recorded.
 bool make_room(uint64_t stamp) {
   if (!is_recording()) return false;
-  if (slot == &nowhere) {
-    Slot* mine = take_slot();
+  if (thread_state == &nowhere) {
+    ThreadState* mine = take_thread_state();
     if (mine == nullptr) return false;
-    *mine = Slot{};
-    slot = mine;
+    *mine = ThreadState{};
+    thread_state = mine;
   }
-  Slot& mine = *slot;
+  ThreadState& mine = *thread_state;
   if (mine.thread == 0) mine.thread = writer.count_thread() + 1;
   size_t bytes = mine.chunk_bytes == 0 ? first_chunk() : mine.chunk_bytes * size_t{2};
   if (bytes > kLongestChunk) bytes = kLongestChunk;
@@ -122,7 +122,7 @@ bool make_room(uint64_t stamp) {
 // Each thread counts its own dropped calls, because a shared counter would slow them down.
 void drop() {
   constexpr uint64_t kTogether = 256;
-  Slot& mine = *slot;
+  ThreadState& mine = *thread_state;
   mine.at = nullptr;
   mine.end = nullptr;
   if (&mine != &nowhere && ++mine.dropped < kTogether) return;
@@ -132,10 +132,10 @@ void drop() {
 
 }  // namespace
 
-thread_local constinit Slot* slot = &nowhere;
+thread_local constinit ThreadState* thread_state = &nowhere;
 
 void record_in_full(const Call& call) {
-  Slot& mine = *slot;
+  ThreadState& mine = *thread_state;
   uint64_t ticks = call.stamp > mine.written ? call.stamp - mine.written : 0;
   const bool far = ticks >= kNearEnd;
   if (far) ticks = 0;

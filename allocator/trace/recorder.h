@@ -19,7 +19,7 @@ namespace rdmalloc::trace {
 
 // Where a thread writes next. The kernel wipes this memory in a forked child, however it was
 // forked: the child finds no room here and starts a file of its own.
-struct Slot {
+struct ThreadState {
   uint32_t* at = nullptr;
   uint32_t* end = nullptr;
   uint64_t written = 0;  // stamp of the last call in the file
@@ -33,7 +33,7 @@ struct Slot {
   uint64_t dropped = 0;
 };
 
-extern thread_local constinit Slot* slot;
+extern thread_local constinit ThreadState* thread_state;
 
 struct Call {
   RawKind kind;
@@ -47,7 +47,7 @@ struct Call {
 void record_slowly(const Call& call);
 
 // One instruction on x86, so that a signal handler that allocates gets a place of its own.
-inline uint32_t* take_place(Slot& from, size_t units) {
+inline uint32_t* take_place(ThreadState& from, size_t units) {
   uint64_t place = units * sizeof(uint32_t);
 #if defined(__x86_64__)
   asm("xaddq %0, %1" : "+r"(place), "+m"(from.at));
@@ -67,7 +67,7 @@ void put(uint32_t* place, Number number) {
 // Keeps the writes in this order, for a reader after the process was killed in between.
 inline void in_order() { __atomic_signal_fence(__ATOMIC_RELEASE); }
 
-inline void note_last(Slot& mine, const Call& call) {
+inline void note_last(ThreadState& mine, const Call& call) {
   if (call.stamp > mine.written) mine.written = call.stamp;
   mine.address = call.address;
   mine.kind = call.kind;
@@ -77,7 +77,7 @@ inline void note_last(Slot& mine, const Call& call) {
 [[gnu::noinline]] void record_in_full(const Call& call);
 
 // The unit of a near call, or 0.
-inline uint32_t near_unit(const Slot& mine, const Call& call) {
+inline uint32_t near_unit(const ThreadState& mine, const Call& call) {
   const auto bytes = static_cast<int64_t>(call.address - mine.address);
   const int64_t distance = bytes / kDistance;
   if (bytes % kDistance != 0) return 0;
@@ -92,7 +92,7 @@ inline uint32_t near_unit(const Slot& mine, const Call& call) {
 inline void record(RawKind kind, const void* pointer, uint64_t size, uint64_t alignment_log2,
                    uint64_t stamp) {
   const Call call{kind, reinterpret_cast<uintptr_t>(pointer), size, alignment_log2, stamp};
-  Slot& mine = *slot;
+  ThreadState& mine = *thread_state;
   const uint32_t unit = near_unit(mine, call);
   // A stamp taken before that of a nested call counts as the same.
   const uint64_t ticks = stamp > mine.written ? stamp - mine.written : 0;
@@ -109,7 +109,7 @@ inline void record(RawKind kind, const void* pointer, uint64_t size, uint64_t al
   note_last(mine, call);
 }
 
-inline uint64_t fresh_stamp(Slot& of) {
+inline uint64_t fresh_stamp(ThreadState& of) {
   // While there is one thread, the order of calls is known without stamps. If it calls malloc more
   // often than this, only one call in kRun + 1 reads the counter, because that takes longer than a
   // malloc call.
@@ -128,7 +128,7 @@ inline uint64_t fresh_stamp(Slot& of) {
 inline uint64_t stamp_of(const void* address) {
   const uintptr_t within_page = os::page_size() - 1;
   constexpr uintptr_t kHeader = 16;
-  Slot& mine = *slot;
+  ThreadState& mine = *thread_state;
   const bool large = (reinterpret_cast<uintptr_t>(address) & within_page & ~kHeader) == 0;
   if (__libc_single_threaded && mine.unstamped != 0 && !large) {
     --mine.unstamped;
@@ -151,15 +151,15 @@ inline uint64_t stamp_of_return(const void* address) {
 // their own before.
 class Since {
  public:
-  Since() : at_(slot->at) {}
+  Since() : at_(thread_state->at) {}
 
   bool was_recorded(const void* pointer) const {
-    const Slot& mine = *slot;
+    const ThreadState& mine = *thread_state;
     const bool is_new = mine.end != nullptr && mine.at != at_;
     return is_new && mine.address == reinterpret_cast<uintptr_t>(pointer);
   }
   bool was_freed(const void* pointer) const {
-    return was_recorded(pointer) && slot->kind == RawKind::kFree;
+    return was_recorded(pointer) && thread_state->kind == RawKind::kFree;
   }
 
  private:

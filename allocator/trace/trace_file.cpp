@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "allocator/os/file.h"
+#include "allocator/trace/object_numbers.h"
 #include "allocator/trace/packed_format.h"
 #include "allocator/trace/packed_reader.h"
-#include "allocator/trace/slots.h"
 
 namespace rdmalloc::trace {
 namespace {
@@ -47,7 +47,7 @@ class Writer::State {
     // A truncated name is better than none.
     if (program_.size() > kMostProgramSize) program_.resize(kMostProgramSize);
     zstd_.reset(ZSTD_createCCtx());
-    if (zstd_ == nullptr || !slots_.start()) fail("there is no memory to write it");
+    if (zstd_ == nullptr || !numbers_.start()) fail("there is no memory to write it");
     ZSTD_CCtx_setParameter(zstd_.get(), ZSTD_c_compressionLevel, kLevel);
     ZSTD_CCtx_setParameter(zstd_.get(), ZSTD_c_checksumFlag, 1);
     fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -90,7 +90,7 @@ class Writer::State {
 
  private:
   struct Alive {
-    uint64_t slot;
+    uint64_t number;
     uint64_t size;
   };
 
@@ -127,12 +127,12 @@ class Writer::State {
   }
 
   void put_object(const Event& event) {
-    const uint64_t before = slot_;
+    const uint64_t before = number_;
     if (makes_object(event.kind)) {
       const auto [found, is_new] = alive_.try_emplace(event.object, Alive{0, event.size});
       if (!is_new) fail_at_event("allocates an object that is alive");
-      slot_ = found->second.slot = slots_.take();
-      if (slot_ == Slots::kNone) fail_at_event("is one object too many");
+      number_ = found->second.number = numbers_.take();
+      if (number_ == ObjectNumbers::kNone) fail_at_event("is one object too many");
       counts_.objects = std::max<uint64_t>(counts_.objects, alive_.size());
       resize_live(0, event.size);
       return;
@@ -143,12 +143,12 @@ class Writer::State {
       fail_at_event(frees ? "frees an object that is not alive"
                           : "resizes an object that is not alive");
     }
-    slot_ = found->second.slot;
-    put_varint(columns_[kObjects], to_zigzag(slot_ - before));
+    number_ = found->second.number;
+    put_varint(columns_[kObjects], to_zigzag(number_ - before));
     resize_live(found->second.size, frees ? 0 : event.size);
     found->second.size = event.size;
     if (!frees) return;
-    slots_.give(slot_);
+    numbers_.give(number_);
     alive_.erase(found);
   }
 
@@ -201,12 +201,12 @@ class Writer::State {
   Bytes raw_;
   Bytes packed_;
 
-  Slots slots_;
+  ObjectNumbers numbers_;
   std::unordered_map<uint64_t, Alive> alive_;
   std::unordered_map<uint32_t, uint32_t> threads_;
   uint64_t live_ = 0;
   uint64_t time_ = 0;
-  uint64_t slot_ = 0;
+  uint64_t number_ = 0;
   uint32_t thread_ = 0;
 };
 

@@ -33,8 +33,8 @@ uint64_t measured_ns(const Arguments& arguments) {
   return kMillisecond * (arguments.short_form ? 4 : 150);
 }
 
-// work() does `count` pairs between two reads of the clock, and does them once even where the machine
-// was too busy to let this thread begin in time. Returns the number of pairs done.
+// work() does `count` pairs between two reads of the clock, and does them once even where the
+// machine was too busy to let this thread begin in time. Returns the number of pairs done.
 template <typename Work>
 uint64_t repeat_until(uint64_t end_ns, size_t count, const Work& work) {
   uint64_t pairs = 0;

@@ -130,7 +130,7 @@ class ForeignCache final : private CacheCore {
     uintptr_t base, end;
     size_t length() const { return end - base; }
   };
-  struct Asked;
+  struct Request;
 
   static void fill(const CacheEntry& entry, rdm_mr* out);
   static void fill_key(const CacheEntry& entry, rdm_mr* out);
@@ -138,14 +138,15 @@ class ForeignCache final : private CacheCore {
 
   bool start() EXCLUDES(cache_lock);
   static Monitor& monitor() { return monitor_started(); }
-  int check(Asked* asked) const REQUIRES(cache_lock);
-  int find_or_build(Asked* asked, rdm_mr* out) REQUIRES(cache_lock);
+  int check(Request* request) const REQUIRES(cache_lock);
+  int find_or_build(Request* request, rdm_mr* out) REQUIRES(cache_lock);
   CacheEntry* find(uintptr_t at, uintptr_t end) REQUIRES(cache_lock);
   CacheEntry* first_overlapping(const Range& range) REQUIRES(cache_lock);
   bool is_being_built(const Range& range) const REQUIRES(cache_lock);
   Range united(Range range) REQUIRES(cache_lock);
-  Range widened(const Asked& asked) REQUIRES(cache_lock);
-  int build(Asked* asked, const Range& range, CacheEntry* entry, rdm_mr* out) REQUIRES(cache_lock);
+  Range widened(const Request& request) REQUIRES(cache_lock);
+  int build(Request* request, const Range& range, CacheEntry* entry, rdm_mr* out)
+      REQUIRES(cache_lock);
   bool may_stay(const Range& range) const REQUIRES(cache_lock);
   void publish(const Range& range, CacheEntry* entry, bool is_findable) REQUIRES(cache_lock);
 

@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "allocator/node_store.h"
+#include "allocator/record_store.h"
 #include "regcache/pool/pool.h"
 
 namespace rdmalloc {
@@ -79,8 +79,8 @@ class Pools {
   size_t next_chunk_ = 1;
   std::atomic<Pool*> pools_[kMaxPools] = {};
   size_t next_pool_ = 0;  // used last of all: a pool just closed is not used again soon
-  NodeStore<Stock> stocks_;
-  NodeStore<ThreadStocks> threads_;
+  RecordStore<Stock> stocks_;
+  RecordStore<ThreadStocks> threads_;
 };
 
 }  // namespace rdmalloc

@@ -86,7 +86,7 @@ class Storm {
 
   [[noreturn]] void live(size_t which, uint32_t seed) {
     std::mt19937 random(seed);
-    NodeLedger ledger;
+    MachineLedger ledger;
     const std::string own = std::string(file_.path()) + "-" + std::to_string(which);
     ledger.boot(apart_ ? own.c_str() : file_.path(), kCap);
     uint64_t pinned = 0;

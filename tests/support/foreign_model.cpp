@@ -82,31 +82,31 @@ void ForeignModel::step() {
   check_books();
 }
 
-ForeignModel::Asked ForeignModel::choose_range() {
+ForeignModel::Request ForeignModel::choose_range() {
   const size_t first = choose_(Pages::kCount);
   const size_t most = std::min<size_t>(Pages::kCount - first, choose_(8) == 0 ? 64 : 8);
   const size_t pages = 1 + choose_(static_cast<uint32_t>(most));
-  Asked asked{};
-  asked.at = Pages::number(first) + (choose_(2) == 0 ? 0 : choose_(kPage));
-  asked.end = Pages::number(first + pages) - (choose_(2) == 0 ? 0 : choose_(kPage));
-  if (asked.end <= asked.at) asked.end = asked.at + 1;
-  asked.base = os::align_down(asked.at, f_.device.unit);
-  asked.top = os::align_up(asked.end, f_.device.unit);
-  return asked;
+  Request request{};
+  request.at = Pages::number(first) + (choose_(2) == 0 ? 0 : choose_(kPage));
+  request.end = Pages::number(first + pages) - (choose_(2) == 0 ? 0 : choose_(kPage));
+  if (request.end <= request.at) request.end = request.at + 1;
+  request.base = os::align_down(request.at, f_.device.unit);
+  request.top = os::align_up(request.end, f_.device.unit);
+  return request;
 }
 
-Registration* ForeignModel::find(const Asked& asked) {
+Registration* ForeignModel::find(const Request& request) {
   for (auto& [one, its] : known_) {
-    if (its.can_be_found && one->covers(asked.at, asked.end)) return one;
+    if (its.can_be_found && one->covers(request.at, request.end)) return one;
   }
   return nullptr;
 }
 
-std::pair<uintptr_t, uintptr_t> ForeignModel::united(const Asked& asked) {
-  std::pair<uintptr_t, uintptr_t> range{asked.base, asked.top};
+std::pair<uintptr_t, uintptr_t> ForeignModel::united(const Request& request) {
+  std::pair<uintptr_t, uintptr_t> range{request.base, request.top};
   if (!f_.settings.limits.leave_pinned) return range;
   for (auto& [one, its] : known_) {
-    if (!its.can_be_found || !one->overlaps(asked.base, asked.top)) continue;
+    if (!its.can_be_found || !one->overlaps(request.base, request.top)) continue;
     range = {std::min(range.first, one->base), std::max(range.second, one->end())};
   }
   return range;
@@ -121,13 +121,13 @@ bool ForeignModel::is_unlimited() const {
 
 void ForeignModel::get() {
   if (held_.size() >= kMostHeld) return put();
-  const Asked asked = choose_range();
-  asked_ = asked;
+  const Request request = choose_range();
+  request_ = request;
   has_ticked_ = false;
   building_ = building_end_ = 0;
   for (size_t page = 0; page < Pages::kCount; ++page) versions_[page] = f_.pages.version(page);
-  Registration* const expected = find(asked);
-  const auto [base, end] = united(asked);
+  Registration* const expected = find(request);
+  const auto [base, end] = united(request);
   const bool changes_meanwhile = change_before_ || change_after_;
   const uint64_t calls = f_.device.calls();
   uint64_t last = 0;
@@ -135,22 +135,22 @@ void ForeignModel::get() {
   made_from_ = last + 1;
   rdm_mr mr{};
   new_last_error()[0] = '\0';
-  const int status = f_.get(reinterpret_cast<void*>(asked.at), asked.end - asked.at, &mr);
-  asked_ = {};
+  const int status = f_.get(reinterpret_cast<void*>(request.at), request.end - request.at, &mr);
+  request_ = {};
   if (status != RDM_OK) {
     if (expected != nullptr) break_promise("what was there to be found was refused");
-    return check_refused(asked, status);
+    return check_refused(request, status);
   }
-  check_got(asked, mr, expected, calls);
+  check_got(request, mr, expected, calls);
   const Registration& got = Registration::of(mr);
   if (expected == nullptr && is_unlimited() && !was_faulted_ && !changes_meanwhile &&
       (got.base != base || got.end() != end)) {
     break_promise("ranges that overlap did not become one, or others did");
   }
-  seen_.unions += got.base != asked.base || got.end() != asked.top ? 1 : 0;
+  seen_.unions += got.base != request.base || got.end() != request.top ? 1 : 0;
 }
 
-void ForeignModel::check_got(const Asked& asked, const rdm_mr& mr, Registration* expected,
+void ForeignModel::check_got(const Request& request, const rdm_mr& mr, Registration* expected,
                              uint64_t calls) {
   Registration* const got = &Registration::of(mr);
   const auto found = known_.find(got);
@@ -161,7 +161,7 @@ void ForeignModel::check_got(const Asked& asked, const rdm_mr& mr, Registration*
       mr.lkey != got->number) {
     break_promise("what was given out is not what was registered");
   }
-  if (!got->covers(asked.at, asked.end)) break_promise("what was asked for is not covered");
+  if (!got->covers(request.at, request.end)) break_promise("what was asked for is not covered");
   for (size_t page = 0; page < Pages::kCount; ++page) {
     if (got->covers(Pages::number(page), Pages::number(page + 1)) &&
         got->seen[page] < versions_[page]) {
@@ -183,12 +183,12 @@ void ForeignModel::check_got(const Asked& asked, const rdm_mr& mr, Registration*
 }
 
 // Checks that a refusal was justified: the range could not be had.
-void ForeignModel::check_refused(const Asked& asked, int status) {
+void ForeignModel::check_refused(const Request& request, int status) {
   ++seen_.refused;
   note_looked_at();
   if (last_error()[0] == '\0') break_promise("refused without a sentence");
   if (was_faulted_) return;
-  const size_t length = asked.top - asked.base;
+  const size_t length = request.top - request.base;
   if (status == RDM_UNSUPPORTED) {
     if (length <= f_.device.longest) break_promise("unsupported though short enough");
     return;
@@ -198,10 +198,10 @@ void ForeignModel::check_refused(const Asked& asked, int status) {
   size_t bytes = 0;
   for (const auto& [one, its] : known_) {
     if (its.users == 0 && !its.is_stuck && length <= f_.settings.limits.bytes &&
-        (status == RDM_OUT_OF_BUDGET || one->overlaps(asked.base, asked.top))) {
+        (status == RDM_OUT_OF_BUDGET || one->overlaps(request.base, request.top))) {
       break_promise("refused though something could be given up for it");
     }
-    in_the_way += one->overlaps(asked.base, asked.top) ? 1 : 0;
+    in_the_way += one->overlaps(request.base, request.top) ? 1 : 0;
     ++count;
     bytes += one->length;
   }
@@ -325,7 +325,7 @@ void ForeignModel::note_gone(Registration& one) {
   if (found == known_.end()) return break_promise("deregistered what nobody knows");
   if (found->second.users != 0) break_promise("deregistered in use");
   // A registration in the way of a get goes first, however recently it was used.
-  const bool in_the_way = asked_.top != 0 && one.overlaps(asked_.base, asked_.top);
+  const bool in_the_way = request_.top != 0 && one.overlaps(request_.base, request_.top);
   if (in_the_way) {
     // It may also have been its turn.
     note_looked_at();

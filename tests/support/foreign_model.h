@@ -46,14 +46,14 @@ class ForeignModel {
     uint64_t used_from = 0, used_to = 0;  // last use, bracketed in ticks of clock_
   };
   // The bytes requested, and the whole units that hold them.
-  struct Asked {
+  struct Request {
     uintptr_t at, end;
     uintptr_t base, top;
   };
 
   void break_promise(const char* what);
   void open_anew();
-  Asked choose_range();
+  Request choose_range();
   void get();
   void put();
   void put_again();
@@ -67,11 +67,11 @@ class ForeignModel {
   void note_changed(uintptr_t base, uintptr_t end);
   void note_looked_at();
   void check_order(const Registration& victim, const Known& its);
-  void check_got(const Asked& asked, const rdm_mr& mr, Registration* expected, uint64_t calls);
-  void check_refused(const Asked& asked, int status);
+  void check_got(const Request& request, const rdm_mr& mr, Registration* expected, uint64_t calls);
+  void check_refused(const Request& request, int status);
   void check_books();
-  Registration* find(const Asked& asked);
-  std::pair<uintptr_t, uintptr_t> united(const Asked& asked);
+  Registration* find(const Request& request);
+  std::pair<uintptr_t, uintptr_t> united(const Request& request);
   bool is_unlimited() const;
 
   Choose choose_;
@@ -82,7 +82,7 @@ class ForeignModel {
   uint64_t clock_ = 1;  // gets that reached the device
 
   // The get in progress.
-  Asked asked_{};
+  Request request_{};
   bool has_ticked_ = false;
   uint64_t made_from_ = 0;  // the first number that it may give a registration
   std::array<uint32_t, Pages::kCount> versions_{};

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-#include "allocator/limits/node_ledger.h"
+#include "allocator/limits/machine_ledger.h"
 #include "tests/support/child.h"
 
 namespace rdmalloc::test {
@@ -88,7 +88,7 @@ class LedgerProcess {
 
   [[noreturn]] static void serve(const char* path, uint64_t cap, uint64_t group, int commands,
                                  int answers) {
-    NodeLedger ledger;
+    MachineLedger ledger;
     ledger.boot(path, cap, group);
     uint64_t pinned = 0;
     Command one;

@@ -145,7 +145,7 @@ ProcessCounters CounterReader::read() const {
   RDMALLOC_PAGE_COUNTERS(RDMALLOC_READ)
 #undef RDMALLOC_READ
   counters.process = get(page_->process);
-  const uint64_t last = static_cast<uint64_t>(LimitedBy::kNode);
+  const uint64_t last = static_cast<uint64_t>(LimitedBy::kMachine);
   counters.limit_name = name(static_cast<LimitedBy>(std::min(counters.limited_by, last)));
   const uint64_t phases = page_->phase_count.load(std::memory_order_acquire);
   for (size_t i = 0; i < std::min<uint64_t>(phases, CounterPage::kMostPhases); ++i) {

@@ -40,14 +40,14 @@ ordered_json counters_json(const std::optional<ProcessCounters>& counters) {
           {"registered_pinned_bytes", field(&ProcessCounters::registered_pinned)}};
 }
 
-ordered_json memlock_json(const NodeProcess& process) {
+ordered_json memlock_json(const MachineProcess& process) {
   const bool is_unlimited = process.memlock == os::kNoLimit;
   return {{"memlock_bytes", is_unlimited ? ordered_json(nullptr) : or_null(process.memlock)},
           {"memlock_unlimited", process.memlock ? ordered_json(is_unlimited) : nullptr},
           {"may_lock_all", process.status.may_lock_all}};
 }
 
-ordered_json process_json(const NodeProcess& process) {
+ordered_json process_json(const MachineProcess& process) {
   const ProcessStatus& status = process.status;
   ordered_json json = {{"pid", process.number},
                        {"user", process.user},
@@ -94,7 +94,7 @@ ordered_json totals_json(const ordered_json& processes) {
 
 ordered_json as_json(const TopView& view) {
   ordered_json processes = ordered_json::array();
-  for (const NodeProcess& one : view.scan.processes) processes.push_back(process_json(one));
+  for (const MachineProcess& one : view.scan.processes) processes.push_back(process_json(one));
   ordered_json json = {{"format", "rdmalloc-top"},
                        {"version", 1},
                        {"date", time_now()},

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "allocator/limits/budget.h"
-#include "allocator/limits/node_ledger.h"
+#include "allocator/limits/machine_ledger.h"
 #include "allocator/limits/options.h"
 #include "allocator/report/file_name.h"
 
@@ -18,8 +18,8 @@ namespace {
 constexpr size_t kMostAtFirst = 256;
 
 // All records of the ledger; nothing if it cannot be read.
-std::optional<std::vector<NodeLedger::Record>> read_all(NodeLedger* ledger) {
-  std::vector<NodeLedger::Record> records(kMostAtFirst);
+std::optional<std::vector<MachineLedger::Record>> read_all(MachineLedger* ledger) {
+  std::vector<MachineLedger::Record> records(kMostAtFirst);
   for (;;) {
     const size_t count = ledger->read(records.data(), records.size());
     if (count == SIZE_MAX) return std::nullopt;
@@ -29,7 +29,7 @@ std::optional<std::vector<NodeLedger::Record>> read_all(NodeLedger* ledger) {
   }
 }
 
-void add(const NodeLedger::Record& record, LedgerView* view) {
+void add(const MachineLedger::Record& record, LedgerView* view) {
   const auto number = static_cast<pid_t>(record.process.number);
   if (record.group != 0) {
     view->granted_in_groups[number] = record.granted;
@@ -66,10 +66,10 @@ LedgerView read_ledger() {
   Options options;
   options.load();
   LedgerView view;
-  char named[NodeLedger::kLongestPath];
+  char named[MachineLedger::kLongestPath];
   const bool fits =
       expand_file_name(options.path(OptionId::ledger), find_place(), named, sizeof named);
-  NodeLedger ledger;
+  MachineLedger ledger;
   if (!fits || (named[0] != '\0' && named[0] != '/')) {
     view.path = named;
     view.trouble = "the node's ledger " + view.path + " has no absolute name";
@@ -86,7 +86,7 @@ LedgerView read_ledger() {
     return view;
   }
   view.is_kept = true;
-  for (const NodeLedger::Record& record : *records) add(record, &view);
+  for (const MachineLedger::Record& record : *records) add(record, &view);
   return view;
 }
 

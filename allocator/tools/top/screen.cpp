@@ -69,7 +69,7 @@ class Pager {
   Pager(const ProcessFilter& filter, double seconds) : filter_(filter), seconds_(seconds) {}
 
   void look() {
-    view_ = look_at_node(filter_);
+    view_ = look_at_machine(filter_);
     arrange();
   }
 
@@ -91,7 +91,7 @@ class Pager {
     first_ = std::clamp(first_, 0, std::max(static_cast<int>(processes.size()) - body_, 0));
     const int end = std::min(first_ + body_, static_cast<int>(processes.size()));
     for (int i = first_; i < end; ++i) {
-      const NodeProcess& one = processes[static_cast<size_t>(i)];
+      const MachineProcess& one = processes[static_cast<size_t>(i)];
       screen.put(row++, line_of(one, columns), has_too_much(one) ? screen.over() : A_NORMAL);
     }
     screen.put(total_row, total_line(processes, columns), A_BOLD);

@@ -1,7 +1,7 @@
 // `rdmalloc top --watch` on a terminal's whole screen.
 #pragma once
 
-#include "allocator/tools/top/node_processes.h"
+#include "allocator/tools/top/machine_processes.h"
 
 namespace rdmalloc::cli {
 

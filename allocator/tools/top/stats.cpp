@@ -12,8 +12,8 @@
 #include "allocator/tools/top/counter_json.h"
 #include "allocator/tools/top/counter_reader.h"
 #include "allocator/tools/top/json.h"
+#include "allocator/tools/top/machine_processes.h"
 #include "allocator/tools/top/node_pages.h"
-#include "allocator/tools/top/node_processes.h"
 #include "allocator/tools/top/process_status.h"
 
 namespace rdmalloc::cli {
@@ -31,12 +31,12 @@ bool has_library(pid_t process, bool* is_readable) {
   return false;
 }
 
-NodeProcess find_process(pid_t number) {
+MachineProcess find_process(pid_t number) {
   ProcessFilter filter;
   filter.numbers = {number};
   const auto is_known = [](pid_t) { return false; };
   const auto no_counters = [](pid_t) { return std::optional<ProcessCounters>(); };
-  NodeScan scan = scan_processes("/proc", filter, is_known, no_counters);
+  MachineScan scan = scan_processes("/proc", filter, is_known, no_counters);
   const std::string who = "stats: process " + std::to_string(number);
   if (scan.unreadable != 0) throw Refusal(who + " may not be inspected: ask as root", kExitProblem);
   if (scan.processes.empty()) {
@@ -49,7 +49,7 @@ NodeProcess find_process(pid_t number) {
 }
 
 // Says why there are no counters.
-[[noreturn]] void refuse(const NodeProcess& process) {
+[[noreturn]] void refuse(const MachineProcess& process) {
   const std::string who = "stats: process " + std::to_string(process.number) + " (" +
                           printable(process.status.name) + ") ";
   bool is_readable = false;
@@ -76,7 +76,7 @@ NodeProcess find_process(pid_t number) {
   throw Refusal(who + why, kExitProblem);
 }
 
-void print_text(const NodeProcess& process, const ProcessCounters& counters) {
+void print_text(const MachineProcess& process, const ProcessCounters& counters) {
   printf("rdmalloc statistics of process %d (%s)\n", process.number,
          printable(process.status.name).c_str());
   const ordered_json all = counters_json(counters);
@@ -105,7 +105,7 @@ PlacedPages placed_pages(pid_t process, const ProcessCounters& counters) {
                 kExitProblem);
 }
 
-ordered_json to_json(const NodeProcess& process, const ProcessCounters& counters) {
+ordered_json to_json(const MachineProcess& process, const ProcessCounters& counters) {
   ordered_json json = counters_json(counters);
   json["pid"] = process.number;
   json["name"] = process.status.name;
@@ -123,7 +123,7 @@ void add_stats_flags(CLI::App& command, StatsRequest& request) {
 }
 
 int stats(const StatsRequest& request, bool json) {
-  const NodeProcess found = find_process(request.process);
+  const MachineProcess found = find_process(request.process);
   const auto counters = read_counters(request.process);
   if (!counters) refuse(found);
   const auto placed = request.numa ? placed_pages(request.process, *counters) : PlacedPages();

@@ -26,12 +26,12 @@ constexpr size_t kLeastOver = 9;
 
 using Number = std::optional<uint64_t>;
 
-Number of_counters(const NodeProcess& process, uint64_t ProcessCounters::*field) {
+Number of_counters(const MachineProcess& process, uint64_t ProcessCounters::*field) {
   if (!process.counters) return std::nullopt;
   return (*process.counters).*field;
 }
 
-Number number(const NodeProcess& process, Column column) {
+Number number(const MachineProcess& process, Column column) {
   switch (column) {
     case Column::kProcess:
       return static_cast<uint64_t>(process.number);
@@ -132,7 +132,7 @@ std::string short_size(uint64_t bytes) {
   return text;
 }
 
-std::string cell(const NodeProcess& process, Column column) {
+std::string cell(const MachineProcess& process, Column column) {
   if (column == Column::kUser) return process.user;
   if (column == Column::kName) return printable(process.status.name);
   if (column == Column::kOver) return joined(process.over);
@@ -142,29 +142,29 @@ std::string cell(const NodeProcess& process, Column column) {
   return is_count ? std::to_string(*value) : short_size(*value);
 }
 
-std::string total(const std::vector<NodeProcess>& processes, Column column) {
+std::string total(const std::vector<MachineProcess>& processes, Column column) {
   if (column == Column::kProcess) return "total";
   if (!has_sum(column)) return "";
   uint64_t sum = 0;
-  for (const NodeProcess& process : processes) sum += number(process, column).value_or(0);
+  for (const MachineProcess& process : processes) sum += number(process, column).value_or(0);
   return column == Column::kDomains ? std::to_string(sum) : short_size(sum);
 }
 
 // Unknown values come last.
-void sort_processes(std::vector<NodeProcess>* processes, Order order) {
+void sort_processes(std::vector<MachineProcess>* processes, Order order) {
   const ColumnInfo* const column = column_of(order.key);
   const bool is_text = column != nullptr && column->is_text;
-  const auto amount = [column](const NodeProcess& of) {
+  const auto amount = [column](const MachineProcess& of) {
     if (column == nullptr) return of.weight() + 1;
     const Number value = number(of, column->column);
     return value ? *value + (*value != UINT64_MAX) : 0;
   };
-  const auto is_before = [&](const NodeProcess& a, const NodeProcess& b) {
+  const auto is_before = [&](const MachineProcess& a, const MachineProcess& b) {
     if (is_text) return cell(a, column->column) < cell(b, column->column);
     return amount(a) > amount(b);
   };
-  std::ranges::sort(*processes, {}, &NodeProcess::number);
-  std::ranges::stable_sort(*processes, [&](const NodeProcess& a, const NodeProcess& b) {
+  std::ranges::sort(*processes, {}, &MachineProcess::number);
+  std::ranges::stable_sort(*processes, [&](const MachineProcess& a, const MachineProcess& b) {
     return order.is_reversed ? is_before(b, a) : is_before(a, b);
   });
 }
@@ -192,11 +192,11 @@ std::string title_line(std::span<const ColumnInfo> columns) {
   return make_line(columns, [](const ColumnInfo& column) { return std::string(column.title); });
 }
 
-std::string line_of(const NodeProcess& process, std::span<const ColumnInfo> columns) {
+std::string line_of(const MachineProcess& process, std::span<const ColumnInfo> columns) {
   return make_line(columns, [&](const ColumnInfo& column) { return cell(process, column.column); });
 }
 
-std::string total_line(const std::vector<NodeProcess>& processes,
+std::string total_line(const std::vector<MachineProcess>& processes,
                        std::span<const ColumnInfo> columns) {
   return make_line(columns,
                    [&](const ColumnInfo& column) { return total(processes, column.column); });

@@ -47,13 +47,13 @@ struct Order {
   bool is_reversed = false;
 };
 
-void sort_processes(std::vector<NodeProcess>* processes, Order order);
+void sort_processes(std::vector<MachineProcess>* processes, Order order);
 
 // "-" where it is not known.
-std::string cell(const NodeProcess& process, Column column);
+std::string cell(const MachineProcess& process, Column column);
 
 // The sum of a column that has one; "" of the others.
-std::string total(const std::vector<NodeProcess>& processes, Column column);
+std::string total(const std::vector<MachineProcess>& processes, Column column);
 
 // Bytes in five columns at most, such as 512K or 1.5G (powers of 1024).
 std::string short_size(uint64_t bytes);
@@ -64,8 +64,8 @@ std::vector<ColumnInfo> columns_within(size_t width);
 
 // A line of the table, without blanks at its end.
 std::string title_line(std::span<const ColumnInfo> columns);
-std::string line_of(const NodeProcess& process, std::span<const ColumnInfo> columns);
-std::string total_line(const std::vector<NodeProcess>& processes,
+std::string line_of(const MachineProcess& process, std::span<const ColumnInfo> columns);
+std::string total_line(const std::vector<MachineProcess>& processes,
                        std::span<const ColumnInfo> columns);
 
 // What is said above the table: the node, the ledger, the notes. In lines of at most `width`.

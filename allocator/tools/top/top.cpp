@@ -62,7 +62,7 @@ void print_table(const TopView& view) {
   std::ranges::for_each(head_lines(view, width), print_line);
   print_line("");
   print_line(title_line(columns));
-  for (const NodeProcess& process : view.scan.processes) {
+  for (const MachineProcess& process : view.scan.processes) {
     const std::string line = line_of(process, columns).substr(0, width);
     puts(has_too_much(process) ? coloured(line, Colour::kRed, STDOUT_FILENO).c_str()
                                : line.c_str());
@@ -83,7 +83,7 @@ bool print(const TopView& view, bool json, bool repeats) {
 }
 
 TopView look(const ProcessFilter& filter) {
-  TopView view = look_at_node(filter);
+  TopView view = look_at_machine(filter);
   sort_processes(&view.scan.processes, {});
   return view;
 }

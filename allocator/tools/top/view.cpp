@@ -10,7 +10,7 @@ constexpr const char* kByRight = "over memlock by right";
 // Notes processes that were requested by number but do not exist.
 void note_missing(const ProcessFilter& filter, TopView* view) {
   for (const pid_t number : filter.numbers) {
-    const auto is_it = [number](const NodeProcess& one) { return one.number == number; };
+    const auto is_it = [number](const MachineProcess& one) { return one.number == number; };
     if (std::ranges::any_of(view->scan.processes, is_it)) continue;
     view->notes.push_back("there is no process " + std::to_string(number) +
                           " that this user can see");
@@ -42,7 +42,7 @@ std::string count_of_processes(size_t count) {
   return std::to_string(count) + (count == 1 ? " process" : " processes");
 }
 
-std::vector<std::string> over(const NodeProcess& process, const LedgerView& ledger) {
+std::vector<std::string> over(const MachineProcess& process, const LedgerView& ledger) {
   std::vector<std::string> words;
   if (process.counters && process.counters->overflow != 0) words.emplace_back("overflow");
   const uint64_t most = std::max(process.status.locked.value_or(0),  //
@@ -56,11 +56,11 @@ std::vector<std::string> over(const NodeProcess& process, const LedgerView& ledg
   return words;
 }
 
-bool has_too_much(const NodeProcess& process) {
+bool has_too_much(const MachineProcess& process) {
   return std::ranges::any_of(process.over, [](const auto& word) { return word != kByRight; });
 }
 
-TopView look_at_node(const ProcessFilter& filter) {
+TopView look_at_machine(const ProcessFilter& filter) {
   TopView view;
   view.ledger = read_ledger();
   const auto& granted = view.ledger.granted;
@@ -69,7 +69,7 @@ TopView look_at_node(const ProcessFilter& filter) {
     return granted.contains(number) || in_groups.contains(number);
   };
   view.scan = scan_processes("/proc", filter, is_known, read_counters);
-  for (NodeProcess& process : view.scan.processes) {
+  for (MachineProcess& process : view.scan.processes) {
     const auto entry = granted.find(process.number);
     if (entry != granted.end()) process.granted = entry->second;
     const auto in_group = in_groups.find(process.number);

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "allocator/tools/top/ledger.h"
-#include "allocator/tools/top/node_processes.h"
+#include "allocator/tools/top/machine_processes.h"
 
 namespace rdmalloc::cli {
 
 struct TopView {
-  NodeScan scan;
+  MachineScan scan;
   LedgerView ledger;
   std::vector<std::string> notes;  // sentences: what could not be seen, and why
 };
@@ -19,16 +19,16 @@ struct TopView {
 // "1 process", "2 processes".
 std::string count_of_processes(size_t count);
 
-TopView look_at_node(const ProcessFilter& filter);
+TopView look_at_machine(const ProcessFilter& filter);
 
 // What a process has more of than it should: none, or some of
 //   overflow              holds memory that it could not pin
 //   over memlock          has locked or pinned more than its soft limit
 //   over memlock by right the same; its rights let it (CAP_IPC_LOCK)
 //   over share            LedgerView::is_over_share
-std::vector<std::string> over(const NodeProcess& process, const LedgerView& ledger);
+std::vector<std::string> over(const MachineProcess& process, const LedgerView& ledger);
 
 // Whether anything but its rights let it have what it is over.
-bool has_too_much(const NodeProcess& process);
+bool has_too_much(const MachineProcess& process);
 
 }  // namespace rdmalloc::cli

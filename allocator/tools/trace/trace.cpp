@@ -2,14 +2,15 @@
 
 #include <CLI/CLI.hpp>
 
-#include "allocator/tools/page.h"
+#include "allocator/tools/manual_page.h"
 #include "allocator/tools/refusal.h"
 
 namespace rdmalloc::cli {
 namespace {
 
 CLI::App* add_verb(CLI::App& trace, const char* verb, TraceRequest& request) {
-  CLI::App* app = trace.add_subcommand(verb, find_page(std::string("trace ") + verb)->summary);
+  CLI::App* app =
+      trace.add_subcommand(verb, find_manual_page(std::string("trace ") + verb)->summary);
   app->set_help_flag("-h,--help", "print this help and exit");
   app->callback([&request, verb] { request.verb = verb; });
   return app;

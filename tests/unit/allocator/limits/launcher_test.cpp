@@ -13,7 +13,7 @@ namespace {
 uint64_t ranks(std::vector<std::string> environment) {
   fake::reset();
   fake::environment() = std::move(environment);
-  const uint64_t found = ranks_on_node();
+  const uint64_t found = ranks_on_machine();
   fake::reset();
   return found;
 }

@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
+#include "allocator/trace/object_numbers.h"
 #include "allocator/trace/packed_format.h"
 #include "allocator/trace/packed_reader.h"
-#include "allocator/trace/slots.h"
 #include "tests/support/catch.h"
 
 namespace rdmalloc::trace {
@@ -68,8 +68,8 @@ bool begins(const Events& whole, const Events& part) {
 // As a recorder makes them: objects numbered lowest first, threads in order of appearance.
 Events some_events(size_t count, uint32_t seed) {
   std::mt19937_64 random(seed);
-  Slots slots;
-  REQUIRE(slots.start());
+  ObjectNumbers numbers;
+  REQUIRE(numbers.start());
   std::vector<uint64_t> alive;
   Events events;
   uint64_t time = 0;
@@ -82,7 +82,7 @@ Events some_events(size_t count, uint32_t seed) {
     const uint64_t choice = random() % 8;
     if (alive.empty() || choice < 4) {
       event.kind = choice == 0 ? EventKind::kAllocateZeroed : EventKind::kAllocate;
-      event.object = slots.take();
+      event.object = numbers.take();
       event.size = random() % 4 == 0 ? random() % (uint64_t{1} << 40) : random() % 1000;
       event.alignment_log2 = choice == 1 ? static_cast<uint8_t>(random() % 21) : 0;
       alive.push_back(event.object);
@@ -92,7 +92,7 @@ Events some_events(size_t count, uint32_t seed) {
       event.kind = choice < 7 ? EventKind::kFree : EventKind::kResize;
       event.size = choice < 7 ? 0 : random() % 100000;
       if (choice < 7) {
-        slots.give(object);
+        numbers.give(object);
         object = alive.back();
         alive.pop_back();
       }
@@ -171,18 +171,19 @@ std::string file_with_block(const Counts& counts, const std::vector<uint8_t>& ra
 
 }  // namespace
 
-TEST_CASE("slots are taken lowest first, and used again") {
-  Slots slots;
-  REQUIRE(slots.start());
-  for (uint64_t i = 0; i < 300000; ++i) REQUIRE(slots.take() == i);
-  for (const uint64_t slot : {262143U, 70000U, 64U, 3U}) {
-    REQUIRE(slots.is_taken(slot));
-    slots.give(slot);
-    REQUIRE(!slots.is_taken(slot));
+TEST_CASE("numbers are taken lowest first, and used again") {
+  ObjectNumbers numbers;
+  REQUIRE(numbers.start());
+  for (uint64_t i = 0; i < 300000; ++i) REQUIRE(numbers.take() == i);
+  for (const uint64_t number : {262143U, 70000U, 64U, 3U}) {
+    REQUIRE(numbers.is_taken(number));
+    numbers.give(number);
+    REQUIRE(!numbers.is_taken(number));
   }
-  for (const uint64_t slot : {3U, 64U, 70000U, 262143U, 300000U}) REQUIRE(slots.take() == slot);
-  REQUIRE(!slots.is_taken(300001));
-  REQUIRE(!slots.is_taken(UINT64_MAX));
+  for (const uint64_t number : {3U, 64U, 70000U, 262143U, 300000U})
+    REQUIRE(numbers.take() == number);
+  REQUIRE(!numbers.is_taken(300001));
+  REQUIRE(!numbers.is_taken(UINT64_MAX));
 }
 
 TEST_CASE("a trace is read as it was written") {

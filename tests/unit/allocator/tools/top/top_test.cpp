@@ -43,7 +43,7 @@ class Proc {
   }
   void add_half(int process) const { (void)file(process, ""); }
 
-  NodeScan scan(const ProcessFilter& filter) const {
+  MachineScan scan(const ProcessFilter& filter) const {
     const auto is_known = [](pid_t number) { return number == 77; };
     const auto read = [](pid_t number) -> std::optional<ProcessCounters> {
       if (number != 30) return std::nullopt;
@@ -65,9 +65,9 @@ class Proc {
   std::string folder_;
 };
 
-std::vector<pid_t> numbers(const NodeScan& scan) {
+std::vector<pid_t> numbers(const MachineScan& scan) {
   std::vector<pid_t> numbers;
-  for (const NodeProcess& one : scan.processes) numbers.push_back(one.number);
+  for (const MachineProcess& one : scan.processes) numbers.push_back(one.number);
   std::sort(numbers.begin(), numbers.end());
   return numbers;
 }
@@ -81,14 +81,14 @@ TEST_CASE("shown are who pins, who locks, who is under rdmalloc, and whom the le
   proc.add(77, "granted", 1, 0, 0);
   proc.add_kernel_thread(2);
   proc.add_half(50);  // has ended meanwhile
-  const NodeScan scan = proc.scan({});
+  const MachineScan scan = proc.scan({});
   CHECK(numbers(scan) == std::vector<pid_t>{10, 20, 30, 77});
   CHECK(scan.seen == 6);
   CHECK(numbers(proc.scan({true, {}, {}})) == std::vector<pid_t>{2, 10, 20, 30, 40, 77});
   CHECK(numbers(proc.scan({false, {40, 50, 99}, {}})) == std::vector<pid_t>{40});
   CHECK(numbers(proc.scan({true, {}, 1})) == std::vector<pid_t>{30, 40, 77});
   // A user without a name; and details are read only of the processes that are shown.
-  const NodeScan one = proc.scan({false, {20}, {}});
+  const MachineScan one = proc.scan({false, {20}, {}});
   CHECK(one.processes[0].user == "1234567");
   CHECK(one.processes[0].memlock == 65536);
 }
@@ -96,7 +96,7 @@ TEST_CASE("shown are who pins, who locks, who is under rdmalloc, and whom the le
 TEST_CASE("a user may be in so many groups that the status is long") {
   const Proc proc;
   proc.add(10, "grouped", 0, 4, 8, std::string(100'000, '7'));
-  const NodeScan scan = proc.scan({});
+  const MachineScan scan = proc.scan({});
   REQUIRE(scan.processes.size() == 1);
   CHECK(scan.processes[0].status.pinned == 8 * 1024);
 }
@@ -107,8 +107,8 @@ TEST_CASE("without a folder of processes there is a refusal") {
                   Refusal);
 }
 
-NodeProcess process(pid_t number, uint64_t locked, uint64_t pinned) {
-  NodeProcess one;
+MachineProcess process(pid_t number, uint64_t locked, uint64_t pinned) {
+  MachineProcess one;
   one.number = number;
   one.status.name = "name" + std::to_string(number);
   one.status.locked = locked;
@@ -122,7 +122,7 @@ using Words = std::vector<std::string>;
 TEST_CASE("over memlock is who has locked or pinned more than its limit, each for itself") {
   CHECK(over(process(1, 8 * kMib, 8 * kMib), {}) == Words{});
   CHECK(over(process(1, 8 * kMib + 1, 0), {}) == Words{"over memlock"});
-  NodeProcess one = process(1, 0, 9 * kMib);
+  MachineProcess one = process(1, 0, 9 * kMib);
   CHECK(over(one, {}) == Words{"over memlock"});
   one.status.may_lock_all = true;
   CHECK(over(one, {}) == Words{"over memlock by right"});
@@ -133,7 +133,7 @@ TEST_CASE("over memlock is who has locked or pinned more than its limit, each fo
 }
 
 TEST_CASE("overflow is memory that could not be pinned") {
-  NodeProcess one = process(1, 0, 0);
+  MachineProcess one = process(1, 0, 0);
   one.counters = ProcessCounters();
   CHECK(over(one, {}) == Words{});
   one.counters->overflow = 1;
@@ -145,7 +145,7 @@ TEST_CASE("over share is who has more than an even share that others could not h
   ledger.is_kept = true;
   ledger.cap = 64 * kMib;
   ledger.granted = {{1, 40 * kMib}, {2, 4 * kMib}};
-  NodeProcess one = process(1, 0, 0);
+  MachineProcess one = process(1, 0, 0);
   one.granted = 40 * kMib;
   CHECK(ledger.left() == 20 * kMib);
   CHECK(over(one, ledger) == Words{"over share"});
@@ -164,15 +164,15 @@ TEST_CASE("over share is who has more than an even share that others could not h
   CHECK(LedgerView().even_share() == 0);
 }
 
-std::vector<pid_t> sorted(std::vector<NodeProcess> processes, Order order) {
+std::vector<pid_t> sorted(std::vector<MachineProcess> processes, Order order) {
   sort_processes(&processes, order);
   std::vector<pid_t> numbers;
-  for (const NodeProcess& one : processes) numbers.push_back(one.number);
+  for (const MachineProcess& one : processes) numbers.push_back(one.number);
   return numbers;
 }
 
 TEST_CASE("those with most come first, and those of whom it is not known last") {
-  std::vector<NodeProcess> all = {process(3, 5, 5), process(1, 20, 0), process(2, 0, 30)};
+  std::vector<MachineProcess> all = {process(3, 5, 5), process(1, 20, 0), process(2, 0, 30)};
   all[0].granted = 7;
   all[2].granted = 0;
   using Numbers = std::vector<pid_t>;
@@ -209,7 +209,7 @@ TEST_CASE("a narrow screen keeps what matters, and the widest has all") {
 }
 
 TEST_CASE("a line of 40 columns and more fits, with what is over in short") {
-  NodeProcess one = process(4'194'303, UINT64_MAX - 1, UINT64_MAX - 1);
+  MachineProcess one = process(4'194'303, UINT64_MAX - 1, UINT64_MAX - 1);
   one.status.name = "fifteen-letters";
   for (size_t width = 40; width < 300; ++width) {
     const auto columns = columns_within(width);
@@ -231,7 +231,7 @@ TEST_CASE("a line of 40 columns and more fits, with what is over in short") {
 }
 
 TEST_CASE("what is not known is a dash, and null in JSON") {
-  NodeProcess one = process(9, 0, 0);
+  MachineProcess one = process(9, 0, 0);
   one.status.name = "\x1b[31mr\xc3\xa9";
   one.status.resident = std::nullopt;
   one.memlock = std::nullopt;

@@ -1,4 +1,4 @@
-#include "allocator/trace/slots.h"
+#include "allocator/trace/object_numbers.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,11 +7,11 @@
 
 namespace rdmalloc::trace {
 
-Slots::~Slots() {
+ObjectNumbers::~ObjectNumbers() {
   if (words_ != nullptr) unmap_own(words_, kAllWords * sizeof *words_);
 }
 
-bool Slots::start() {
+bool ObjectNumbers::start() {
   if (words_ != nullptr) unmap_own(words_, kAllWords * sizeof *words_);
   words_ = static_cast<uint64_t*>(map_own(kAllWords * sizeof *words_));
   if (words_ == nullptr) return false;
@@ -24,8 +24,8 @@ bool Slots::start() {
   return true;
 }
 
-// The first word that has a free slot, or kNone.
-uint64_t Slots::find_word() {
+// The first word that has a free number, or kNone.
+uint64_t ObjectNumbers::find_word() {
   uint64_t place = 0;
   for (size_t i = kLevels; i-- > 1;) {
     const auto free = static_cast<uint64_t>(std::countr_one(level_[i][place]));
@@ -36,30 +36,30 @@ uint64_t Slots::find_word() {
   return place;
 }
 
-uint64_t Slots::take() {
+uint64_t ObjectNumbers::take() {
   if (level_[0][first_] == UINT64_MAX) {
     const uint64_t word = find_word();
     if (word == kNone) return kNone;
     first_ = word;
   }
-  const uint64_t slot = first_ << 6 | static_cast<uint64_t>(std::countr_one(level_[0][first_]));
-  uint64_t place = slot;
+  const uint64_t number = first_ << 6 | static_cast<uint64_t>(std::countr_one(level_[0][first_]));
+  uint64_t place = number;
   for (size_t i = 0; i < kLevels; ++i) {
     uint64_t& word = level_[i][place >> 6];
     word |= uint64_t{1} << (place & 63);
     if (word != UINT64_MAX) break;
     place >>= 6;
   }
-  return slot;
+  return number;
 }
 
-bool Slots::is_taken(uint64_t slot) const {
-  return slot < kMostObjects && (level_[0][slot >> 6] >> (slot & 63) & 1) != 0;
+bool ObjectNumbers::is_taken(uint64_t number) const {
+  return number < kMostObjects && (level_[0][number >> 6] >> (number & 63) & 1) != 0;
 }
 
-void Slots::give(uint64_t slot) {
-  first_ = std::min(first_, slot >> 6);
-  uint64_t place = slot;
+void ObjectNumbers::give(uint64_t number) {
+  first_ = std::min(first_, number >> 6);
+  uint64_t place = number;
   for (size_t i = 0; i < kLevels; ++i) {
     uint64_t& word = level_[i][place >> 6];
     const bool was_full = word == UINT64_MAX;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "allocator/limits/node_ledger.h"
+#include "allocator/limits/machine_ledger.h"
 #include "tests/support/catch.h"
 #include "tests/support/child.h"
 #include "tests/support/ledger_process.h"
@@ -24,7 +24,7 @@ constexpr uint64_t kCap = 64 * kMiB;
 
 struct Fixture {
   LedgerFile file;
-  NodeLedger ledger;
+  MachineLedger ledger;
 
   Fixture() { ledger.boot(file.path(), kCap); }
   uint64_t ask(uint64_t pinned, uint64_t need, uint64_t want) {
@@ -51,7 +51,7 @@ struct Fixture {
 }  // namespace
 
 TEST_CASE_METHOD(Fixture, "without a limit for the node there is no ledger") {
-  NodeLedger none;
+  MachineLedger none;
   none.boot(file.path(), 0);
   CHECK_FALSE(none.is_kept());
   CHECK(access(file.path(), F_OK) != 0);
@@ -73,7 +73,7 @@ TEST_CASE_METHOD(Fixture, "what others were granted is not granted again") {
 }
 
 TEST_CASE_METHOD(Fixture, "one file serves control groups and the node, each with its own limit") {
-  NodeLedger of_group;
+  MachineLedger of_group;
   of_group.boot(file.path(), kCap, 4711);
   LedgerProcess same(file.path(), kCap, 4711);
   LedgerProcess strange(file.path(), kCap, 815);
@@ -93,13 +93,13 @@ TEST_CASE_METHOD(Fixture, "how many take part is not known while another has the
   flock(fd, LOCK_UN);
   close(fd);
   CHECK(ledger.sharers() == 1);
-  NodeLedger nowhere;
+  MachineLedger nowhere;
   nowhere.boot("/nowhere/at/all", kCap, 4711);
   CHECK(nowhere.sharers() == 1);
 }
 
 TEST_CASE_METHOD(Fixture, "who takes part is seen before it asks, and no more once it is dead") {
-  NodeLedger mine;
+  MachineLedger mine;
   mine.boot(file.path(), kCap, 4711);
   CHECK(mine.sharers() == 1);
   mine.enter({0, 0});
@@ -154,7 +154,7 @@ TEST_CASE_METHOD(Fixture, "a process whose number is used again is not taken for
   LedgerProcess other(file.path(), kCap);
   CHECK(other.ask(kMiB, kCap) == kCap);
   std::string text = contents();
-  NodeLedger::Record record;
+  MachineLedger::Record record;
   REQUIRE(text.size() >= 2 * sizeof record);
   memcpy(&record, text.data() + sizeof record, sizeof record);
   record.process.start -= 1;
@@ -165,7 +165,7 @@ TEST_CASE_METHOD(Fixture, "a process whose number is used again is not taken for
 
 TEST_CASE_METHOD(Fixture, "what the process had before exec is its own") {
   CHECK(ask(0, kCap, kCap) == kCap);
-  NodeLedger after;
+  MachineLedger after;
   after.boot(file.path(), kCap);
   CHECK(after.ask({0, 0}, kCap, kCap) == kCap);
 }
@@ -215,14 +215,14 @@ TEST_CASE_METHOD(Fixture, "a ledger that is a link or a folder is refused") {
 }
 
 TEST_CASE("a ledger where no file can be is refused with the system's number") {
-  NodeLedger ledger;
+  MachineLedger ledger;
   ledger.boot("/nowhere/at/all", kCap);
   CHECK(ledger.ask({0, 0}, 1, kCap) == kCap);
   CHECK(std::string(ledger.trouble()).find("errno 2") != std::string::npos);
 }
 
 TEST_CASE("a ledger whose name depends on the folder is refused") {
-  NodeLedger ledger;
+  MachineLedger ledger;
   ledger.boot("ledger", kCap);
   CHECK_FALSE(ledger.is_kept());
   CHECK(std::string(ledger.trouble()).find("absolute") != std::string::npos);
@@ -238,7 +238,7 @@ TEST_CASE_METHOD(Fixture, "a ledger of another kind, another version or cut shor
   if (way == 3) text[15] = 0x7f;
   if (way == 4) text.resize(3);
   put(text);
-  NodeLedger after;
+  MachineLedger after;
   after.boot(file.path(), kCap);
   CHECK(after.ask({0, 0}, kMiB, kMiB) == kMiB);
   CHECK(std::string(after.trouble()).find("is damaged") != std::string::npos);
@@ -257,7 +257,7 @@ TEST_CASE_METHOD(Fixture, "no bytes in the file make an answer that is out of ra
       text[random() % text.size()] = static_cast<char>(random());
     }
     put(text);
-    NodeLedger after;
+    MachineLedger after;
     after.boot(file.path(), kCap);
     const uint64_t granted = after.ask({0, 0}, kMiB, 2 * kMiB);
     CHECK((granted == 0 || (granted >= kMiB && granted <= 2 * kMiB)));

@@ -1,9 +1,9 @@
-#include "allocator/tools/study/pages_study.h"
+#include "allocator/tools/study/study_manual.h"
 
 namespace rdmalloc::cli {
 namespace {
 
-Page study() {
+ManualPage study() {
   return {
       "study",
       "rdmalloc-study",
@@ -62,6 +62,6 @@ Page study() {
 
 }  // namespace
 
-std::vector<Page> study_pages() { return {study()}; }
+std::vector<ManualPage> study_pages() { return {study()}; }
 
 }  // namespace rdmalloc::cli

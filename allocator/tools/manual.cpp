@@ -1,15 +1,15 @@
 // The prose of the manual pages.
 #include <utility>
 
-#include "allocator/tools/page.h"
-#include "allocator/tools/study/pages_study.h"
-#include "allocator/tools/top/pages_top.h"
-#include "allocator/tools/trace/pages_trace.h"
+#include "allocator/tools/manual_page.h"
+#include "allocator/tools/study/study_manual.h"
+#include "allocator/tools/top/top_manual.h"
+#include "allocator/tools/trace/trace_manual.h"
 
 namespace rdmalloc::cli {
 namespace {
 
-Page overview() {
+ManualPage overview() {
   return {"",
           "rdmalloc",
           1,
@@ -25,7 +25,7 @@ Page overview() {
             {}}}};
 }
 
-Page run() {
+ManualPage run() {
   return {
       "run",
       "rdmalloc-run",
@@ -79,7 +79,7 @@ Page run() {
           "registers regions instead of buffers, and says how many calls they answered"}}}}};
 }
 
-Page info() {
+ManualPage info() {
   return {
       "info",
       "rdmalloc-info",
@@ -101,7 +101,7 @@ Page info() {
          {"2", "an option is unknown"}}}}};
 }
 
-Page doctor() {
+ManualPage doctor() {
   return {
       "doctor",
       "rdmalloc-doctor",
@@ -123,7 +123,7 @@ Page doctor() {
         {{"0", "no problem"}, {"1", "at least one problem"}, {"2", "an option is unknown"}}}}};
 }
 
-Page options() {
+ManualPage options() {
   return {"options",
           "rdmalloc-options",
           1,
@@ -133,7 +133,7 @@ Page options() {
           {}};
 }
 
-Page shm_plan() {
+ManualPage shm_plan() {
   return {
       "shm-plan",
       "rdmalloc-shm-plan",
@@ -177,15 +177,15 @@ Page shm_plan() {
           "the RFC's example of a large job in little memory"}}}}};
 }
 
-Page hidden(const char* command, const char* summary) {
+ManualPage hidden(const char* command, const char* summary) {
   return {command, std::string("rdmalloc-") + command, 1, summary, {}, true, {}};
 }
 
 }  // namespace
 
-const std::vector<Page>& all_pages() {
-  static const std::vector<Page> pages = [] {
-    std::vector<Page> all = {
+const std::vector<ManualPage>& all_manual_pages() {
+  static const std::vector<ManualPage> pages = [] {
+    std::vector<ManualPage> all = {
         overview(),
         run(),
         info(),
@@ -196,16 +196,16 @@ const std::vector<Page>& all_pages() {
         hidden("completion", "print what completes the command's lines in bash"),
         hidden("probe", "allocate under the library and count"),
     };
-    for (Page& page : study_pages()) all.push_back(std::move(page));
-    for (Page& page : top_pages()) all.push_back(std::move(page));
-    for (Page& page : trace_pages()) all.push_back(std::move(page));
+    for (ManualPage& page : study_pages()) all.push_back(std::move(page));
+    for (ManualPage& page : top_pages()) all.push_back(std::move(page));
+    for (ManualPage& page : trace_pages()) all.push_back(std::move(page));
     return all;
   }();
   return pages;
 }
 
-const Page* find_page(const std::string& command) {
-  for (const Page& page : all_pages()) {
+const ManualPage* find_manual_page(const std::string& command) {
+  for (const ManualPage& page : all_manual_pages()) {
     if (page.command == command) return &page;
   }
   return nullptr;

@@ -3,10 +3,10 @@
 
 #include <vector>
 
-#include "allocator/tools/page.h"
+#include "allocator/tools/manual_page.h"
 
 namespace rdmalloc::cli {
 
-std::vector<Page> study_pages();
+std::vector<ManualPage> study_pages();
 
 }  // namespace rdmalloc::cli

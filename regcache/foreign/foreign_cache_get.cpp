@@ -8,7 +8,7 @@
 namespace rdmalloc {
 
 // What one get asks for.
-struct ForeignCache::Asked : Attempt {
+struct ForeignCache::Request : Attempt {
   uintptr_t at = 0;
   size_t length = 0;
   Range wanted{0, 0};
@@ -21,21 +21,21 @@ bool ForeignCache::start() {
   return memo_.is_open() || (policy_.open(settings_.limits) && memo_.open());
 }
 
-int ForeignCache::check(Asked* asked) const {
-  if (asked->length == 0) return fail(RDM_INVALID, "no bytes are asked for");
+int ForeignCache::check(Request* request) const {
+  if (request->length == 0) return fail(RDM_INVALID, "no bytes are asked for");
   const size_t unit = device_->alignment();
   const uintptr_t last = UINTPTR_MAX - unit;
-  if (asked->at > last || asked->length > last - asked->at) {
+  if (request->at > last || request->length > last - request->at) {
     return fail(RDM_INVALID, "the range wraps around the end of the address space");
   }
-  asked->wanted.base = os::align_down(asked->at, unit);
-  asked->wanted.end = os::align_up(asked->at + asked->length, unit);
-  if (asked->wanted.length() > device_->max_length()) {
+  request->wanted.base = os::align_down(request->at, unit);
+  request->wanted.end = os::align_up(request->at + request->length, unit);
+  if (request->wanted.length() > device_->max_length()) {
     return fail(RDM_UNSUPPORTED,
                 "longer than the device's largest memory region: send it in pieces "
                 "(rdm_pieces_begin)");
   }
-  if (asked->wanted.length() > settings_.limits.bytes) {
+  if (request->wanted.length() > settings_.limits.bytes) {
     return fail(RDM_OUT_OF_BUDGET,
                 "longer than all that may be registered of foreign memory: raise foreign_bytes or "
                 "RDMALLOC_FOREIGN_BYTES, or send it in pieces (rdm_pieces_begin)");
@@ -56,44 +56,44 @@ int ForeignCache::get_slowly(const void* address, size_t length, rdm_mr* out, ui
   (void)ForeignHitCounter::index();
   changes.wait_until_told();
   if (!start()) return fail(RDM_SYSTEM, "no memory for the books of foreign memory");
-  Asked asked;
-  asked.at = reinterpret_cast<uintptr_t>(address);
-  asked.length = length;
+  Request request;
+  request.at = reinterpret_cast<uintptr_t>(address);
+  request.length = length;
   // Done now, while no other get waits for this one.
   assert_no_rank();
   assert_linker_may_be_called();
-  asked.may_watch = monitor_in_force(wish_.load(std::memory_order_relaxed), nullptr).look();
+  request.may_watch = monitor_in_force(wish_.load(std::memory_order_relaxed), nullptr).look();
   Locked hold(mutex());
   if (!open_) return fail(RDM_INVALID, kWords.closed);
-  if (const int status = check(&asked); status != RDM_OK) return status;
-  return find_or_build(&asked, out);
+  if (const int status = check(&request); status != RDM_OK) return status;
+  return find_or_build(&request, out);
 }
 
 // Unlocks, like everything here that waits or calls the device: the caller must look again.
-int ForeignCache::find_or_build(Asked* asked, rdm_mr* out) {
+int ForeignCache::find_or_build(Request* request, rdm_mr* out) {
   for (;;) {
     if (!open_) return fail(RDM_INVALID, kWords.closed);
-    if (CacheEntry* const entry = find(asked->at, asked->at + asked->length)) {
+    if (CacheEntry* const entry = find(request->at, request->at + request->length)) {
       policy_.reference_locked(*entry);
       fill(*entry, out);
-      memo_.note(asked->at, policy_.index_of(*entry));
+      memo_.note(request->at, policy_.index_of(*entry));
       memo_.note(entry->begin(), policy_.index_of(*entry));
       ForeignHitCounter::count();
       return RDM_OK;
     }
-    const Range range = widened(*asked);
+    const Range range = widened(*request);
     // If the lengths differ, the range is a union, and the requested part can be registered alone.
-    asked->is_optional = range.length() != asked->wanted.length();
+    request->is_optional = range.length() != request->wanted.length();
     if (is_being_built(range)) {
       wait_for_builder();
     } else if (CacheEntry* const entry = policy_.admit(range.length())) {
-      const int status = build(asked, range, entry, out);
+      const int status = build(request, range, entry, out);
       if (status == RDM_OK) return status;
-      if (!asked->is_optional) return fail(status, asked->why);
-      asked->may_widen = false;
-    } else if (asked->is_optional) {
-      asked->may_widen = evict_overlapping(range);
-    } else if (!make_room(*asked)) {
+      if (!request->is_optional) return fail(status, request->why);
+      request->may_widen = false;
+    } else if (request->is_optional) {
+      request->may_widen = evict_overlapping(range);
+    } else if (!make_room(*request)) {
       return fail(RDM_OUT_OF_BUDGET, kWords.no_room);
     }
   }
@@ -142,15 +142,15 @@ bool ForeignCache::may_stay(const Range& range) const {
 
 // The wanted range merged with all kept entries that overlap it, if that fits into one
 // registration.
-ForeignCache::Range ForeignCache::widened(const Asked& asked) {
-  if (!asked.may_widen || !may_stay(asked.wanted)) return asked.wanted;
-  const Range range = united(asked.wanted);
+ForeignCache::Range ForeignCache::widened(const Request& request) {
+  if (!request.may_widen || !may_stay(request.wanted)) return request.wanted;
+  const Range range = united(request.wanted);
   const bool fits =
       range.length() <= device_->max_length() && range.length() <= settings_.limits.bytes;
-  return fits ? range : asked.wanted;
+  return fits ? range : request.wanted;
 }
 
-int ForeignCache::build(Asked* asked, const Range& range, CacheEntry* entry, rdm_mr* out) {
+int ForeignCache::build(Request* request, const Range& range, CacheEntry* entry, rdm_mr* out) {
   entry->base.store(range.base, std::memory_order_relaxed);
   entry->length.store(range.length(), std::memory_order_relaxed);
   building_.insert(*entry);
@@ -158,16 +158,16 @@ int ForeignCache::build(Asked* asked, const Range& range, CacheEntry* entry, rdm
   entry->changed = changes.is_announced(range.base, range.end);
   counters_->misses.fetch_add(1, std::memory_order_relaxed);
   mutex().unlock();
-  const bool may_watch = asked->may_watch && device_->may_keep(range.base, range.length());
+  const bool may_watch = request->may_watch && device_->may_keep(range.base, range.length());
   const bool is_watched = may_watch && monitor().watch(range.base, range.length());
   const bool is_findable = is_watched || device_->is_for_users_only(range.base);
   mutex().lock();
-  const int status = make_unlocked(asked, entry);
+  const int status = make_unlocked(request, entry);
   building_.erase(building_.iterator_to(*entry));
   if (status == RDM_OK) {
     publish(range, entry, is_findable);
     fill(*entry, out);
-    memo_.note(asked->at, policy_.index_of(*entry));
+    memo_.note(request->at, policy_.index_of(*entry));
     memo_.note(entry->begin(), policy_.index_of(*entry));
     tell_waiters();
     // The entries that it replaces, if any.

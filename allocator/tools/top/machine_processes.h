@@ -22,7 +22,7 @@ std::optional<pid_t> parse_process(std::string_view text);
 // For CLI11: empty when it is one.
 std::string objection_to_process(const std::string& text);
 
-struct NodeProcess {
+struct MachineProcess {
   pid_t number = 0;
   ProcessStatus status;
   std::string user;                         // the effective one's name, printable
@@ -42,8 +42,8 @@ struct ProcessFilter {
   std::optional<uint64_t> user;  // this one's alone, real or effective
 };
 
-struct NodeScan {
-  std::vector<NodeProcess> processes;
+struct MachineScan {
+  std::vector<MachineProcess> processes;
   size_t seen = 0;        // all processes, of all users
   size_t unreadable = 0;  // those of which nothing is known
 };
@@ -55,8 +55,8 @@ std::optional<ProcessCounters> read_counters(pid_t process);
 
 // `is_known` says of a process that it is wanted although it pins nothing and tells nothing:
 // because the ledger has it. Throws Refusal when `proc`, the folder, cannot be read.
-NodeScan scan_processes(const std::string& proc, const ProcessFilter& filter,
-                        const std::function<bool(pid_t)>& is_known, const ReadCounters& read);
+MachineScan scan_processes(const std::string& proc, const ProcessFilter& filter,
+                           const std::function<bool(pid_t)>& is_known, const ReadCounters& read);
 
 // True where /proc is mounted so that this user sees his own processes alone.
 bool hides_processes();

@@ -22,7 +22,7 @@ struct Section {
   std::vector<Entry> entries;
 };
 
-struct Page {
+struct ManualPage {
   std::string command;  // "" for rdmalloc itself
   std::string name;     // of the man page, such as rdmalloc-run
   int manual_section = 1;
@@ -33,8 +33,8 @@ struct Page {
 };
 
 // The prose alone: no options yet. Null for an unknown command.
-const Page* find_page(const std::string& command);
-const std::vector<Page>& all_pages();
+const ManualPage* find_manual_page(const std::string& command);
+const std::vector<ManualPage>& all_manual_pages();
 
 // "trace record" for "trace" and "record"; "run" for "" and "run".
 std::string command_below(const std::string& above, const std::string& name);
@@ -44,12 +44,12 @@ std::string command_below(const std::string& above, const std::string& name);
 std::vector<std::string> names_below(const std::string& above);
 
 // The prose and what the command line says of the command: what --help prints.
-Page complete_page(const std::string& command, const CLI::App& app);
+ManualPage complete_manual_page(const std::string& command, const CLI::App& app);
 
 // The same with what only a manual has.
-Page manual_page(const std::string& command, const CLI::App& app);
+ManualPage manual_page(const std::string& command, const CLI::App& app);
 
 // Every variable with its default, and every statistic: the page rdmalloc(7).
-Page reference_page();
+ManualPage reference_manual_page();
 
 }  // namespace rdmalloc::cli

@@ -2,11 +2,11 @@
 
 #include <vector>
 
-#include "allocator/tools/page.h"
+#include "allocator/tools/manual_page.h"
 
 namespace rdmalloc::cli {
 
 // "top" and "stats": who has what, from outside.
-std::vector<Page> top_pages();
+std::vector<ManualPage> top_pages();
 
 }  // namespace rdmalloc::cli

@@ -1,10 +1,10 @@
 // The prose of the manual pages of `rdmalloc trace` and its verbs.
-#include "allocator/tools/trace/pages_trace.h"
+#include "allocator/tools/trace/trace_manual.h"
 
 namespace rdmalloc::cli {
 namespace {
 
-Page trace() {
+ManualPage trace() {
   return {
       "trace",
       "rdmalloc-trace",
@@ -21,7 +21,7 @@ Page trace() {
         {}}}};
 }
 
-Page record() {
+ManualPage record() {
   return {
       "trace record",
       "rdmalloc-trace-record",
@@ -65,7 +65,7 @@ Page record() {
           "the same, with jemalloc below the recorder"}}}}};
 }
 
-Page replay() {
+ManualPage replay() {
   return {
       "trace replay",
       "rdmalloc-trace-replay",
@@ -99,7 +99,7 @@ Page replay() {
           "under rdmalloc with at most 64 MiB pinned, and leaves its statistics in heap.json"}}}}};
 }
 
-Page import() {
+ManualPage import() {
   return {
       "trace import",
       "rdmalloc-trace-import",
@@ -140,7 +140,7 @@ Page import() {
           "a trace of five events"}}}}};
 }
 
-Page text() {
+ManualPage text() {
   return {"trace text",
           "rdmalloc-trace-text",
           1,
@@ -158,7 +158,7 @@ Page text() {
              {"3", "the trace is cut off, and was printed as far as it goes"}}}}};
 }
 
-Page trace_info() {
+ManualPage trace_info() {
   return {"trace info",
           "rdmalloc-trace-info",
           1,
@@ -179,8 +179,8 @@ Page trace_info() {
 
 }  // namespace
 
-std::vector<Page> trace_pages() {
-  const Page cost{
+std::vector<ManualPage> trace_pages() {
+  const ManualPage cost{
       "trace cost", "rdmalloc-trace-cost", 1, "measure what recording a call costs", {}, true, {}};
   return {trace(), record(), replay(), import(), text(), trace_info(), cost};
 }

@@ -1,4 +1,4 @@
-#include "allocator/limits/node_ledger.h"
+#include "allocator/limits/machine_ledger.h"
 
 #include <string.h>
 
@@ -28,7 +28,7 @@ struct Header {
   uint32_t records = 0;  // number of records, including free ones
   uint64_t spare[6] = {};
 };
-static_assert(sizeof(Header) == sizeof(NodeLedger::Record) && sizeof(Header) == 64);
+static_assert(sizeof(Header) == sizeof(MachineLedger::Record) && sizeof(Header) == 64);
 
 using os::less;
 
@@ -37,7 +37,7 @@ uint64_t sum(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : 
 }  // namespace
 
 // What one pass over the records finds.
-struct NodeLedger::Survey {
+struct MachineLedger::Survey {
   uint64_t others = 0;     // bytes granted to other processes
   size_t own = kNowhere;   // this process's record
   size_t free = kNowhere;  // the first free record
@@ -55,7 +55,7 @@ struct NodeLedger::Survey {
   }
 };
 
-class NodeLedger::Open {
+class MachineLedger::Open {
  public:
   Open(const char* path, uint64_t patience_ns) : file_(path, patience_ns) {
     using State = os::LockedFile::State;
@@ -150,7 +150,7 @@ class NodeLedger::Open {
   bool is_busy_ = false;
 };
 
-void NodeLedger::boot(const char* path, uint64_t cap, uint64_t group) {
+void MachineLedger::boot(const char* path, uint64_t cap, uint64_t group) {
   cap_ = cap;
   group_ = group;
   if (cap == 0) return;
@@ -166,7 +166,7 @@ void NodeLedger::boot(const char* path, uint64_t cap, uint64_t group) {
   if (path_[0] != '/') (void)give_up("has no absolute name", 0, 0);
 }
 
-NodeLedger::Record NodeLedger::record(const Books& own, uint64_t granted) const {
+MachineLedger::Record MachineLedger::record(const Books& own, uint64_t granted) const {
   Record record;
   record.process = self_;
   record.granted = granted;
@@ -176,7 +176,7 @@ NodeLedger::Record NodeLedger::record(const Books& own, uint64_t granted) const 
   return record;
 }
 
-uint64_t NodeLedger::ask(const Books& own, uint64_t need, uint64_t want) {
+uint64_t MachineLedger::ask(const Books& own, uint64_t need, uint64_t want) {
   // The file cannot be opened in a sandbox, and the other processes rely on the sum.
   if (os::is_confined()) return 0;
   if (self_.start == 0) self_ = os::this_process();
@@ -189,7 +189,7 @@ uint64_t NodeLedger::ask(const Books& own, uint64_t need, uint64_t want) {
 }
 
 // A record from before exec() belongs to this same process: it is rewritten.
-uint64_t NodeLedger::grant(Open* ledger, const Books& own, uint64_t need, uint64_t want) {
+uint64_t MachineLedger::grant(Open* ledger, const Books& own, uint64_t need, uint64_t want) {
   Survey survey;
   if (!ledger->survey(self_, group_, &survey)) return 0;
   const auto room = [&] { return less(less(cap_, own.pinned), survey.others); };
@@ -209,11 +209,11 @@ uint64_t NodeLedger::grant(Open* ledger, const Books& own, uint64_t need, uint64
   return granted;
 }
 
-void NodeLedger::enter(const Books& own) {
+void MachineLedger::enter(const Books& own) {
   if (is_kept()) (void)ask(own, 0, 0);
 }
 
-size_t NodeLedger::sharers() const {
+size_t MachineLedger::sharers() const {
   Open ledger(path_, kPatienceToCountNs);
   if (ledger.is_busy()) return 0;
   const uint64_t self = os::process_number();
@@ -229,7 +229,7 @@ size_t NodeLedger::sharers() const {
 }
 
 // A group's limit holds without a ledger too, as far as the group's remaining memory shows it.
-uint64_t NodeLedger::give_up(const char* why, int error, uint64_t want) {
+uint64_t MachineLedger::give_up(const char* why, int error, uint64_t want) {
   if (!is_of_group()) {
     complain(why, error,
              ": RDMALLOC_NODE_CAP now limits this process alone; remove that file, or name another "
@@ -239,7 +239,7 @@ uint64_t NodeLedger::give_up(const char* why, int error, uint64_t want) {
   return want;
 }
 
-void NodeLedger::complain(const char* why, int error, const char* consequence) {
+void MachineLedger::complain(const char* why, int error, const char* consequence) {
   Message message;
   message.add("rdmalloc: the node's ledger ").add(path_).add(" ").add(why);
   if (error != 0) message.add(" (errno ").add_number(static_cast<uint64_t>(error)).add(")");
@@ -248,7 +248,7 @@ void NodeLedger::complain(const char* why, int error, const char* consequence) {
 }
 
 // If the file cannot be locked now, the record stays too large until the next time.
-void NodeLedger::settle(const Books& own) {
+void MachineLedger::settle(const Books& own) {
   if (!is_kept() || granted_ == own.pinned || self_.start == 0 || os::is_confined()) return;
   Open ledger(path_, was_busy_ ? 0 : kPatienceNs);
   Survey survey;
@@ -256,19 +256,19 @@ void NodeLedger::settle(const Books& own) {
   if (ledger.write(survey.own, record(own, own.pinned))) granted_ = own.pinned;
 }
 
-void NodeLedger::say_who_holds(Message* out) const {
+void MachineLedger::say_who_holds(Message* out) const {
   for (const Record& holder : holders_) {
     if (holder.granted == 0) continue;
     out->add("; process ").add_number(holder.process.number).add(" has ").add_size(holder.granted);
   }
 }
 
-void NodeLedger::note_fork_child() {
+void MachineLedger::note_fork_child() {
   self_ = {};
   granted_ = 0;
 }
 
-size_t NodeLedger::read(Record* out, size_t most) {
+size_t MachineLedger::read(Record* out, size_t most) {
   Open ledger(path_, kPatienceNs);
   size_t count = 0;
   const bool all = ledger.is_good() && ledger.for_each([&](size_t, const Record& record) {

@@ -20,7 +20,7 @@
 
 namespace rdmalloc {
 
-class NodeLedger {
+class MachineLedger {
  public:
   // What a process records about itself, in bytes.
   struct Books {
@@ -40,9 +40,9 @@ class NodeLedger {
 
   static constexpr size_t kLongestPath = 1024;
 
-  constexpr NodeLedger() = default;
-  NodeLedger(const NodeLedger&) = delete;
-  NodeLedger& operator=(const NodeLedger&) = delete;
+  constexpr MachineLedger() = default;
+  MachineLedger(const MachineLedger&) = delete;
+  MachineLedger& operator=(const MachineLedger&) = delete;
 
   // Takes part, with `cap` bytes for the machine, or for the processes of one control group, which
   // may use the same file. An empty path: the user's own ledger, a separate one for each container.

@@ -1,10 +1,10 @@
 // The prose of the manual pages of top and stats.
-#include "allocator/tools/top/pages_top.h"
+#include "allocator/tools/top/top_manual.h"
 
 namespace rdmalloc::cli {
 namespace {
 
-Page top() {
+ManualPage top() {
   return {
       "top",
       "rdmalloc-top",
@@ -78,7 +78,7 @@ Page top() {
          {"rdmalloc top --json --watch=10 >> pinned.jsonl", "a line every ten seconds"}}}}};
 }
 
-Page stats() {
+ManualPage stats() {
   return {
       "stats",
       "rdmalloc-stats",
@@ -113,6 +113,6 @@ Page stats() {
 
 }  // namespace
 
-std::vector<Page> top_pages() { return {top(), stats()}; }
+std::vector<ManualPage> top_pages() { return {top(), stats()}; }
 
 }  // namespace rdmalloc::cli

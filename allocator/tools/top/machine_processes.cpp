@@ -1,4 +1,4 @@
-#include "allocator/tools/top/node_processes.h"
+#include "allocator/tools/top/machine_processes.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -48,7 +48,7 @@ class Scanner {
     if (folder_ == nullptr) throw Refusal("cannot read " + proc + ": " + strerror(errno));
   }
 
-  NodeScan scan() {
+  MachineScan scan() {
     if (filter_.numbers.empty()) {
       while (const dirent* entry = readdir(folder_.get())) {
         if (const auto number = parse_process(entry->d_name)) look_at(*number);
@@ -75,7 +75,7 @@ class Scanner {
     add({number, std::move(*status), {}, {}, {}, {}, {}});
   }
 
-  void add(NodeProcess one) {
+  void add(MachineProcess one) {
     // Kernel threads have no memory, and so no counters.
     if (one.status.resident) one.counters = read_(one.number);
     const bool is_asked_for = filter_.all || !filter_.numbers.empty();
@@ -119,7 +119,7 @@ class Scanner {
   const std::function<bool(pid_t)>& is_known_;
   const ReadCounters& read_;
   UserNames users_;
-  NodeScan found_;
+  MachineScan found_;
 };
 
 }  // namespace
@@ -143,8 +143,8 @@ std::optional<ProcessCounters> read_counters(pid_t process) {
   return reader->read();
 }
 
-NodeScan scan_processes(const std::string& proc, const ProcessFilter& filter,
-                        const std::function<bool(pid_t)>& is_known, const ReadCounters& read) {
+MachineScan scan_processes(const std::string& proc, const ProcessFilter& filter,
+                           const std::function<bool(pid_t)>& is_known, const ReadCounters& read) {
   return Scanner(proc, filter, is_known, read).scan();
 }
 

@@ -1,4 +1,4 @@
-#include "allocator/tools/page.h"
+#include "allocator/tools/manual_page.h"
 
 #include <CLI/CLI.hpp>
 #include <sstream>
@@ -46,7 +46,7 @@ Section options_of(const CLI::App& command) {
 Section list_of_commands(const std::string& above) {
   Section section{"COMMANDS", {}, {}};
   for (const std::string& name : names_below(above)) {
-    section.entries.push_back({name, find_page(command_below(above, name))->summary});
+    section.entries.push_back({name, find_manual_page(command_below(above, name))->summary});
   }
   return section;
 }
@@ -58,10 +58,10 @@ const CLI::App* find_command(const CLI::App& app, const std::string& names) {
   return found;
 }
 
-Section see_also(const Page& page) {
+Section see_also(const ManualPage& page) {
   Section section{"SEE ALSO", {}, {}};
   std::string names;
-  for (const Page& other : all_pages()) {
+  for (const ManualPage& other : all_manual_pages()) {
     if (other.hidden || other.name == page.name) continue;
     names += other.name + "(1), ";
   }
@@ -105,7 +105,7 @@ std::string command_below(const std::string& above, const std::string& name) {
 
 std::vector<std::string> names_below(const std::string& above) {
   std::vector<std::string> names;
-  for (const Page& page : all_pages()) {
+  for (const ManualPage& page : all_manual_pages()) {
     const std::string name = page.command.substr(page.command.find_last_of(' ') + 1);
     if (page.hidden || name.empty() || page.command != command_below(above, name)) continue;
     names.push_back(name);
@@ -113,8 +113,8 @@ std::vector<std::string> names_below(const std::string& above) {
   return names;
 }
 
-Page complete_page(const std::string& command, const CLI::App& app) {
-  Page page = *find_page(command);
+ManualPage complete_manual_page(const std::string& command, const CLI::App& app) {
+  ManualPage page = *find_manual_page(command);
   const CLI::App* parsed = find_command(app, command);
   // Between the description and the exit status.
   auto place = page.sections.begin() + (page.sections.empty() ? 0 : 1);
@@ -124,15 +124,15 @@ Page complete_page(const std::string& command, const CLI::App& app) {
   return page;
 }
 
-Page manual_page(const std::string& command, const CLI::App& app) {
-  Page page = complete_page(command, app);
+ManualPage manual_page(const std::string& command, const CLI::App& app) {
+  ManualPage page = complete_manual_page(command, app);
   page.sections.push_back(see_also(page));
   return page;
 }
 
-Page reference_page() {
-  Page page{"", "rdmalloc", 7, "environment variables and statistics", {}, false, {}};
-  page.sections = {variables(), find_page("run")->sections[1], statistics()};
+ManualPage reference_manual_page() {
+  ManualPage page{"", "rdmalloc", 7, "environment variables and statistics", {}, false, {}};
+  page.sections = {variables(), find_manual_page("run")->sections[1], statistics()};
   page.sections.push_back(see_also(page));
   return page;
 }

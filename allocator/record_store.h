@@ -10,7 +10,7 @@
 namespace rdmalloc {
 
 template <typename Node>
-class NodeStore {
+class RecordStore {
  public:
   // Null if no memory can be mapped.
   Node* get() {

@@ -2,11 +2,11 @@
 
 #include <vector>
 
-#include "allocator/tools/page.h"
+#include "allocator/tools/manual_page.h"
 
 namespace rdmalloc::cli {
 
 // "trace", and "trace VERB" for each verb.
-std::vector<Page> trace_pages();
+std::vector<ManualPage> trace_pages();
 
 }  // namespace rdmalloc::cli
