@@ -121,11 +121,11 @@ std::optional<Comparison> compare_memory(const Row& ours, const Row& other, Figu
 // The end of a sentence that begins with "Whether ...". `found` is of compare_memory().
 std::string untold_memory(const Row& ours, const Row& other, Figure figure,
                           const std::optional<Comparison>& found) {
-  const std::string untold = ", that cannot be told";
+  const std::string untold = " cannot be told";
   if (is_too_small(ours, other, figure)) return untold + " of less than 4 MiB";
   if (has_few(ours, other, figure)) return untold + kTooFew;
   if (!found) return untold;
-  return untold + ": measured were " + more_or_less(found->ratio) + interval(*found) + "; " +
+  return untold + ": measured " + more_or_less(found->ratio) + interval(*found) + "; " +
          settling(*found, "");
 }
 
@@ -202,7 +202,7 @@ std::string cpu_answer(const Row& row, const Row& base) {
   const std::string figures = both_seconds(row, base, &Row::cpu_seconds);
   const std::string measured = more_or_less(found->ratio) + interval(*found);
   if (told_by(found) == Told::kNothing) {
-    return " Of CPU time" + figures + " it cannot be told, either: measured was " + measured + ".";
+    return " Nor can it be told of CPU time" + figures + ": measured " + measured + ".";
   }
   return " CPU time: " + measured + figures + ".";
 }
@@ -210,7 +210,7 @@ std::string cpu_answer(const Row& row, const Row& base) {
 std::string time_answer(const std::string& what, const Row& row, const Row& base) {
   const std::string whom =
       " against " + base.configuration.label + both_seconds(row, base, &Row::seconds);
-  const std::string untold = "Time: whether " + what + " costs any" + whom + " cannot be told";
+  const std::string untold = "Time: what " + what + " costs" + whom + " cannot be told";
   if (has_few(row, base, &Row::seconds)) return untold + kTooFew + ".";
   if (is_too_short(row, base)) {
     return untold + " of runs below 0.1 s: give the program more to do.";
@@ -219,9 +219,9 @@ std::string time_answer(const std::string& what, const Row& row, const Row& base
   if (!found) return untold + " of no time.";
   const std::string cpu = cpu_answer(row, base);
   const Told told = told_by(found);
-  if (told == Told::kEqual) return "Time: " + what + " costs none" + whom + "." + cpu;
+  if (told == Told::kEqual) return "Time: " + what + " costs nothing" + whom + "." + cpu;
   if (told == Told::kNothing) {
-    return untold + ": measured was " + more_or_less(found->ratio) + interval(*found) + "; " +
+    return untold + ": measured " + more_or_less(found->ratio) + interval(*found) + "; " +
            settling(*found, ", or fewer on a quieter machine") + "." + cpu;
   }
   return "Time: " + what + (told == Told::kMore ? " costs " : " saves ") + percent(found->ratio) +
@@ -261,8 +261,8 @@ std::string time_of_cap(const Row& row, const Row& pinned) {
     case Told::kMore:
       return ", and the program takes " + percent(found->ratio) + " longer.";
     case Told::kNothing:
-      return "; of its time, " + more_or_less(found->ratio) + interval(*found) +
-             ", no loss can be told.";
+      return "; no loss of time can be told (measured " + more_or_less(found->ratio) +
+             interval(*found) + ").";
     default:
       return "; no time is lost.";
   }
@@ -325,11 +325,11 @@ void answer_about_caps(const std::vector<Row>& rows, Verdict& verdict) {
 }
 
 // "12 % more than glibc, between ...", as much, or that it cannot be told and what would tell it.
-Tile tile_of(const Row& ours, const Row& base, Figure figure, const std::string& figures,
-             const std::string& too_little) {
+Tile tile_of(const Row& ours, const Row& base, Figure figure, const std::string& of_ours,
+             const std::string& of_base, const std::string& too_little) {
   const std::string& name = base.configuration.name;
-  Tile tile{"cannot be told", figures + ": " + ours.configuration.label + " against " +
-                                  base.configuration.label + "."};
+  Tile tile{"cannot be told", of_ours + " (" + ours.configuration.label + ") against " + of_base +
+                                  " (" + base.configuration.label + ")."};
   const auto add = [&](const std::string& words) { tile.figures += " " + words + "."; };
   const auto found = compare(ours, base, figure);
   if (!too_little.empty() || !found) {
@@ -365,15 +365,14 @@ void fill_tiles(const std::vector<Row>& rows, Verdict& verdict) {
   verdict.memory = {"cannot be told", "No peak was seen: the program is over too soon."};
   if (ours->peak_resident && base->peak_resident) {
     const bool little = is_too_small(*ours, *base, &Row::peak_resident);
-    verdict.memory = tile_of(*ours, *base, &Row::peak_resident,
-                             "Peak " + bytes(ours->peak_resident->median) + " against " +
-                                 bytes(base->peak_resident->median),
-                             little ? "Less than 4 MiB tells nothing" : "");
+    verdict.memory =
+        tile_of(*ours, *base, &Row::peak_resident, "Peak " + bytes(ours->peak_resident->median),
+                bytes(base->peak_resident->median), little ? "Less than 4 MiB tells nothing" : "");
   }
   const bool is_short = is_too_short(*ours, *base);
-  verdict.time = tile_of(
-      *ours, *base, &Row::seconds, seconds(*ours->seconds) + " against " + seconds(*base->seconds),
-      is_short ? "Runs below 0.1 s tell nothing: give the program more to do" : "");
+  verdict.time =
+      tile_of(*ours, *base, &Row::seconds, seconds(*ours->seconds), seconds(*base->seconds),
+              is_short ? "Runs below 0.1 s tell nothing: give the program more to do" : "");
 }
 
 void answer_about_tradeoff(const std::vector<Row>& rows, Verdict& verdict) {
@@ -394,7 +393,7 @@ void answer_about_machine(const std::vector<Row>& rows, const Machine& machine, 
   std::string answer = "Before the study the machine's load was " + number(*machine.load, "%.1f") +
                        " on " + std::to_string(machine.cores) + " processors";
   if (*machine.load > machine.cores / 2.0) {
-    answer += ": other work took part of them, and times are the less to be trusted";
+    answer += ": other work used some of them, so trust the times less";
   }
   verdict.answers.push_back(answer + ".");
 }

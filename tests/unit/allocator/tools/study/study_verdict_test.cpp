@@ -109,12 +109,12 @@ TEST_CASE("what the repeats do not tell apart is not claimed, and said to be so"
   add(runs, ours("rdmalloc", 1.1, 115, 100), 0.2);
   const Verdict verdict = verdict_of(runs);
   CHECK(says(verdict,
-             "Time: whether pinning costs any against rdmalloc, not pinned (1.10 s, 1.00 s) "
-             "cannot be told: measured was 10 % more, between "));
+             "Time: what pinning costs against rdmalloc, not pinned (1.10 s, 1.00 s) "
+             "cannot be told: measured 10 % more, between "));
   CHECK(says(verdict, " repeats would tell (--repeats), or fewer on a quieter machine"));
   CHECK(says(verdict,
              "Whether never returning memory costs this program more at its peak than "
-             "glibc, that cannot be told: measured were 15 % more, between "));
+             "glibc cannot be told: measured 15 % more, between "));
 }
 
 TEST_CASE("the interval of a difference is told, and holds it") {
@@ -131,10 +131,10 @@ TEST_CASE("nothing is concluded from fewer than three runs") {
       verdict_of({run_of("glibc", 1, 100), run_of("glibc", 1, 100), ours("rdmalloc", 2, 150, 100),
                   ours("rdmalloc", 2, 150, 100)});
   CHECK(says(verdict,
-             "Time: whether rdmalloc costs any against glibc (2.00 s, 1.00 s) cannot be told "
+             "Time: what rdmalloc costs against glibc (2.00 s, 1.00 s) cannot be told "
              "from fewer than three runs"));
   CHECK(says(verdict,
-             "that cannot be told from fewer than three runs (--repeats) (150 MiB against "
+             "cannot be told from fewer than three runs (--repeats) (150 MiB against "
              "100 MiB)"));
   CHECK(!says(verdict, "more memory at its peak"));
   CHECK(!says(verdict, " costs 100 %"));
@@ -153,7 +153,7 @@ TEST_CASE("nothing is concluded of memory from less than some MiB") {
   std::vector<Run> runs;
   add(runs, run_of("glibc", 1, 1));
   add(runs, ours("rdmalloc", 1, 3, 2));
-  CHECK(says(verdict_of(runs), "that cannot be told of less than 4 MiB"));
+  CHECK(says(verdict_of(runs), "cannot be told of less than 4 MiB"));
 }
 
 TEST_CASE("nothing is concluded about pinning where nothing was pinned") {
@@ -182,7 +182,7 @@ TEST_CASE("how busy the machine was is told, and what follows of it") {
   machine.load = 0.3;
   CHECK(says(verdict_of(runs, machine), "the machine's load was 0.3 on 4 processors."));
   machine.load = 7.25;
-  CHECK(says(verdict_of(runs, machine), "was 7.2 on 4 processors: other work took part of them"));
+  CHECK(says(verdict_of(runs, machine), "was 7.2 on 4 processors: other work used some of them"));
 }
 
 TEST_CASE("the cap that is enough is the smallest without overflow or loss of time") {
@@ -230,12 +230,13 @@ TEST_CASE("the tiles have the verdicts on memory and time, and the cap to set") 
   const Verdict verdict = verdict_of(runs);
   CHECK(verdict.memory.verdict == "50 % less than glibc");
   CHECK(
-      verdict.memory.figures.starts_with("Peak 100 MiB against 200 MiB: rdmalloc, pinned against "
-                                         "glibc. Measured: between 51 % less "));
+      verdict.memory.figures.starts_with("Peak 100 MiB (rdmalloc, pinned) against 200 MiB (glibc). "
+                                         "Measured: between 51 % less "));
   CHECK(verdict.time.verdict == "50 % more than glibc");
-  CHECK(verdict.time.figures.starts_with("1.50 s against 1.00 s: "));
+  CHECK(verdict.time.figures.starts_with("1.50 s (rdmalloc, pinned) against 1.00 s (glibc)."));
   CHECK(verdict.cap.verdict == "RDMALLOC_CAP=80M");
-  CHECK(verdict.cap.figures.starts_with("All stays pinned; of its time, as much, between "));
+  CHECK(verdict.cap.figures.starts_with(
+      "All stays pinned; no loss of time can be told (measured as much, between "));
 }
 
 TEST_CASE("the tiles say what cannot be told, and why") {
@@ -245,7 +246,7 @@ TEST_CASE("the tiles say what cannot be told, and why") {
   const Verdict open = verdict_of(runs);
   for (const Tile& tile : {open.memory, open.time}) {
     CHECK(tile.verdict == "cannot be told");
-    CHECK(tile.figures.find("against jemalloc. Measured: 1") != std::string::npos);
+    CHECK(tile.figures.find(" (jemalloc). Measured: 1") != std::string::npos);
     CHECK(tile.figures.find(" repeats would tell (--repeats).") != std::string::npos);
   }
   CHECK(open.cap.verdict == "none");
