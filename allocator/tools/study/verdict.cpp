@@ -74,6 +74,7 @@ bool has_few(const Row& one, const Row& other, Figure figure) {
   return std::min((one.*figure)->values.size(), (other.*figure)->values.size()) < kFewestRepeats;
 }
 
+constexpr const char* kNoPeak = "No peak was seen: the program is over too soon.";
 constexpr const char* kTooFew = " from fewer than three runs (--repeats)";
 
 // What a comparison allows to be said. Equal: nothing is left to tell apart.
@@ -170,11 +171,14 @@ std::string held_answer(const Row& ours) {
 
 void answer_about_returning(const std::vector<Row>& rows, Verdict& verdict) {
   const Row* ours = our_row(rows);
-  if (ours == nullptr || !ours->peak_resident) return;
-  std::vector<const Row*> others;  // glibc, and the best of them if it is another one
-  if (const Row* glibc = find_row(rows, "glibc"); glibc != nullptr && glibc->peak_resident) {
-    others.push_back(glibc);
+  if (ours == nullptr) return;
+  const Row* glibc = find_row(rows, "glibc");
+  if (!ours->peak_resident || (glibc != nullptr && !glibc->peak_resident)) {
+    verdict.answers.push_back(kNoPeak);
   }
+  if (!ours->peak_resident) return;
+  std::vector<const Row*> others;  // glibc, and the best of them if it is another one
+  if (glibc != nullptr && glibc->peak_resident) others.push_back(glibc);
   if (const Row* best = best_other(rows); best != nullptr && !std::ranges::count(others, best)) {
     others.push_back(best);
   }
@@ -362,7 +366,7 @@ void fill_tiles(const std::vector<Row>& rows, Verdict& verdict) {
     verdict.memory = verdict.time = {"cannot be told", alone};
     return;
   }
-  verdict.memory = {"cannot be told", "No peak was seen: the program is over too soon."};
+  verdict.memory = {"cannot be told", kNoPeak};
   if (ours->peak_resident && base->peak_resident) {
     const bool little = is_too_small(*ours, *base, &Row::peak_resident);
     verdict.memory =

@@ -285,6 +285,7 @@ TEST_CASE("a program that is over before it is sampled gets answers without figu
   Run our_quick = quick;
   our_quick.configuration = "rdmalloc";
   const Verdict verdict = verdict_of({quick, our_quick});
+  CHECK(says(verdict, "No peak was seen: the program is over too soon."));
   CHECK(!says(verdict, "at its peak"));
   CHECK(!says(verdict, "nan"));
 }
