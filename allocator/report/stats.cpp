@@ -149,27 +149,27 @@ size_t page_size(const Region& region, size_t huge_bytes) {
 class SeenHugePages {
  public:
   bool is_huge(const Region& region) {
-    if (os::now_ns() - looked_at_.load(std::memory_order_acquire) > kStaleNs) look();
+    if (os::now_ns() - read_at_.load(std::memory_order_acquire) > kStaleNs) read();
     return is_huge_[region.index].load(std::memory_order_relaxed);
   }
 
  private:
   static constexpr uint64_t kStaleNs = 100'000'000;
 
-  void look() {
-    if (looking_.exchange(true, std::memory_order_acquire)) return;
+  void read() {
+    if (reading_.exchange(true, std::memory_order_acquire)) return;
     const HugeBytes huge;
     for (size_t i = 0; i < heap.regions().size(); ++i) {
       const Region& region = heap.regions()[i];
       is_huge_[i].store(page_size(region, huge.of(region)) != os::page_size(),
                         std::memory_order_relaxed);
     }
-    looked_at_.store(os::now_ns(), std::memory_order_release);
-    looking_.store(false, std::memory_order_release);
+    read_at_.store(os::now_ns(), std::memory_order_release);
+    reading_.store(false, std::memory_order_release);
   }
 
-  std::atomic<uint64_t> looked_at_{0};  // os::now_ns()
-  std::atomic<bool> looking_{false};
+  std::atomic<uint64_t> read_at_{0};  // os::now_ns()
+  std::atomic<bool> reading_{false};
   std::atomic<bool> is_huge_[RegionTable::kMaxRegions] = {};
 };
 constinit SeenHugePages seen;

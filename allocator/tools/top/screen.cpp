@@ -49,9 +49,9 @@ class Screen {
   int columns() const { return getmaxx(stdscr); }
 
   // Cuts the text at the right margin; ignores rows outside the screen.
-  void put(int row, const std::string& text, attr_t look = A_NORMAL) const {
+  void put(int row, const std::string& text, attr_t style = A_NORMAL) const {
     if (row < 0 || row >= rows()) return;
-    attrset(static_cast<int>(look));
+    attrset(static_cast<int>(style));
     mvaddnstr(row, 0, text.c_str(), columns());
     attrset(A_NORMAL);
   }
@@ -68,8 +68,8 @@ class Pager {
  public:
   Pager(const ProcessFilter& filter, double seconds) : filter_(filter), seconds_(seconds) {}
 
-  void look() {
-    view_ = look_at_machine(filter_);
+  void take_view() {
+    view_ = view_of_machine(filter_);
     arrange();
   }
 
@@ -126,7 +126,7 @@ class Pager {
         break;
       case 'a':
         filter_.all = !filter_.all;
-        look();
+        take_view();
         break;
       case 'R':
         order_.is_reversed = !order_.is_reversed;
@@ -206,7 +206,7 @@ bool obey_keys(Pager* pager) {
 // False: ended by a signal.
 bool show(Pager* pager, const Screen& screen, const TopSignals& signals, Clock::duration pause) {
   for (;;) {
-    pager->look();
+    pager->take_view();
     const auto next = Clock::now() + pause;
     while (Clock::now() < next) {
       pager->draw(screen);

@@ -82,8 +82,8 @@ bool print(const TopView& view, bool json, bool repeats) {
   return fflush(stdout) == 0;
 }
 
-TopView look(const ProcessFilter& filter) {
-  TopView view = look_at_machine(filter);
+TopView sorted_view(const ProcessFilter& filter) {
+  TopView view = view_of_machine(filter);
   sort_processes(&view.scan.processes, {});
   return view;
 }
@@ -93,7 +93,7 @@ int watch_lines(const ProcessFilter& filter, bool json, double seconds) {
   double whole = 0;
   const double part = std::modf(seconds, &whole);
   const timespec pause = {static_cast<time_t>(whole), static_cast<long>(part * 1e9)};
-  while (print(look(filter), json, true)) nanosleep(&pause, nullptr);
+  while (print(sorted_view(filter), json, true)) nanosleep(&pause, nullptr);
   return kExitProblem;
 }
 
@@ -124,7 +124,7 @@ int top(const TopRequest& request, bool json) {
     if (!json && has_screen()) return show_on_screen(filter, request.seconds);
     return watch_lines(filter, json, request.seconds);
   }
-  const TopView view = look(filter);
+  const TopView view = sorted_view(filter);
   if (!print(view, json, false)) return kExitProblem;
   const bool is_complete = view.scan.processes.size() >= filter.numbers.size();
   return is_complete ? kExitOk : kExitProblem;

@@ -50,8 +50,8 @@ std::vector<std::string> over(const MachineProcess& process, const LedgerView& l
   if (process.memlock && most > *process.memlock) {
     words.emplace_back(process.status.may_lock_all ? kByRight : "over memlock");
   }
-  const bool is_of_node = !ledger.granted_in_groups.contains(process.number);
-  if (process.granted && is_of_node && ledger.is_over_share(*process.granted))
+  const bool is_of_machine = !ledger.granted_in_groups.contains(process.number);
+  if (process.granted && is_of_machine && ledger.is_over_share(*process.granted))
     words.emplace_back("over share");
   return words;
 }
@@ -60,7 +60,7 @@ bool has_too_much(const MachineProcess& process) {
   return std::ranges::any_of(process.over, [](const auto& word) { return word != kByRight; });
 }
 
-TopView look_at_machine(const ProcessFilter& filter) {
+TopView view_of_machine(const ProcessFilter& filter) {
   TopView view;
   view.ledger = read_ledger();
   const auto& granted = view.ledger.granted;

@@ -19,7 +19,7 @@ struct TopView {
 // "1 process", "2 processes".
 std::string count_of_processes(size_t count);
 
-TopView look_at_machine(const ProcessFilter& filter);
+TopView view_of_machine(const ProcessFilter& filter);
 
 // What a process has more of than it should: none, or some of
 //   overflow              holds memory that it could not pin

@@ -64,6 +64,12 @@ class Terminal:
     def resize(self, columns, rows):
         self.tmux("resize-window", "-x", str(columns), "-y", str(rows))
 
+    def resize_at_prompt(self, columns, rows):
+        """Until what the shell starts sees the new size: tmux tells the pane of it some time later."""
+        self.resize(columns, rows)
+        self.type(f"until [ \"$(stty size)\" = '{rows} {columns}' ]; do sleep 0.1; done; echo resi''zed")
+        self.wait_for(lambda text: re.search("^resized$", text, re.M), "the new size")
+
     def is_whole(self):
         """Whether a program has the whole screen."""
         return self.tmux("display-message", "-p", "#{alternate_on}").strip() == "1"
@@ -115,6 +121,7 @@ class Locker:
 def terminal_with(*named):
     lockers = [Locker(*one) for one in named]
     terminal = Terminal()
+    terminal.of_lockers = " ".join(f"--pid {one.process.pid}" for one in lockers)
     try:
         yield terminal
     finally:
@@ -188,23 +195,23 @@ def resizing():
 
 
 def narrow():
-    with terminal_with(("long-name-of-15", 3, "over")) as terminal:
-        for columns, name in ((80, "long-name-of-15"), (40, "long-nam")):
-            terminal.resize(columns, 24)
+    with terminal_with(("a-name-cut-at-8", 3, "over")) as terminal:
+        for columns, name in ((80, "a-name-cut-at-8"), (40, "a-name-c")):
+            terminal.resize_at_prompt(columns, 24)
             terminal.clear()
             terminal.type(f"{RDMALLOC} top")
             terminal.wait_for(lambda text: "total" in text, "a table")
             promise_narrow(terminal.text("-J"), columns, name)
             terminal.clear()
             terminal.watch()
-            text = terminal.wait_for(lambda text: "long-nam" in text, "the locker")
+            text = terminal.wait_for(lambda text: "a-name-c" in text, "the locker")
             promise_narrow(terminal.text("-J"), columns, name)
             keys = re.findall(r"\bk VMLCK\b|\bw OVER\b|\bm MEMLOCK\b", text)
             if sorted(keys) != ["k VMLCK", "w OVER"]:
                 fail(f"the keys of the columns that are shown are not told\n{text}")
             terminal.press("q")
             terminal.promise_restored(0)
-        terminal.type(f"{RDMALLOC} top | grep -c -e 'MEMLOCK DOM  GRANT OVER$' -e 'over memlock$'")
+        terminal.type(f"{RDMALLOC} top | grep -c -e 'MEMLOCK DOM  GRANT OVER$' -e 'a-name-cut-at-8.*over memlock$'")
         terminal.wait_for(lambda text: re.search("^2$", text, re.M), "all columns in a pipe")
 
 
@@ -221,17 +228,17 @@ def promise_narrow(text, columns, name):
 def colours():
     """Whoever has too much is red, unless that was refused or the terminal has none."""
     with terminal_with(("greedy", 3, "over"), ("modest", 2)) as terminal:
-        terminal.resize(80, 24)
-        red = r"\x1b\[(1;)?(0;)?31m *\d+ greedy"
+        terminal.resize_at_prompt(80, 24)
+        red = r"\x1b\[(1;)?(0;)?31m(\x1b\[49m)? *\d+ greedy"  # tmux may name the ground, too
         for setting, is_red in (("NO_COLOR=", True), ("NO_COLOR=1", False), ("TERM=dumb", False)):
             terminal.clear()
-            terminal.type(f"{setting} {RDMALLOC} top")
+            terminal.type(f"{setting} {RDMALLOC} top {terminal.of_lockers}")
             terminal.wait_for(lambda text: "total" in text, "a table")
             promise_red(terminal, red, is_red, setting)
         for setting, is_red in (("NO_COLOR=", True), ("NO_COLOR=1", False)):
             terminal.type(f"export {setting}")
             terminal.clear()
-            terminal.watch()
+            terminal.watch(terminal.of_lockers)
             terminal.wait_for(lambda text: "greedy" in text, "the locker")
             promise_red(terminal, red, is_red, setting)
             terminal.press("q")
