@@ -1,4 +1,4 @@
-// The sentence that explains the last status other than RDM_OK that a thread got:
+// The sentence that explains the last status other than RDM_OK that a thread received:
 // rdm_last_error(). No allocation; may run inside malloc.
 #pragma once
 
@@ -10,10 +10,10 @@ namespace rdmalloc {
 
 constexpr size_t kLongestError = 320;
 
-// The calling thread's, to be read.
+// The calling thread's, for reading.
 const char* last_error();
 
-// The calling thread's, to be written to: kLongestError bytes.
+// The calling thread's, for writing: kLongestError bytes.
 char* new_last_error();
 
 inline int fail(int status, const char* sentence) {

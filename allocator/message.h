@@ -8,8 +8,7 @@
 namespace rdmalloc {
 
 // A program may have little stack left there, so the text lies in one of a few buffers that all
-// threads share. If they are taken, the message uses a short buffer of its own, and the text is
-// cut.
+// threads share. If all are taken, the message uses its own short buffer, and the text is cut.
 class Message {
  public:
   Message();

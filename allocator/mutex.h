@@ -16,9 +16,10 @@ namespace rdmalloc {
 enum class Rank : uint8_t { kNone, kGrowth, kPool, kCounters, kForeign };
 
 // The same for clang: a name for each rank, not for each Mutex, because most of what a lock guards
-// lies in other objects than its Mutex. That is exact as long as a thread holds one lock of a rank,
-// or, with lock_beside(), all of them. The owner of a Mutex hands it out by a function that returns
-// it under its name (RETURN_CAPABILITY), and locks it through that function only. Never defined.
+// lies outside the object that has the Mutex. That is exact as long as a thread holds one lock of a
+// rank, or, with lock_beside(), all of them. The owner of a Mutex hands it out by a function that
+// returns it under its name (RETURN_CAPABILITY), and locks it through that function only. Never
+// defined.
 class CAPABILITY("lock") LockName {};
 extern LockName growth_lock;
 extern LockName depot_lock ACQUIRED_AFTER(growth_lock);
@@ -62,7 +63,7 @@ class CAPABILITY("mutex") Mutex {
   }
 
  private:
-  // Spins before it sleeps: most are held for less time than it takes to fall asleep.
+  // Spins before it sleeps: most locks are held for less time than it takes to fall asleep.
   pthread_mutex_t mutex_ = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
   const Rank rank_;
   Rank outer_ = Rank::kNone;

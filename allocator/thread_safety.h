@@ -2,7 +2,7 @@
 // (-Wthread-safety, run by tests/unit/thread_safety_test.py). For gcc they are empty. The macros
 // are named as in clang's documentation of its thread safety analysis.
 //
-// The analysis looks at one function at a time. A lambda is a function of its own and states its
+// The analysis looks at one function at a time. A lambda is a separate function and states its
 // own REQUIRES. Members that are constant after boot, atomic, or guarded by another kind of lock
 // have no annotation.
 #pragma once
@@ -23,9 +23,9 @@
 // Locks: taken after these, when both are held (-Wthread-safety-beta).
 #define ACQUIRED_AFTER(...) RDMALLOC_ANALYSIS(acquired_after(__VA_ARGS__))
 
-// Functions: the caller holds these locks, and still does afterwards, though they may have been
-// given back meanwhile; the caller does not hold them; they are held afterwards; they are not any
-// more; the lock that is returned.
+// Functions, in this order: the caller holds these locks before and after the call, though they may
+// be released meanwhile; the caller does not hold them; the function acquires them; the function
+// releases them; the function returns this lock.
 #define REQUIRES(...) RDMALLOC_ANALYSIS(requires_capability(__VA_ARGS__))
 #define EXCLUDES(...) RDMALLOC_ANALYSIS(locks_excluded(__VA_ARGS__))
 #define ACQUIRE(...) RDMALLOC_ANALYSIS(acquire_capability(__VA_ARGS__))

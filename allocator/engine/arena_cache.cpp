@@ -34,8 +34,8 @@ namespace {
 
 constexpr size_t kLargestKept = size_t{128} << 10;
 
-// How much the heap would have had to grow by since the arenas were last emptied. Emptying them
-// again pays once this is a share of what is held.
+// By how much the heap would have grown since the arenas were last emptied. Emptying them again
+// pays once this reaches a share of what is held.
 std::atomic<size_t> wanted_since{0};
 constexpr size_t kShareOfHeld = 32;
 

@@ -1,10 +1,11 @@
 // Blocks of the page heap behind malloc's names: large objects, and what rdm_alloc(RDM_EXPOSED)
-// gives. Sizes above kLargestSmall are blocks from whichever function of the family; with
-// exceptions that jemalloc serves itself, slower but right: heap profiling (prof:true), mallocx
-// with an arena of its own, and arenas with hooks of the program's own.
+// returns. Every function of the family serves sizes above kLargestSmall with blocks. jemalloc
+// serves them itself, more slowly but correctly, for heap profiling (prof:true), for mallocx with
+// an explicit arena, and for arenas with the program's own hooks.
 //
-// A pointer into the part of the window that holds blocks at which no live one starts ends the
-// program with a sentence that names the call: it was freed twice, or is not what was returned.
+// A pointer into the part of the window that holds blocks, at which no live block starts, ends the
+// program with a sentence that names the call: the pointer was freed twice, or malloc never
+// returned it.
 #pragma once
 
 #include <cstddef>
@@ -13,36 +14,36 @@
 
 namespace rdmalloc::engine {
 
-// Sizes above it are blocks. SIZE_MAX until the heap has started, and where jemalloc serves them.
+// Larger sizes are blocks. SIZE_MAX until the heap has started, and where jemalloc serves them.
 extern constinit size_t largest_small;
-// Once, when the heap has reserved its window.
+// Called once, when the heap has reserved its window.
 void take_large_sizes();
 // From now on large sizes are jemalloc's.
 void leave_large_sizes_to_jemalloc();
 
-// Null, and errno left alone, when there is no memory.
+// Null, with errno unchanged, if there is no memory.
 inline void* allocate_block(size_t size, size_t alignment, bool zero) {
   return heap.blocks().allocate(size, alignment, zero);
 }
 
-// Sizes are rounded up to whole pages, 0 to one; `alignment` is a power of two, or 0. Null, and
-// errno left alone, when it cannot be had pinned.
+// Sizes are rounded up to whole pages, 0 to one; `alignment` is a power of two, or 0. Null, with
+// errno unchanged, if there is no pinned memory for it.
 void* allocate_exposed(size_t size, size_t alignment);
 
 void free_block(void* pointer);
 
-// Copies an object, also one that the program made holes in: what cannot be read becomes zero.
+// Copies an object, even one that the program made holes in: unreadable bytes become zero.
 void copy_object(void* to, const void* from, size_t size);
-// Of an object of jemalloc's, once there are holes in its part of the window. False: the program
-// destroyed some of it, and it must never be used again.
+// For one of jemalloc's objects, once its part of the window has holes. False: the program
+// destroyed some of the object, and it must never be used again.
 bool may_free_small(void* pointer);
 size_t usable_size_of_block(const void* pointer);
 
-// As realloc and rallocx, for a size above 0. What was exposed stays so; another block that becomes
-// small is jemalloc's from then on.
+// Like realloc and rallocx, for a size above 0. An exposed block stays exposed; any other block
+// that becomes small moves to jemalloc.
 void* reallocate_block(void* pointer, size_t size, size_t alignment, bool zero);
 
-// As xallocx: in place or not at all. Returns the usable size.
+// Like xallocx: in place or not at all. Returns the usable size.
 size_t resize_block(void* pointer, size_t size, size_t extra, bool zero);
 
 }  // namespace rdmalloc::engine

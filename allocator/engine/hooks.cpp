@@ -1,6 +1,6 @@
-// jemalloc's default extent hooks, replaced at link time (--wrap): from the first byte and for all
-// arenas, whoever creates them. Also its metadata mappings, which stay outside the window and are
-// only counted; they come before everything else in a process, and so start the heap.
+// Replaces jemalloc's default extent hooks at link time (--wrap), from the first byte and for all
+// arenas, no matter who creates them. Also wraps its metadata mappings, which stay outside the
+// window and are only counted. They precede everything else in a process, so they start the heap.
 //
 // All of this runs inside malloc, sometimes with jemalloc's locks held. In jemalloc's hooks true
 // means failure or refusal.

@@ -53,11 +53,11 @@ size_t metadata_bytes();
 // its window.
 void take_window(Heap& heap);
 
-// Gives what arenas keep back to the heap: not again at once, unless it is urgent. Outside
-// jemalloc, under no lock.
+// Gives what arenas keep back to the heap; does not repeat this at once unless it is urgent. Called
+// outside jemalloc, under no lock.
 void empty_arenas_for_block(size_t size, bool urgent);
 
-// True once a program gave an arena extent hooks of its own: from then on jemalloc may own memory
+// True once a program gave an arena its own extent hooks: from then on jemalloc may own memory
 // outside the window.
 bool has_custom_hooks();
 

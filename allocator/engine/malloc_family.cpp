@@ -19,10 +19,11 @@ using namespace rdmalloc::engine;
 
 namespace {
 
-// The part of the window below all regions of blocks, which belongs to jemalloc alone. Two globals,
-// because free reads both on every call: through the heap's address each pair of malloc and free
-// took an instruction more. So did std::atomic, because GCC does not read one within a comparison.
-// A plain word that is written once per region of blocks is also read in one piece.
+// The part of the window below all regions of blocks, which belongs to jemalloc alone. These are
+// two globals because free reads both on every call: reading them through the heap's address took
+// one more instruction per malloc and free. So did std::atomic, because GCC does not fold such a
+// read into a comparison. A plain word that is written once per region of blocks is also read in
+// one piece.
 constinit uintptr_t ordinary_base = 0;
 constinit size_t ordinary_size = 0;
 
@@ -228,7 +229,7 @@ EXPORT void sdallocx(void* pointer, size_t size, int flags) noexcept {
   if (is_ours(pointer) || may_free_small(pointer)) je_sdallocx(pointer, size, flags);
 }
 
-// jemalloc's operator new calls this when its fast path does not do.
+// jemalloc's operator new calls this when its fast path is not enough.
 void* rdmalloc_malloc_default(size_t size) noexcept {
   if (size > largest_small) return allocate_large(size, 1, false);
   return je_malloc_default(size);

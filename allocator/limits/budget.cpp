@@ -74,8 +74,8 @@ void Budget::boot(const Options& options) {
   limit_pins(lockable_);
 }
 
-// Each rank has a share of its own, whichever comes first. The ledger keeps the sum below the limit
-// if more processes start than the launcher announced.
+// Each rank gets its own share, whichever starts first. The ledger keeps the sum below the limit if
+// more processes start than the launcher announced.
 void Budget::boot_machine(const Options& options, const os::Cgroup& group) {
   const uint64_t node = resolve(options.amount(OptionId::node_cap));
   if (node == 0) return boot_group(options, group);

@@ -47,18 +47,19 @@ class Budget {
   // strict. Reads /proc.
   Grant ask_overflow(size_t need, size_t want) const REQUIRES(growth_lock);
 
-  // Asks for memory whose pages come by touch. The user's memory cap limits it. Without one, a
-  // request is refused only where another malloc's would be, or if nothing is left: much is
-  // requested and never touched, but beyond a limit the kernel kills the process that touches.
+  // Asks for memory whose pages are faulted in when touched. The user's memory cap limits it.
+  // Without a cap, a request is refused only where another malloc's would be, or if nothing is
+  // left: programs request much that they never touch, but beyond a limit the kernel kills the
+  // process that touches.
   Grant ask_unpinned(RegionKind kind, size_t need, size_t want) const REQUIRES(growth_lock);
 
-  // How much all threads that populate at the same time may populate now. Reads /proc. Any thread,
+  // How much all threads that are populating may populate together now. Reads /proc. Any thread,
   // under any lock or none.
   uint64_t room_to_populate() const;
 
-  // The same for pages that nobody needs yet: with these, this process gets at most an even share
-  // of a control group in which others have a heap, too. Any thread may read the ledger's file; the
-  // ledger's other members are not used.
+  // The same for pages that nobody needs yet: of a control group in which other processes have a
+  // heap too, this process gets at most an even share for them. Any thread may read the ledger's
+  // file; the ledger's other members are not used.
   uint64_t room_ahead() const NO_THREAD_SAFETY_ANALYSIS;
 
   // Announces pages that nobody needs yet to the processes that share a limit with this one.
@@ -66,7 +67,7 @@ class Budget {
 
   void charge(RegionKind kind, size_t bytes) REQUIRES(growth_lock);
 
-  // Memory that was charged is not held any more.
+  // Memory that was charged is no longer held.
   void release(RegionKind kind, size_t bytes) REQUIRES(growth_lock);
 
   // Memory that was pinned is still held, but no longer pinned.
@@ -77,7 +78,7 @@ class Budget {
   // is granted than is pinned now.
   void note_refusal(size_t bytes) REQUIRES(growth_lock);
 
-  // What was granted has been charged, or will not be: the machine's other processes may have the
+  // What was granted has been charged, or will not be: the machine's other processes may use the
   // rest.
   void settle() REQUIRES(growth_lock) { ledger_.settle({pinned(), held()}); }
 
@@ -115,7 +116,7 @@ class Budget {
   uint64_t cap_ = 0;                        // most that is pinned, whatever the kernel allows
   LimitedBy cap_by_ = LimitedBy::kCap;      // where it comes from
   uint64_t group_cap_ = 0;                  // what a control group's processes share; 0: nothing
-  mutable std::atomic<size_t> sharers_{0};  // how many they were lately; 0: not known
+  mutable std::atomic<size_t> sharers_{0};  // how many shared it lately; 0: not known
   MachineLedger ledger_ GUARDED_BY(growth_lock);
   Amount headroom_;
   bool strict_ = false;

@@ -1,6 +1,6 @@
-// Finds who holds pinned memory: this process, by its own books, and the user's other processes, by
-// what the kernel says of them. For the message when needed memory is not available. Not inside
-// malloc: reads all of /proc, a few microseconds for each process.
+// Finds who holds pinned memory: this process, according to its own books, and the user's other
+// processes, according to the kernel. For the message when needed memory is not available. Not
+// inside malloc: reads all of /proc, a few microseconds for each process.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct Holder {
 };
 
 // Finds the user's processes, except `self`, that have pinned and locked most, the largest first.
-// Returns how many it found, at most `most`. `proc`: the folder, /proc.
+// Returns how many it found, at most `most`. `proc`: the folder /proc.
 size_t find_holders(const char* proc, uint64_t user, uint64_t self, Holder* out, size_t most);
 
 // Adds a clause: the limits, what this process has according to `books`, the three largest others,

@@ -1,10 +1,10 @@
-// Whether transparent huge pages pay, with RDMALLOC_HUGE=auto: measured where pages are populated
-// anyway. Where they take longer than base pages for as many bytes (a virtual machine whose host
-// has none left, a kernel that compacts memory first), or are not to be had, it is back to base
-// pages for good.
+// Measures whether transparent huge pages pay (RDMALLOC_HUGE=auto), where pages are populated
+// anyway. If they take longer than the same number of bytes in base pages (in a virtual machine
+// whose host has none left, or because the kernel compacts memory first), or if they are
+// unavailable, the process returns to base pages permanently.
 //
-// note() is called inside malloc, under no lock, by whoever populates; a lost update is one
-// measurement less.
+// note() is called inside malloc, under no lock, by the thread that populates; a lost update loses
+// only one measurement.
 #pragma once
 
 #include <atomic>
@@ -23,27 +23,27 @@ class HugePageWatch {
   HugePageWatch(const HugePageWatch&) = delete;
   HugePageWatch& operator=(const HugePageWatch&) = delete;
 
-  // `choice`: of the option huge; nothing is watched but with auto. Once.
+  // `choice`: the value of the option huge; only auto is watched. Called once.
   void boot(uint64_t choice);
 
-  // Has the range's pages come, as os::populate(), and notes what that took.
+  // Populates the range as os::populate() does, and notes the time and the faults it took.
   Status populate(os::PageKind kind, void* address, size_t bytes);
 
-  // So many bytes were populated, in so many faults.
+  // Populating `bytes` took `ns` nanoseconds and `faults` page faults.
   void note(os::PageKind kind, size_t bytes, uint64_t ns, uint64_t faults);
 
-  // True as long as another measurement may change what is done.
+  // True as long as another measurement may change the decision.
   bool is_on() const { return is_on_ && !has_gone_back(); }
-  // Too little was measured to go on with large steps.
+  // Too little has been measured to continue in large steps.
   bool is_on_trial() const { return is_on() && finding() == Finding::kNone; }
-  // Base pages are known to compare with.
+  // The time for base pages is known, so that huge pages can be compared with it.
   bool can_tell() const { return base_ns_.load(std::memory_order_relaxed) != 0; }
   bool has_gone_back() const { return finding() > Finding::kFaster; }
   Finding finding() const { return finding_.load(std::memory_order_relaxed); }
-  // The option's value, and with auto what became of it.
+  // The option's value; with auto, also the outcome.
   const char* text() const;
 
-  // Bytes that are measured before it is decided.
+  // Bytes that are measured before the decision.
   static constexpr size_t kTrial = 2 * os::kHugePageSize;
 
  private:
@@ -53,9 +53,9 @@ class HugePageWatch {
   uint64_t choice_ = 0;
   bool is_on_ = false;
   std::atomic<Finding> finding_{Finding::kNone};
-  std::atomic<uint64_t> base_ns_{0};  // for a MiB of base pages, at best; 0: not known
-  std::atomic<uint64_t> ns_{0};       // for what was populated in huge pages, ...
-  std::atomic<size_t> bytes_{0};      // ... so much of it
+  std::atomic<uint64_t> base_ns_{0};  // the shortest for a MiB of base pages; 0: not known
+  std::atomic<uint64_t> ns_{0};       // spent on populating huge pages
+  std::atomic<size_t> bytes_{0};      // populated in huge pages
 };
 
 }  // namespace rdmalloc

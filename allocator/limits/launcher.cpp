@@ -32,14 +32,14 @@ uint64_t ask(const char* prefix, uint64_t (*parse)(Text, uint64_t), uint64_t con
   return question.answer;
 }
 
-// Parses the whole value as a number; 0 if it is none.
+// Parses the whole value as a number; 0 if it is not one.
 uint64_t parse_number(Text value, uint64_t) {
   uint64_t number = 0;
   Text rest;
   return parse_decimal(value, &number, &rest) && rest.size == 0 ? number : 0;
 }
 
-// Slurm's "4(x2),3": four on each of the first two nodes, three on the next.
+// Slurm's "4(x2),3": four on each of the first two machines, three on the next.
 uint64_t parse_slurm(Text value, uint64_t node) {
   while (value.size > 0) {
     uint64_t ranks = 0;

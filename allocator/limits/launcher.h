@@ -9,11 +9,11 @@ namespace rdmalloc {
 // MVAPICH, PALS or Slurm; 1 if unknown. Works before libc is initialised.
 uint64_t ranks_on_machine();
 
-// What distinguishes the processes of a job, in words for file names and messages: printable,
+// What distinguishes the processes of a job, as text for file names and messages: printable,
 // without '/', '%' and blanks. Empty: unknown.
 struct Place {
   char rank[24] = {};     // in MPI_COMM_WORLD, a number
-  char job[64] = {};      // the batch system's number of the job, or the launcher's name of its own
+  char job[64] = {};      // the batch system's number of the job, or the launcher's own name for it
   char machine[65] = {};  // as `uname -n` prints it
 
   bool has_rank() const { return rank[0] != '\0'; }

@@ -3,8 +3,8 @@
 // name: each process writes what it was granted before it pins it.
 //
 // A dead process keeps no share: a process that runs short checks which of the others are alive.
-// The file's lock goes with the process that holds it, and a record is one write, so a kill at any
-// point leaves records that are right, or too large but of a dead process.
+// The kernel releases the lock of a process that dies, and a record is written in one call, so a
+// kill at any point leaves records that are right, or too large but of a dead process.
 //
 // Only the numbers in the file are trusted: it is read into our own memory, and if it makes no
 // sense, or does not belong to the user, the process continues with its own limits.
@@ -28,13 +28,13 @@ class MachineLedger {
     uint64_t held = 0;
   };
 
-  // As it lies in the file.
+  // As stored in the file.
   struct Record {
     os::Process process;   // number 0: the record is free
     uint64_t granted = 0;  // bytes it may have pinned
     uint64_t held = 0;     // bytes, pinned or not, when it last asked
-    uint64_t cap = 0;      // the limit of all, as this process has it
-    uint64_t group = 0;    // the control group whose limit it is; 0: the node's
+    uint64_t cap = 0;      // the limit for all, as this process knows it
+    uint64_t group = 0;    // the control group whose limit it is; 0: the machine's
     uint64_t spare[2] = {};
   };
 
@@ -44,8 +44,9 @@ class MachineLedger {
   MachineLedger(const MachineLedger&) = delete;
   MachineLedger& operator=(const MachineLedger&) = delete;
 
-  // Takes part, with `cap` bytes for the machine, or for the processes of one control group, which
-  // may use the same file. An empty path: the user's own ledger, a separate one for each container.
+  // Joins with a limit of `cap` bytes for the machine, or for the processes of one control group,
+  // which may use the same file. An empty path: the user's own ledger, a separate one for each
+  // container.
   void boot(const char* path, uint64_t cap, uint64_t group = 0);
 
   bool is_kept() const { return cap_ != 0; }
@@ -58,11 +59,11 @@ class MachineLedger {
   // request is granted, and trouble() says why, unless nobody asked for a ledger.
   uint64_t ask(const Books& own, uint64_t need, uint64_t want);
 
-  // Takes part before it asks for anything, so that others see it in sharers().
+  // Joins before it asks for anything, so that others see it in sharers().
   void enter(const Books& own);
 
-  // How many living processes take part in this limit, including this one; 1 if there can be no
-  // ledger, 0 while another process has it locked. Any thread.
+  // How many living processes share this limit, including this one; 1 if there can be no ledger, 0
+  // while another process has it locked. Any thread.
   size_t sharers() const;
 
   // Records the result: less may have been pinned than was granted.
@@ -74,11 +75,11 @@ class MachineLedger {
   // A sentence, or empty.
   const char* trouble() const { return trouble_; }
 
-  // The child has pinned nothing, and is a process of its own.
+  // The child has pinned nothing, and is a separate process.
   void note_fork_child();
 
-  // Reads all records; how many there are of living processes, the first `most` of them in `out`.
-  // SIZE_MAX: trouble() says why not.
+  // Reads all records. Returns how many belong to living processes, and copies the first `most` of
+  // these to `out`. SIZE_MAX: it failed, and trouble() says why.
   size_t read(Record* out, size_t most);
 
  private:
@@ -92,8 +93,8 @@ class MachineLedger {
   void complain(const char* why, int error, const char* consequence);
   Record record(const Books& own, uint64_t granted) const;
 
-  uint64_t cap_ = 0;       // 0: not kept
-  uint64_t group_ = 0;     // 0: of the node
+  uint64_t cap_ = 0;       // 0: no ledger is kept
+  uint64_t group_ = 0;     // 0: the machine's
   uint64_t granted_ = 0;   // as the file says
   bool was_busy_ = false;  // the last time
   os::Process self_;

@@ -64,8 +64,8 @@ class Options {
 
   constexpr Options() = default;
 
-  // Defaults, then the environment. What is unknown or malformed keeps the default and is named in
-  // warning(): one line, empty when all is well.
+  // Loads the defaults, then the environment. An unknown or malformed option keeps its default and
+  // is named in warning(): one line, empty when all is well.
   void load();
 
   // Sets one option from text; false, and nothing changed, when it is malformed.
@@ -76,9 +76,9 @@ class Options {
   // For kHuge, kNuma, kMonitor, kPopulate, kGather, kSandbox and kSparse: the position of the value
   // among the choices, as written in the table. For kNumber and kSeconds: itself.
   uint64_t choice(OptionId id) const { return amounts_[static_cast<size_t>(id)].value; }
-  // The environment has a value for it: that it is not the default is the user's wish.
+  // The environment has a value for it, so the user chose it.
   bool is_given(OptionId id) const { return is_given_[static_cast<size_t>(id)]; }
-  // Of thread_cpus: none means those of whoever starts a thread.
+  // The value of thread_cpus; none: a thread may run where the thread that starts it may.
   const os::Processors& processors() const { return processors_; }
   const char* path(OptionId id) const { return paths_[path_index(id)]; }
   const char* warning() const { return warning_; }
@@ -117,20 +117,22 @@ inline constexpr uint64_t kSandboxAuto = 0;
 inline constexpr uint64_t kSandboxOn = 1;
 inline constexpr uint64_t kSandboxOff = 2;
 
-// The values that an option of that type may have, where it has some to choose from.
+// The values that an option of that type may have, if the type lists them.
 struct Choices {
   const char* const* names = nullptr;
-  size_t count = 0;  // 0: it has not
+  size_t count = 0;  // 0: it lists none
 };
 Choices choices_of(OptionType type);
 
-// True when the text is a valid value of that type. For the command, which must say so early.
+// True when the text is a valid value of that type. For the command, which must report errors
+// early.
 bool is_valid(OptionType type, os::Text value);
 
-// What is wrong with a file name that is not valid.
+// What is wrong with an invalid file name.
 const char* objection_to_path(os::Text value);
 
-// Parses "inherit" (none), "all", or a list such as "0-3,8". On failure `*processors` is anything.
+// Parses "inherit" (none), "all", or a list such as "0-3,8". On failure `*processors` is
+// unspecified.
 bool parse_processors(os::Text from, os::Processors* processors);
 
 // Parses bytes ("64K", "4G") or a share ("50%", "25%memlock").

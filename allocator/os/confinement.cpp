@@ -16,8 +16,7 @@ constinit std::atomic<bool> is_ignoring{false};
 constinit std::atomic<bool> is_asked{false};
 constinit std::atomic<size_t> opened{0};
 
-// The page that locked ranges are made from. Null: a thread has taken it to use it, or there is
-// none.
+// The page that locked ranges are made from. Null: a thread is using it, or there is none.
 constinit std::atomic<void*> seed{nullptr};
 
 void* map_open(void* at, size_t bytes, int flags) {
@@ -72,7 +71,7 @@ long install_filter(long number, long a, long b, long c, long d, long e) {
   const bool was_confined = is_confined();
   confine();
   const long answer = system_call(number, a, b, c, d, e);
-  // A positive answer: a thread that could not be given the filter.
+  // A positive answer is the number of a thread that could not get the filter.
   if (answer != 0 && !was_confined) {
     confined.store(false, std::memory_order_relaxed);
     is_asked.store(false, std::memory_order_relaxed);

@@ -1,7 +1,8 @@
-// Sandboxes: a program that has the kernel kill it at any system call but those of a list (seccomp)
-// had a malloc in mind that maps and unmaps memory. From the moment it asks for that, the allocator
-// makes no calls of its own but mmap, munmap, mprotect, madvise and mremap; what else it would ask
-// the kernel is asked before, once, and remembered here. OPTIONS.md says what remains.
+// Sandboxes: a program that has the kernel kill it at any system call outside a list (seccomp)
+// expects its malloc only to map and unmap memory. From the moment the program asks for that, the
+// allocator itself makes only mmap, munmap, mprotect, madvise and mremap calls. It asks the kernel
+// everything else once, beforehand, and remembers the answers here. OPTIONS.md describes what
+// remains.
 //
 // Nothing allocates or takes a lock: filters are installed between fork and exec, too.
 #pragma once
@@ -16,7 +17,7 @@
 
 namespace rdmalloc::os {
 
-// What was true when the filter came.
+// What was true when the filter was installed.
 struct RememberedLimits {
   LockLimit lock;
   MemoryLeft left;
@@ -26,40 +27,40 @@ struct RememberedLimits {
 
 inline constinit std::atomic<bool> confined{false};
 
-// Acquire: who hears that it is reads what confine() remembered.
+// Acquire: a thread that sees true also sees what confine() remembered.
 inline bool is_confined() { return confined.load(std::memory_order_acquire); }
 
-// Asks what is to be known from now on. May be called again: it is nothing then.
+// Asks the kernel for everything that must be known from now on. Calling it again does nothing.
 void confine();
 
-// With RDMALLOC_SANDBOX=off: filters are none of the allocator's business.
+// For RDMALLOC_SANDBOX=off: the allocator ignores filters.
 void ignore_filters();
 
 // Whether this call by number installs a filter: prctl and seccomp do, in some of their uses.
 bool installs_filter(long number, long a, long b);
 
-// Makes it, confined from before it on; not confined if the kernel refuses. As libc's, errno
-// included.
+// Makes such a call. The process is confined from just before it, but not if the kernel refuses.
+// Returns and sets errno as libc does.
 long install_filter(long number, long a, long b, long c, long d, long e);
 
-// What libc's prctl does, that included.
+// Does what libc's prctl does; installs filters by install_filter().
 int control_process(long option, long a, long b, long c, long d);
 
 // What confine() found.
 const RememberedLimits& remembered_limits();
-// Of what was available then, what was not opened since.
+// What is left of `available`, which was read then, after all that was opened since.
 uint64_t still(uint64_t available);
 // Bytes became readable and writable, or inaccessible again.
 void note_opened(size_t bytes);
 void note_closed(size_t bytes);
 
-// Locks on fault [address, address + bytes), which open() opened and nobody has touched, with
-// mremap alone: it stretches a page that was locked on fault before the filter came, and moves it
-// there. False: the limit or the kernel refuses, or this is a child of fork; the range is then open
-// but not locked.
+// Locks [address, address + bytes) on fault, using only mremap. open() opened the range, and nobody
+// has touched it. Stretches a page that was locked on fault before the filter was installed, and
+// moves it there. False: the limit or the kernel refuses, or this is a child of fork; the range is
+// then open but not locked.
 bool lock_by_moving(void* address, size_t bytes);
 
-// In a child of fork, which has no locks: that page is as any other.
+// In a child of fork, which inherits no locks: that page becomes an ordinary one.
 void forget_locked_page();
 
 }  // namespace rdmalloc::os

@@ -6,8 +6,8 @@
 
 namespace rdmalloc::os {
 
-// Nothing in a set-user-ID program. Calls visit(Text entry) for each "NAME=value" whose name starts
-// with `prefix`. The text stays valid for the call only.
+// Calls visit(Text entry) for each "NAME=value" whose name starts with `prefix`; for none in a
+// set-user-ID program. The text stays valid for the call only.
 void for_each_environment(const char* prefix, void (*visit)(void* context, Text entry),
                           void* context);
 

@@ -1,7 +1,7 @@
-// Small files read and reports written without malloc or stdio: /proc, cgroupfs, the environment.
+// Reads small files and writes reports without malloc or stdio: /proc, cgroupfs, the environment.
 //
-// By system call numbers, because libc's open, read, write and close are cancellation points: a
-// thread that is cancelled inside malloc would leave with malloc's locks held.
+// Makes system calls by number, because libc's open, read, write and close are cancellation points:
+// a thread that is cancelled inside malloc would leave with malloc's locks held.
 #pragma once
 
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 namespace rdmalloc::os {
 
 // A run of characters that somebody else owns. std::string_view would do, but parts of it throw,
-// and what is preloaded must not need libstdc++.
+// and a preloaded library must not need libstdc++.
 struct Text {
   const char* data = nullptr;
   size_t size = 0;
@@ -41,7 +41,7 @@ ssize_t read_file(const char* path, char* buffer, size_t capacity);
 // The number in a file such as memory.max; "max" reads as UINT64_MAX. False when absent.
 bool read_number(const char* path, uint64_t* value);
 
-// A number's decimal digits, made where they stay: for as long as this lives.
+// A number's decimal digits, stored in this object.
 class Decimal {
  public:
   explicit Decimal(uint64_t number) {
@@ -56,7 +56,7 @@ class Decimal {
   const char* c_string() const { return first_; }
 
  private:
-  char digits_[21] = {};  // of 2^64 - 1, and the end
+  char digits_[21] = {};  // for 2^64 - 1, and the terminator
   char* first_ = digits_ + sizeof digits_ - 1;
 };
 
@@ -69,11 +69,11 @@ bool parse_field(Text line, const char* name, uint64_t* value);
 // "7f00-7f10 rw-p ..." as in /proc/self/maps.
 bool parse_range(Text line, uint64_t* low, uint64_t* high);
 
-// Writes everything, over short writes and EINTR. False on an error.
+// Writes everything, despite short writes and EINTR. False on an error.
 bool write_all(int fd, const char* data, size_t size);
 
-// A page to read into, for as long as it lives, off the stack: malloc is called on stacks of some
-// KiB, as fibers have. Without memory for it data() is null.
+// A page to read into that is not on the stack, because malloc is called on stacks of a few KiB, as
+// fibers have. Lives as long as this object. data() is null if there is no memory for it.
 class ReadBuffer {
  public:
   static constexpr size_t kSize = 4096;
@@ -87,8 +87,8 @@ class ReadBuffer {
   char* data_;
 };
 
-// Calls visit(Text line) -> bool for each line, until it returns false. Of a line longer than the
-// buffer only the beginning is seen. False when the file cannot be opened.
+// Calls visit(Text line) -> bool for each line, until it returns false. Visits only the beginning
+// of a line that is longer than the buffer. False when the file cannot be opened.
 template <typename Visit>
 bool for_each_line(const char* path, Visit visit) {
   const ReadBuffer memory;

@@ -7,16 +7,16 @@
 
 namespace rdmalloc::os {
 
-// Sleeps while the word is `expected`; may return early. The caller looks again.
+// Sleeps while the word is `expected`; may return early, so the caller checks again.
 void wait_while(const std::atomic<uint32_t>& word, uint32_t expected);
 
-// The same, at most for so long.
+// The same, for the given time at most.
 void wait_while_for(const std::atomic<uint32_t>& word, uint32_t expected, uint64_t ns);
 
 void wake_all(const std::atomic<uint32_t>& word);
 
-// Waits until the word is as wanted, but about a second at most: for what a driver does, which may
-// take long or hang.
+// Waits until the word is as wanted, for about a second at most: a driver's work may take long or
+// hang.
 template <typename IsWanted>
 void wait_a_second(const std::atomic<uint32_t>& word, IsWanted is_wanted) {
   constexpr uint64_t kStepNs = 1'000'000;

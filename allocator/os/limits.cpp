@@ -20,10 +20,10 @@ namespace {
 
 uint64_t from_rlim(rlim_t value) { return value == RLIM_INFINITY ? kNoLimit : value; }
 
-// The kernel checks CAP_IPC_LOCK in the initial user namespace, but a process in a namespace of its
-// own has all capabilities there. uid_map cannot tell the two apart: a namespace may map each user
-// to itself. Without /proc the capability is believed: that is mostly a service in a chroot. If it
-// is wrong, the heap learns so from the kernel's first refusal.
+// The kernel checks CAP_IPC_LOCK in the initial user namespace, but a process in its own namespace
+// has all capabilities there. uid_map cannot tell the two apart: a namespace may map each user to
+// itself. Without /proc, which mostly means a service in a chroot, the capability is trusted. If
+// that is wrong, the heap learns it from the kernel's first refusal.
 bool is_in_initial_user_namespace() {
   constexpr ino_t kInitial = 0xEFFFFFFD;  // the kernel's PROC_USER_INIT_INO
   struct stat found {};
@@ -161,7 +161,7 @@ class CgroupPath {
   }
 
   void set(Text mount, Text path, bool version1) {
-    // In a container the path may be the host's; then the mount's root is ours.
+    // In a container the path may be the machine's; then the mount's root is ours.
     version1_ = version1;
     if (mount.size + path.size >= kLongestPath) path = Text{};
     memcpy(path_, mount.data, mount.size);

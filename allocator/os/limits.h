@@ -1,7 +1,7 @@
-// What the kernel lets this process have: locked memory, address space, memory of the machine and
-// of its control group. Read without malloc, inside malloc, at start and before a region is
-// acquired. All sizes in bytes; kNoLimit where there is none. While the process is confined
-// (confinement.h) they are what they were before, less what the heap took since.
+// What the kernel allows this process: locked memory, address space, memory of the machine and of
+// its control group. Read without malloc, inside malloc, at start and before a region is acquired.
+// All sizes are in bytes; kNoLimit: there is no limit. While the process is confined
+// (confinement.h), the values are those from before, less what the heap has taken since.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace rdmalloc::os {
 
 inline constexpr uint64_t kNoLimit = UINT64_MAX;
 
-// A difference, 0 at least.
+// The difference, or 0 if it would be negative.
 constexpr uint64_t less(uint64_t from, uint64_t amount) {
   return from > amount ? from - amount : 0;
 }
@@ -26,7 +26,7 @@ struct LockLimit {
 
 LockLimit lock_limit();
 
-// What this process has locked now (VmLck), by whomever; kNoLimit where that cannot be known.
+// What all code in this process has locked now (VmLck); kNoLimit if that is unknown.
 uint64_t locked_memory();
 
 // The process's resident memory; 0 where it cannot be read.
@@ -43,14 +43,14 @@ size_t most_mappings();
 // The control group above this process that has the least limit on its memory, v1 or v2.
 struct Cgroup {
   uint64_t limit = kNoLimit;  // version 2: memory.high, too
-  uint64_t id = 0;            // the same for all processes in it; 0: there is none with a limit
-  uint64_t max = kNoLimit;    // of it or one above it: beyond that the kernel kills
+  uint64_t id = 0;            // the same for all processes in it; 0: no group has a limit
+  uint64_t max = kNoLimit;    // of it or a group above it: beyond that the kernel kills
 };
 
 Cgroup cgroup();
 
-// The memory that is left on the machine, or under the limits of the control groups, whichever is
-// less. Memory that the kernel can reclaim (page cache, its own caches) counts as left.
+// The memory left on the machine or under the limits of the control groups, whichever is less.
+// Memory that the kernel can reclaim (page cache, its own caches) counts as left.
 struct MemoryLeft {
   // Until the kernel kills a process. Memory that can be swapped out counts as left.
   uint64_t to_touch = kNoLimit;
@@ -61,7 +61,7 @@ struct MemoryLeft {
 
 MemoryLeft memory_left();
 
-// What the machine can swap out, in all.
+// How much the machine can swap out in all.
 uint64_t total_swap();
 
 }  // namespace rdmalloc::os

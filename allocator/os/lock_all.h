@@ -1,6 +1,6 @@
-// mlockall(MCL_CURRENT), done range by range: the kernel's own call counts what is only reserved.
-// With a window of a terabyte it would fail under any limit, and without a limit count a terabyte
-// as locked for ever.
+// mlockall(MCL_CURRENT), done range by range, because the kernel's own call counts memory that is
+// only reserved: with a window of a terabyte it would fail under any limit, and without a limit it
+// would count a terabyte as locked forever.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@ struct LeftOut {
   bool is_counted = false;  // it is locked, and counts as such
 };
 
-// The first such part of [from, to), which lies in one mapping that may be accessed; without one it
-// begins at `to` or above.
+// Returns the first such part of [from, to), a range within one accessible mapping; if there is
+// none, one that begins at `to` or above.
 using FindLeftOut = LeftOut (*)(uintptr_t from, uintptr_t to);
 
-// As libc's mlockall, errno included, but that mappings without any right (what is reserved, guard
-// pages) are neither counted nor locked, and what map_metadata() gave neither.
+// Like libc's mlockall, errno included, except that it neither counts nor locks inaccessible
+// mappings (reservations, guard pages) or what map_metadata() returned.
 int lock_all(int flags, FindLeftOut find_left_out);
 
 }  // namespace rdmalloc::os

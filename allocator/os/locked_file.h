@@ -1,6 +1,7 @@
 // A small file that processes of one user share, open and locked while this object lives. It is
-// read and written by system calls, never mapped: whatever others do to it, even truncate it, is at
-// worst a failed read. The kernel releases the lock of a process that dies. Works inside malloc.
+// read and written by system calls, never mapped: if others damage it, or even truncate it, the
+// worst result is a failed read. The kernel releases the lock of a process that dies. Works inside
+// malloc.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +13,12 @@ class [[nodiscard]] LockedFile {
  public:
   enum class State : uint8_t {
     kLocked,
-    kBusy,     // somebody else had the lock for all of the patience
+    kBusy,     // another process held the lock for all of the patience
     kForeign,  // not this user's own regular file, or others may write to it
     kFailed    // error() says why
   };
 
-  // Made empty, for its user alone, where it is missing.
+  // Creates the file if it is missing: empty, and accessible to its user only.
   LockedFile(const char* path, uint64_t patience_ns);
   ~LockedFile();
   LockedFile(const LockedFile&) = delete;
@@ -27,7 +28,7 @@ class [[nodiscard]] LockedFile {
   int error() const { return error_; }     // an errno
   uint64_t size() const { return size_; }  // bytes, when it was opened
 
-  // All of it or false.
+  // Reads all of it, or returns false.
   bool read(uint64_t offset, void* buffer, size_t size) const;
   bool write(uint64_t offset, const void* data, size_t size) const;
 

@@ -1,6 +1,6 @@
-// The calls of <sys/mman.h> that libc's names must not serve: in librdmalloc.so those names are the
-// monitors' of foreign memory (regcache/foreign/monitor), which the heap is none of. As libc's,
-// errno included.
+// The calls of <sys/mman.h>, not made by libc's names: in librdmalloc.so those names belong to the
+// monitors of foreign memory (regcache/foreign/monitor), which the heap's memory is not. Like
+// libc's, errno included.
 #pragma once
 
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 
 namespace rdmalloc::os {
 
-// A sanitizer must hear of every mapping. It intercepts libc's names, which are then none of ours.
+// A sanitizer must see every mapping. It intercepts libc's names, which are then not ours.
 #ifdef RDM_SANITIZED
 
 using ::madvise;

@@ -1,5 +1,5 @@
-// The kernel's page, the one place that says it. x86-64 has one size; AArch64's kernels are built
-// for 4, 16 or 64 KiB, and the library runs on any. Anywhere: inside malloc, before libc is
+// The kernel's page size, known only here. x86-64 has one size; AArch64's kernels are built for 4,
+// 16 or 64 KiB, and the library runs on any. Usable anywhere: inside malloc, before libc is
 // initialised, in a forked child.
 #pragma once
 
@@ -16,8 +16,8 @@ namespace rdmalloc::os {
 constexpr unsigned page_shift() { return 12; }
 constexpr size_t page_size() { return size_t{1} << page_shift(); }
 #else
-// Its logarithm: the compiler makes shifts of multiplying and dividing by `1 << shift`. Relaxed:
-// whoever does not see it yet finds the same.
+// Its logarithm: the compiler turns multiplication and division by `1 << shift` into shifts.
+// Relaxed: a thread that does not see it yet computes the same value.
 inline std::atomic<unsigned> known_page_shift{0};
 
 [[gnu::cold, gnu::noinline]] inline unsigned find_page_shift() {
@@ -33,7 +33,7 @@ inline unsigned page_shift() {
 inline size_t page_size() { return size_t{1} << page_shift(); }
 #endif
 
-// To a multiple of `unit`, a power of two. Up from within a unit of SIZE_MAX is 0.
+// Rounds to a multiple of `unit`, a power of two. Rounding up within a unit of SIZE_MAX gives 0.
 constexpr size_t align_up(size_t value, size_t unit) { return (value + unit - 1) & ~(unit - 1); }
 constexpr size_t align_down(size_t value, size_t unit) { return value & ~(unit - 1); }
 inline size_t page_ceil(size_t bytes) { return align_up(bytes, page_size()); }

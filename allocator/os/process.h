@@ -1,5 +1,5 @@
-// Processes, identified for good: a number is reused, a number with a start time is not. Read from
-// /proc without malloc, also inside malloc.
+// Processes, identified permanently: a number is reused, a number with a start time is not. Read
+// from /proc without malloc, also inside malloc.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,8 @@ namespace rdmalloc::os {
 bool enable_process_barrier();
 
 // Orders the memory accesses of all threads: when it returns true, each has run a full barrier
-// since it was called. False: the kernel refuses by now, as under a seccomp filter. Microseconds.
+// since the call. False: the kernel now refuses, for example under a seccomp filter. Takes
+// microseconds.
 [[nodiscard]] bool process_barrier();
 
 }  // namespace rdmalloc::os

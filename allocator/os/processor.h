@@ -1,5 +1,5 @@
-// Which processor runs the calling thread: a hint, for it may run on another one a moment later.
-// Inside malloc, before libc is initialised too.
+// Which processor runs the calling thread: a hint, because the thread may run on another one a
+// moment later. Works inside malloc, and before libc is initialised.
 #pragma once
 
 #include <sched.h>
@@ -9,7 +9,7 @@
 
 namespace rdmalloc::os {
 
-// Of as many something may be kept for each.
+// Something may be kept for each of this many processors at most.
 inline constexpr size_t kMostProcessors = 1024;
 
 // Some of them, laid out as sched_setaffinity() takes them.
@@ -27,10 +27,10 @@ struct Processors {
 };
 
 // Where in a thread's memory the kernel writes the number (glibc 2.35 registers a restartable
-// sequence for each thread): bytes from the thread pointer, 0 where nobody does.
+// sequence for each thread): bytes from the thread pointer; 0 if the kernel does not write it.
 extern constinit ptrdiff_t processor_number_at;
 
-// Looks whether the kernel does. Once, before the first call of current_processor().
+// Finds out whether the kernel does. Called once, before the first call of current_processor().
 void find_processor_number();
 
 inline unsigned current_processor() {

@@ -9,8 +9,8 @@ namespace rdmalloc::os {
 // Remembers what descriptor 2 is. Once, at start.
 void remember_standard_error();
 
-// Writes there; nothing when descriptor 2 has become something else. A reader that has gone away
-// raises no SIGPIPE.
+// Writes there; does nothing if descriptor 2 has become something else. Raises no SIGPIPE if the
+// reader has gone away.
 void write_standard_error(const char* data, size_t size);
 
 }  // namespace rdmalloc::os

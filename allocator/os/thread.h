@@ -10,22 +10,23 @@
 
 namespace rdmalloc::os {
 
-// Starts a thread that blocks all signals: they are the program's, and its handlers may malloc.
-// `stack`: bytes, 0 for the program's default, which is also taken where so few are not enough for
-// its thread-local data. 0, or an errno. Not inside malloc: pthread_create allocates.
+// Starts a thread that blocks all signals: they belong to the program, whose handlers may call
+// malloc. `stack`: bytes; 0 for the program's default, which is also used if `stack` is too small
+// for the program's thread-local data. Returns 0 or an errno. Not inside malloc: pthread_create
+// allocates.
 //
-// It runs where the thread that starts it may, which of a rank that is bound to one processor is
-// that one, unless place_threads() said otherwise.
+// The thread may run where the thread that starts it may, unless place_threads() said otherwise. In
+// a rank that is bound to one processor, that is this processor.
 int start_thread(pthread_t* thread, const char* name, size_t stack, void* (*run)(void*),
                  void* context);
 
-// Where threads that are started from now on may run, as far as the kernel allows it to this
-// process; none: where the thread that starts them may. Inside malloc too; no thread is being
-// started meanwhile.
+// Sets where threads that are started from now on may run, as far as the kernel allows it to this
+// process; none: where the thread that starts them may. Also inside malloc; no thread may be
+// starting meanwhile.
 void place_threads(const Processors& processors);
 
 // While an object lives, the thread cannot be cancelled: a cancelled thread would keep our locks
-// and counts for ever.
+// and counts forever.
 class [[nodiscard]] NoCancel {
  public:
   NoCancel() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
@@ -37,23 +38,22 @@ class [[nodiscard]] NoCancel {
   int before_ = PTHREAD_CANCEL_ENABLE;
 };
 
-// True when every thread of the program has ended, and only such as start_thread() made live on.
-// Then libc, which counts those, does not end the process. A thread of ours is one whose name
-// starts as ours do.
+// True when every thread of the program has ended and only threads of start_thread() remain. libc
+// counts those too, so it does not end the process. A thread is ours if its name starts as ours do.
 bool is_only_ours_left();
 
-// Tells when the main thread ends, so that a thread of ours need not look by time for the moment
-// when is_only_ours_left(). By the destructor of a thread's data, which a constructor of this file
-// gives to the main thread: it runs when the thread ends, but not when the process does.
+// Tells when the main thread ends, so that our threads need not poll is_only_ours_left(). Uses the
+// destructor of thread-specific data that a constructor in this file gives to the main thread: it
+// runs when the thread ends, but not when the process does.
 class MainThreadWatch {
  public:
   constexpr MainThreadWatch() = default;
   MainThreadWatch(const MainThreadWatch&) = delete;
   MainThreadWatch& operator=(const MainThreadWatch&) = delete;
 
-  // From now on note_end(context) is called by the main thread as it ends, when is_on() says false.
-  // It stays off where the main thread has ended, in children that another thread forked, and where
-  // another thread loaded the library, until the main thread calls this.
+  // From now on the main thread calls note_end(context) as it ends; is_on() is false by then. The
+  // watch stays off if the main thread has ended. In children that another thread forked, and where
+  // another thread loaded the library, it is off until the main thread calls this.
   void start(void (*note_end)(void* context), void* context);
   bool is_on() const {
     return is_listed_.load(std::memory_order_relaxed) && is_main_watched.load();

@@ -21,7 +21,7 @@ namespace {
 // The node of each processor, plus 1; 0: not known yet.
 constinit std::atomic<uint8_t> node_of_processor[kMostProcessors] = {};
 
-// Not an error in the node's place, for example for a page that is not populated.
+// False for an error in place of the node, for example for a page that is not populated.
 bool is_node(int found) { return found >= 0 && found < kMaxNodes; }
 
 }  // namespace

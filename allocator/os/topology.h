@@ -14,12 +14,12 @@ int current_node();
 // True when the kernel has more than one NUMA node online; read once by the caller.
 bool has_several_nodes();
 
-// True when the program, or who started it (numactl), has said where the calling thread's pages are
-// to lie: set_mempolicy(2), other than local.
+// True when the program, or its launcher (numactl), has chosen where the calling thread's pages
+// lie: set_mempolicy(2), other than local.
 bool has_memory_policy();
 
-// The node that more than half of the range's pages lie on, of a sample of those that have come.
-inline constexpr int kNoNode = -1;        // none has come, or the kernel does not tell
+// The node on which more than half of the range's populated pages lie, judged by a sample.
+inline constexpr int kNoNode = -1;        // no page is populated, or the kernel does not tell
 inline constexpr int kSeveralNodes = -2;  // no node has that many
 int node_of_pages(const void* address, size_t bytes);
 

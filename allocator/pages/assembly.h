@@ -23,8 +23,8 @@ class Assembly {
     size_t size;
   };
 
-  // What was made: no length, and nothing happened, or less than was asked for, of what could be
-  // moved.
+  // What was made. No length: nothing happened. Less than was asked for: the kernel refused to move
+  // some of it.
   struct Result {
     Region region;
     size_t fresh = 0;    // bytes of new pages, at its end
@@ -44,9 +44,9 @@ class Assembly {
   Assembly(const Assembly&) = delete;
   Assembly& operator=(const Assembly&) = delete;
 
-  // `spare`: bytes of new pages beyond the request, if they can be had; `kind`: of new pages.
-  // `block`: the first piece, if that is a program's, which is not lost whatever happens. Calls
-  // left(region, bytes) for each region that lost pages. Nothing is collected any more afterwards.
+  // `spare`: bytes of new pages beyond the request, if available; `kind`: of new pages. `block`:
+  // the first piece, if that is a program's block, which is never lost. Calls left(region, bytes)
+  // for each region that lost pages. Afterwards nothing is collected.
   template <typename Left>
   Result build(const Request& request, size_t spare, os::PageKind kind, const Block* block,
                Left left) REQUIRES(growth_lock) {

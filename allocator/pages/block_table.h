@@ -1,13 +1,13 @@
 // The blocks of the page heap, by the page at which each starts: how many pages it has, and whether
-// a program has it, a CPU cache, or nobody. So free() needs no lock to know a block, and a second
-// free of it is told from the first.
+// a program has it, a CPU cache, or nobody. So free() recognises a block without a lock, and tells
+// a second free from the first.
 //
-// A word of eight bytes for each page: of 4 KiB blocks have more than eight, so the words of two of
-// them never share a cache line, and threads that work on blocks side by side do not disturb each
-// other. Of larger pages a block may have one.
+// Each page has a word of eight bytes. A block has more than eight pages of 4 KiB, so the words of
+// two blocks never share a cache line, and threads that work on blocks side by side do not disturb
+// each other. With larger pages, a block may have only one.
 //
-// Read and written inside malloc. The word of a block is its owner's: the program's thread that has
-// it, or whoever took its pages out of a depot or a cache.
+// Read and written inside malloc. The word of a block belongs to the block's owner: the program's
+// thread that has it, or the thread that took its pages out of a depot or a cache.
 #pragma once
 
 #include <atomic>
@@ -30,8 +30,8 @@ class BlockTable {
   static constexpr Word kCached = Word{1} << 32;   // in a CPU cache, and nobody's
   static constexpr Word kApart = Word{1} << 33;    // goes back to its depot, never into a cache
   static constexpr Word kExposed = Word{1} << 34;  // of an exposed region
-  // Above: how many of its pages were not asked for, because a block was used again for a request
-  // that is a little smaller.
+  // Above these: how many of its pages were not requested, because the block was reused for a
+  // slightly smaller request.
   static constexpr unsigned kSpareShift = 35;
 
   static size_t pages_of(Word word) { return word & kPages; }
@@ -40,7 +40,7 @@ class BlockTable {
     return Word{pages} | Word{pages - asked} << kSpareShift | flags;
   }
 
-  // What is known of the node that a block of several pages lies on, in the word of its second
+  // The node of a block of several pages, as far as it is known, in the word of the block's second
   // page, where no block can start. os::kNoNode: not known.
   int node_of(uintptr_t address) const {
     return static_cast<int>(get(address + os::page_size()) >> kSpareShift) + os::kNoNode;
@@ -61,7 +61,7 @@ class BlockTable {
   // Backs the words of a region before it is used, if it is one for blocks. False: no memory.
   bool cover(const Region& region) REQUIRES(growth_lock);
 
-  // The region's addresses were retired: its words need no memory any more.
+  // The region's addresses were retired: its words no longer need memory.
   void forget(uintptr_t base, size_t length) REQUIRES(growth_lock);
 
   // Whether the address lies in the part of the window that has words.
@@ -70,7 +70,7 @@ class BlockTable {
            address - window_.base() < window_.size();
   }
 
-  // The address must be one of these.
+  // The address must be covered.
   std::atomic<Word>& at(uintptr_t address) { return words_[page_of(address)]; }
   Word get(uintptr_t address) const {
     return words_[page_of(address)].load(std::memory_order_relaxed);
@@ -86,7 +86,7 @@ class BlockTable {
  private:
   const Window& window_;
   std::atomic<Word>* words_ = nullptr;
-  std::atomic<uintptr_t> lowest_{UINTPTR_MAX};          // that was covered
+  std::atomic<uintptr_t> lowest_{UINTPTR_MAX};          // address that was covered
   uintptr_t covered_from_ GUARDED_BY(growth_lock) = 0;  // address of the lowest word that is backed
   size_t covered_bytes_ = 0;
 };

@@ -20,8 +20,8 @@ class Books {
   Books(const Books&) = delete;
   Books& operator=(const Books&) = delete;
 
-  // From how many live bytes on others may read the counters; 0: never. Not from the start, because
-  // most processes are small, and some check which descriptors they have.
+  // Others may read the counters once `shared_from` bytes are live; 0: never. Not from the start,
+  // because most processes are small, and some check which descriptors they have.
   void boot(uint64_t shared_from) { shared_from_ = shared_from; }
 
   // Something was taken or given back.

@@ -1,13 +1,13 @@
-// Blocks that were freed a moment ago, for each processor, by size: most frees and mallocs of large
-// blocks meet here, without a lock that others want and without a line of memory that others write.
+// Recently freed blocks, by processor and size: most frees and mallocs of large blocks meet here,
+// without a contended lock and without a cache line that other processors write.
 //
 // A bin holds the blocks of one size class, an eighth of a doubling wide, newest last. A block
-// serves a request when it wastes an eighth of it at most: so the bin of the request's own class
-// and the next one are looked at. What one processor keeps is bounded by a share of what the heap
-// holds; one block it may always keep.
+// serves a request when it wastes an eighth of it at most: so a request looks at the bin of its own
+// class and the next one. What one processor keeps is bounded by a share of what the heap holds; it
+// may always keep one block.
 //
 // A processor's bins are guarded by a byte that is only ever tried: its holder may have been
-// preempted, and whoever finds it taken goes to the depot instead. Runs inside malloc.
+// preempted, so a thread that finds it taken goes to the depot instead. Runs inside malloc.
 #pragma once
 
 #include <atomic>
@@ -34,12 +34,12 @@ class CpuCaches {
 
   Status boot();
 
-  // A block for that many pages, or one of no pages.
+  // A block for that many pages, or a block of no pages.
   Block take(size_t pages) {
     if (!has_bin(pages)) return {};
     Processor& here = processors_[os::current_processor() % kMostProcessors];
     const size_t bin = bin_of(pages);
-    // Read without the lock: whoever is wrong about an empty bin goes the long way once.
+    // Read without the lock: a thread that wrongly sees an empty bin takes the slow path once.
     if ((here.bins[bin].size() | here.bins[bin + 1].size()) == 0 || !here.try_lock()) return {};
     Block block = here.bins[bin].take(pages);
     if (block.pages == 0) block = here.bins[bin + 1].take(pages);
@@ -48,10 +48,10 @@ class CpuCaches {
     return block;
   }
 
-  // A larger block than take() would give, the smallest class there is first: to be split.
+  // A larger block than take() would give, from the smallest class that has one: to be split.
   Block take_larger(size_t pages);
 
-  // False: not kept, the block is the caller's still.
+  // False: the cache did not keep the block, and the caller still has it.
   bool give(Block block) {
     if (!has_bin(block.pages)) return false;
     Processor& here = processors_[os::current_processor() % kMostProcessors];
@@ -79,7 +79,7 @@ class CpuCaches {
     }
   }
 
-  // Bytes that they keep. Read without their locks: near enough for statistics.
+  // Bytes that they keep. Read without their locks: accurate enough for statistics.
   size_t bytes() const;
 
   // Each processor may keep half of what is held: all of it is taken out before the heap grows.
@@ -119,8 +119,8 @@ class CpuCaches {
 
   static constexpr size_t kMostProcessors = os::kMostProcessors;
   static constexpr unsigned kPageBits = 28;
-  // The classes are the same for pages of any size: from 8 units of 4 KiB, which malloc's blocks
-  // have at least, to 64 MiB; one bin more, which stays empty.
+  // The classes are the same for pages of any size: from 8 units of 4 KiB, the least that malloc's
+  // blocks have, to 64 MiB. One extra bin stays empty.
   static constexpr size_t kUnit = 4096;
   static constexpr unsigned kLowestBit = 3;
   static constexpr unsigned kHighestBit = 14;
@@ -175,10 +175,10 @@ class CpuCaches {
     }
   }
 
-  Processor* processors_ = nullptr;   // pages of those that run the program are all that is backed
+  Processor* processors_ = nullptr;   // backed only for processors that run the program
   std::atomic<size_t> used_{0};       // the highest number of one that was used, plus 1
   size_t locked_ = 0;                 // by fork
-  std::atomic<size_t> most_kept_{0};  // pages, by each
+  std::atomic<size_t> most_kept_{0};  // pages that each may keep
 };
 
 }  // namespace rdmalloc

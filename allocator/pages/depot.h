@@ -43,16 +43,16 @@ class Depot {
   // For gathering: as FreePages::take_largest().
   void* take_largest(size_t least, size_t most, size_t* size) EXCLUDES(depot_lock);
   Status give(void* address, size_t size, Sum* live) EXCLUDES(depot_lock);
-  // What take_largest() gave.
+  // Returns what take_largest() gave.
   Status give_back(void* address, size_t size) EXCLUDES(depot_lock) {
     return give(address, size, nullptr);
   }
 
   bool has(size_t size, size_t alignment) EXCLUDES(depot_lock);
   bool prepare() EXCLUDES(depot_lock);
-  // A region's pages, less the first `taken` bytes. After prepare().
+  // Adds a region's pages except the first `taken` bytes. After prepare().
   void add(Region* region, size_t taken) EXCLUDES(depot_lock);
-  // Forgets what is free, and says how much it was.
+  // Forgets what is free, and returns how much it was.
   size_t clear() EXCLUDES(depot_lock);
 
   // May be outdated when the caller reads it; exact under fork's or a test's locks.

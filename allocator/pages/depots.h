@@ -22,7 +22,7 @@ struct Request {
   size_t alignment;  // a power of two, a page at least
   RegionUse use;
   int node;
-  bool pinned = false;  // or not at all
+  bool pinned = false;  // only pinned pages will do
 };
 
 class Depots {
@@ -40,7 +40,7 @@ class Depots {
   bool has(const Request& request, Where where) EXCLUDES(depot_lock);
   Taken take_sparse(size_t size, size_t alignment) EXCLUDES(depot_lock);
 
-  // Until then (as of os::now_ns()) it is useless to ask whether more can be pinned.
+  // Until that time (of os::now_ns()), it is useless to ask whether more can be pinned.
   void put_off_pinning(uint64_t until) { pins_from_.store(until, std::memory_order_relaxed); }
   bool is_pinning_put_off() const;
 
@@ -55,9 +55,9 @@ class Depots {
   bool prepare(const Region& region) EXCLUDES(depot_lock) { return of(region).prepare(); }
   void add(Region* region, size_t taken) EXCLUDES(depot_lock);
 
-  // Where its new pages go.
+  // The depot for its new pages.
   Depot& of(const Region& region) { return of(region, region.node); }
-  // Where those of its pages go that lie on that node.
+  // The depot for those of its pages that lie on that node.
   Depot& of(const Region& region, int node);
   Depot& of(RegionUse use, int node, bool is_pinned) {
     return is_pinned ? pinned_[index(use)][node] : overflow_[index(use)];
@@ -73,10 +73,10 @@ class Depots {
   size_t abandoned() const { return abandoned_.load(std::memory_order_relaxed); }
   void abandon(const Region& region, size_t size);
   int nodes() const { return nodes_; }
-  // What was taken is not there any more: its pages lie elsewhere, and were counted again there, or
-  // it is not held any more.
+  // Pages that were taken are gone: they lie elsewhere and were counted again there, or they are no
+  // longer held.
   void note_gone(RegionUse use, size_t size) { count_out(use, size); }
-  // It is there still.
+  // They are still there after all.
   void note_back(RegionUse use, size_t size) { count_in(use, size); }
   // In a child of fork: exposed pages that its parent had free are no longer pinned.
   void abandon_exposed() EXCLUDES(depot_lock);

@@ -25,7 +25,7 @@ class EmptySlots {
     if (count() < kMost) slots_[emptied_++ % kMost] = region.index;
   }
 
-  // The oldest, if nobody keeps anything of it any more; else RegionTable::kNoSlot.
+  // The oldest slot, if no observer keeps anything of its region; else RegionTable::kNoSlot.
   size_t peek() const REQUIRES(growth_lock) {
     if (count() == 0) return RegionTable::kNoSlot;
     const uint16_t slot = slots_[reused_ % kMost];
@@ -33,7 +33,7 @@ class EmptySlots {
         [&](const RegionObserver& observer) { return !observer.has_let_go(regions_[slot]); });
     return is_kept ? RegionTable::kNoSlot : slot;
   }
-  // The same, and it is the caller's.
+  // The same, and the caller takes it.
   size_t take() REQUIRES(growth_lock) {
     const size_t slot = peek();
     if (slot != RegionTable::kNoSlot) ++reused_;

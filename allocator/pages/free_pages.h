@@ -28,19 +28,20 @@ class FreePages {
   // Before anything is free.
   void set_order(Order order) { order_ = order; }
 
-  // `size` bytes with that alignment from the start of the first run that has them, or null. Both
-  // are page multiples; alignment is a power of two. Logarithmic: for alignments above a page only
-  // some runs are tried that might do, then those that must, so that null may also mean that the
-  // run was not among them; or that a split needs a record and there is no memory for it.
+  // Takes `size` bytes with that alignment from the start of the first run that has them. Both are
+  // page multiples; alignment is a power of two. Logarithmic: for alignments above a page it tries
+  // only a few runs that might do, then those that must. Null: none of the runs it tried has them,
+  // or there is no memory for the record that a split needs.
   void* take(size_t size, size_t alignment);
 
   // True when take() would find a run.
   bool has(size_t size, size_t alignment) const { return find(size, alignment) != nullptr; }
 
-  // Exactly [address, address + size), when all of it is free.
+  // Takes exactly [address, address + size), when all of it is free.
   bool take_at(void* address, size_t size);
 
-  // The start of the largest run, and its length, `most` bytes at most. Null when none has `least`.
+  // Takes the start of the largest run; `size`: its length, `most` bytes at most. Null when no run
+  // has `least`.
   void* take_largest(size_t least, size_t most, size_t* size);
 
   // Makes a range free. It must not overlap what is free. kNoMemory: nothing changed.

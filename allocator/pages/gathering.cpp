@@ -100,7 +100,7 @@ size_t Gathering::collect_from(Depot& depot, size_t wanted, size_t most, size_t 
   return got;
 }
 
-// The part of a run that was never handed out becomes a piece of its own if it is large enough: it
+// The part of a run that was never handed out becomes a separate piece if it is large enough: it
 // need not be zeroed for a caller that wants zeroes.
 void Gathering::add_run(Depot& depot, uintptr_t address, size_t size, const Region& region) {
   const bool is_huge = region.page_kind == os::PageKind::kTransparentHuge;

@@ -32,13 +32,13 @@ class Gathering {
   // `is_forced`: at every growth, down to single pages; for tests.
   void boot(bool is_off, bool is_forced);
 
-  // Takes free pages out of the depot, longest runs first, until there are `wanted` bytes or only
-  // pieces too small are left; at most `most`. All in one state: locked by this process, or not.
-  // Returns how many bytes.
+  // Takes free pages out of the depot, longest runs first, until it has `wanted` bytes or only
+  // pieces that are too small are left; `most` bytes at most. All are in one state: locked by this
+  // process, or not. Returns how many bytes it took.
   size_t collect(Depot& depot, size_t wanted, size_t most) REQUIRES(growth_lock);
-  // The same, down to single pages, and exactly as much: for when nothing else is available.
+  // The same, down to single pages, and exactly that much: for when nothing else is available.
   size_t collect_all(Depot& depot, size_t wanted, Way way) REQUIRES(growth_lock);
-  // A block that a program has, as the first piece: its bytes go where its pages go.
+  // Collects a block that a program has, as the first piece: its bytes move with its pages.
   void collect_block(uintptr_t address, size_t size) REQUIRES(growth_lock);
   // False: sealed, or of a kind that is not moved.
   bool may_move(uintptr_t address, size_t size) const REQUIRES(growth_lock);
@@ -46,18 +46,18 @@ class Gathering {
   Region model() const REQUIRES(growth_lock);
   size_t collected() const REQUIRES(growth_lock) { return collected_; }
 
-  // Of what was moved last, how much reads as zero, at the end, if all of it was moved.
+  // How many bytes at the end of what was moved last read as zero, if all of it was moved.
   size_t clean() const REQUIRES(growth_lock) { return clean_; }
 
   // Gives all of it back to its depot.
   void put_back() REQUIRES(growth_lock);
 
-  // With a part of the mappings used up, pieces are of several small ones each, and moving them
+  // Once part of the mappings is in use, each piece consists of several small ones, and moving them
   // costs more than new pages.
   Way best_way() const REQUIRES(growth_lock);
 
   // Gives the pieces' pages to the kernel, and calls left(region, bytes) as move_to() does. Returns
-  // how many bytes: what the kernel refused is put back.
+  // how many bytes it gave: what the kernel refused is put back.
   template <typename Left>
   size_t give_up(Left left) REQUIRES(growth_lock) {
     size_t given = 0;
@@ -74,9 +74,9 @@ class Gathering {
     return given;
   }
 
-  // Moves the pieces to `to`, whole huge pages first and what was never handed out last; calls
-  // left(region, bytes) for the region that has lost them by it. Returns how many bytes were moved:
-  // less than were collected where the kernel refused one, and then the rest is put back.
+  // Moves the pieces to `to`, whole huge pages first and what was never handed out last. Calls
+  // left(region, bytes) for each region that lost pages. Returns how many bytes were moved: if the
+  // kernel refused a piece, fewer than were collected, and the rest is put back.
   template <typename Left>
   size_t move_to(uintptr_t to, Left left) REQUIRES(growth_lock) {
     size_t done = 0;
@@ -101,7 +101,7 @@ class Gathering {
   struct Piece {
     uintptr_t address;
     size_t size;
-    Depot* depot;   // it was taken of; null: a program's block
+    Depot* depot;   // from which it was taken; null: a program's block
     bool is_clean;  // never handed out
   };
   static constexpr size_t kMostPieces = 2048;
@@ -126,7 +126,7 @@ class Gathering {
   size_t collected_ GUARDED_BY(growth_lock) = 0;  // bytes
   size_t clean_ GUARDED_BY(growth_lock) = 0;      // bytes
   size_t count_ GUARDED_BY(growth_lock) = 0;
-  size_t first_small_ GUARDED_BY(growth_lock) = 0;  // pieces before it are to stay in front
+  size_t first_small_ GUARDED_BY(growth_lock) = 0;  // the pieces before it must stay in front
   Piece pieces_[kMostPieces] GUARDED_BY(growth_lock) = {};
 };
 

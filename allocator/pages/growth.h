@@ -64,15 +64,15 @@ class Growth {
 
   void boot();
 
-  // Pages for a request that no depot has, unless another thread has grown meanwhile.
+  // Pages for a request that no depot can serve. Grows, unless another thread has grown meanwhile.
   Taken grow(const Request& request) EXCLUDES(growth_lock);
   Taken grow_sparse(size_t size, size_t alignment, int node) EXCLUDES(growth_lock);
 
-  // A sparse region of which nothing is in use any more is not held any more, and its addresses are
-  // used again. Nothing happens while some of it is in use, or it is sealed.
+  // Releases a sparse region of which nothing is in use any more, so that its addresses can be used
+  // again. Nothing happens while some of it is in use, or if it is sealed.
   void release_sparse(uintptr_t base) EXCLUDES(growth_lock, depot_lock);
 
-  // Acquires so much more pinned memory at once. False: it is not available, and nothing happened.
+  // Acquires `bytes` more pinned memory at once. False: it is not available, and nothing happened.
   bool reserve(size_t bytes, int node) EXCLUDES(growth_lock);
 
   // Moves a block's pages, with its bytes, to where it can have `size` bytes: a page multiple, and
@@ -80,14 +80,13 @@ class Growth {
   void* move_block(uintptr_t address, size_t old_size, const Request& request)
       EXCLUDES(growth_lock);
 
-  // Populates all of a region's pages, unless that is done. False: there is no room for all of
-  // them.
+  // Populates all of a region's pages, unless that is done. False: there is not enough room.
   bool populate(const Region& region, PagesFor who) EXCLUDES(growth_lock);
-  // The same for a part that a device is about to use, whatever the state of the rest.
+  // The same for a part that a device is about to use, regardless of the rest.
   bool populate_part(const Region& region, uintptr_t from, uintptr_t to) EXCLUDES(growth_lock);
 
-  // The program's own system calls took pages of a region, or did not in the end; or took all that
-  // were left of it. For ProgramHoles, which keeps the other books.
+  // The program's own system calls took pages of a region, returned them because the call failed,
+  // or took all that were left. For ProgramHoles, which keeps the other books.
   void note_taken(const Region& region, size_t size) REQUIRES(growth_lock);
   void note_regained(const Region& region, size_t size) REQUIRES(growth_lock);
   void note_destroyed(Region* region) REQUIRES(growth_lock);
@@ -98,16 +97,16 @@ class Growth {
   size_t given_up_bytes() const { return mover_.given_up_bytes(); }
   uint64_t acquire_ns() const { return acquire_ns_.load(std::memory_order_relaxed); }
 
-  // For fork, tests, and who attaches observers.
+  // For fork, for tests, and for attaching observers.
   Mutex& mutex() RETURN_CAPABILITY(growth_lock) { return mutex_; }
 
  private:
-  // A new region, and what of it was taken for the request.
+  // A new region, and the part of it that was taken for the request.
   struct Acquired {
     Region* region = nullptr;
     Taken taken;
   };
-  // What a request would be given a region of.
+  // What a region for a request would be made of.
   struct Plan {
     size_t bytes;
     os::PageKind kind;

@@ -8,8 +8,8 @@ namespace {
 // The first regions are small, because most processes are: /bin/true needs about 100 KiB.
 constexpr size_t kFirstStep = size_t{128} << 10;
 constexpr size_t kLargestStep = size_t{1} << 30;
-// Pages of blocks come by touch, so only addresses and budget are held ahead of need. Small steps
-// would fragment: free runs of different regions never join.
+// Pages of blocks are faulted in when touched, so only addresses and budget are held ahead of
+// need. Small steps would fragment: free runs of different regions never join.
 constexpr size_t kFirstStepOfBlocks = size_t{8} << 20;
 // Later steps are a share of what is held. The share is large while little is held, to keep the
 // number of regions low, and smaller later, to hold little ahead of need.
@@ -44,7 +44,7 @@ constexpr unsigned kMostPatience = 3;
 // With several nodes: a share of the most that was ever live.
 constexpr size_t kShareOfOtherNodes = 8;
 
-// Moved memory gets a region of its own, and each region is one registration in every domain. Above
+// Moved memory gets its own region, and each region is one registration in every domain. Above
 // the first number blocks are copied again; above the second nothing is gathered.
 constexpr size_t kManyRegions = 2048;
 constexpr size_t kMostGathered = 3072;

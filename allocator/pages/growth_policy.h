@@ -34,22 +34,22 @@ class GrowthPolicy {
   // size than moving pages and emptying caches.
   bool is_tight(size_t size, size_t cached) const;
 
-  // More is idle than keeping pages apart by node may cost: for a request of this size, pages of
-  // other nodes are better than acquiring more of its own.
+  // True when more is idle than keeping pages apart by node may cost: for a request of this size,
+  // pages of other nodes are better than acquiring more of its own.
   bool is_ample(size_t size) const;
   // The heap grew.
   void note_live() REQUIRES(growth_lock);
-  // So many bytes of free pages were moved for a request.
+  // `bytes` of free pages were moved for a request.
   void note_gathered(size_t bytes) REQUIRES(growth_lock);
 
-  // Pages may be moved for this request, of which `target` bytes would be gathered, in a heap of so
-  // many regions.
+  // True when pages may be moved for this request, gathering `target` bytes, in a heap of that many
+  // regions.
   bool may_gather(const Request& request, size_t target, size_t regions) const;
-  // It is worth it, to have `missing` bytes of the `free` ones.
+  // True when gathering `missing` of the `free` bytes is worth it.
   bool is_worth_gathering(size_t missing, size_t free) const REQUIRES(growth_lock);
-  // What was gathered is enough to go on with.
+  // True when what was gathered is enough to continue.
   bool is_enough(size_t gathered) const;
-  // A block may have a region of its own.
+  // True when a block may have its own region.
   static bool may_move_block(size_t regions);
 
  private:
@@ -60,7 +60,7 @@ class GrowthPolicy {
   const Budget& budget_;
   const Depots& depots_;
   bool is_forced_ = false;
-  // More may lie idle than at first, so many times doubled.
+  // How many times the amount that may lie idle was doubled.
   std::atomic<unsigned> patience_{0};
   size_t gathered_ GUARDED_BY(growth_lock) = 0;            // bytes, since patience_ was raised last
   std::atomic<size_t> peak_live_{0};                       // bytes; taken when the heap grows

@@ -20,9 +20,9 @@ class GrowthWarnings {
   GrowthWarnings(const GrowthWarnings&) = delete;
   GrowthWarnings& operator=(const GrowthWarnings&) = delete;
 
-  // If it has failed: it is left alone from then on.
+  // Warns if the ledger has failed: it is not used from then on.
   void warn_of_ledger() REQUIRES(growth_lock);
-  // If it has no room for so much more.
+  // Warns if the window has no room for `wanted` more bytes.
   void warn_of_window(size_t wanted) REQUIRES(growth_lock);
   void warn_of_overflow() REQUIRES(growth_lock);
 

@@ -57,24 +57,24 @@ class Heap {
   // True when allocate() would have to acquire memory for this. A guess: other threads take too.
   bool must_grow(size_t size, size_t alignment);
 
-  // Acquires so much more pinned memory at once, in one region, for allocations to come. False:
-  // that cannot be had, and nothing happened.
+  // Acquires `bytes` more pinned memory at once, in one region, for later allocations. False: it is
+  // not available, and nothing happened.
   bool reserve(size_t bytes) { return growth_.reserve(bytes, placement_.node_here()); }
 
   LargeBlocks& blocks() { return blocks_; }
 
   // What the program's own system calls do to the heap's pages.
   ProgramHoles& holes() { return holes_; }
-  // ProgramHoles::begin(), of what no CPU cache keeps.
+  // ProgramHoles::begin(), after emptying the CPU caches.
   ProgramHoles::Hole begin_hole(uintptr_t base, size_t length) {
     blocks_.drain(true);
     return holes_.begin(base, length);
   }
 
-  // The region that holds a pointer, or null: also of an address that was retired.
+  // The region that holds a pointer; null if there is none, or if the address was retired.
   const Region* find(const void* pointer) const { return regions_.find(pointer); }
   bool contains(const void* pointer) const { return window_.contains(pointer); }
-  // Some page of the range has been retired: nobody will ever have it again.
+  // True when some page of the range has been retired: nobody will ever have it again.
   bool is_retired(const void* address, size_t size) const {
     return marks_.is_retired(reinterpret_cast<uintptr_t>(address), size);
   }
@@ -111,9 +111,9 @@ class Heap {
   const PageMarks& marks() const { return marks_; }
   const Budget& budget() const { return budget_; }
   const HugePageWatch& huge_pages() const { return growth_.huge_pages(); }
-  // `kept`: bytes of extents that arenas keep though nothing in them is live. The peak of what is
-  // live is taken when the heap grows, kept extents counted, and here, without: no malloc or free
-  // pays for it.
+  // `kept`: bytes of extents that arenas keep though nothing in them is live. The peak of live
+  // bytes is taken when the heap grows, including kept extents, and here, without them. So no
+  // malloc or free pays for it.
   HeapCounters counters(size_t kept = 0);
   // Bytes of blocks that the program has.
   size_t live_blocks() const;
@@ -130,7 +130,7 @@ class Heap {
  private:
   Taken take(const Request& request);
   bool release_around(const Region& region, void* address, size_t size);
-  // Free pages of the region may be in that depot.
+  // True when free pages of the region may be in that depot.
   bool is_place_of(const Region& region, const Depot& depot);
 
   std::atomic<bool> booted_{false};

@@ -1,9 +1,9 @@
 // Which regions are asked for in huge pages (RDMALLOC_HUGE).
 //
 // A huge page comes whole, whichever byte of it is touched. So `auto` asks for them where all pages
-// come at once, and else for a heap of some size whose program touched what it was given: not in
-// small processes, and not for tables of which little is ever used. And only as long as they pay,
-// see HugePageWatch.
+// come at once, and otherwise for a heap of some size whose program touched what it was given: not
+// in small processes, and not for tables of which little is ever used. And only as long as they pay
+// (HugePageWatch).
 //
 // Runs inside malloc.
 #pragma once
@@ -24,15 +24,15 @@ class HugePages {
   HugePages(const HugePages&) = delete;
   HugePages& operator=(const HugePages&) = delete;
 
-  // `choice`: of the option huge. Once.
+  // `choice`: the value of the option huge. Called once.
   void boot(uint64_t choice);
 
-  // For a region of that length in a heap that holds so many bytes. `at_once`: it is populated as
-  // soon as it is ready.
+  // The kind for a region of that length in a heap that holds `held` bytes. `at_once`: the region
+  // is populated as soon as it is ready.
   os::PageKind kind_for(size_t length, size_t held, bool at_once, const RegionTable& regions,
                         const PageMarks& marks) REQUIRES(growth_lock);
 
-  // What the user asked for, whatever there is; base pages with auto.
+  // What the user asked for, available or not; base pages with auto.
   os::PageKind chosen() const { return chosen_; }
 
   HugePageWatch& watch() { return watch_; }
@@ -45,8 +45,7 @@ class HugePages {
   os::PageKind chosen_ = os::PageKind::kBase;
   bool is_auto_ = false;
   HugePageWatch watch_;
-  // The last answer, and what was held then: a heap at its cap is refused often, and stays as it
-  // is.
+  // The last answer, and what was held then: a heap at its cap is refused often without changing.
   bool was_dense_ GUARDED_BY(growth_lock) = false;
   size_t held_then_ GUARDED_BY(growth_lock) = 0;
 };

@@ -30,7 +30,7 @@ Taken LargeBlocks::get(const Request& request) {
   if (growth_.policy().is_ample(request.size)) {
     if (const Taken taken = store_.depots.take(request, Depots::Where::kAnyNode)) return taken;
   }
-  // Exposed blocks are not cached, and may be smaller than what is.
+  // Exposed blocks are not cached, and may be smaller than cached ones.
   CpuCaches::Block larger;
   if (request.use == RegionUse::kBlocks) {
     larger = store_.caches.take_larger(request.size / os::page_size());

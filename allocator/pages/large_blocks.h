@@ -1,6 +1,6 @@
-// Blocks: runs of whole pages that a program mallocs, and no part of jemalloc's. A block comes from
+// Blocks: runs of whole pages that a program mallocs, with no part in jemalloc. A block comes from
 // this processor's cache, else from a depot, else from growing; it goes back the same way. Exposed
-// memory is the same, from regions of its own.
+// memory works the same way, from its own regions.
 //
 // Called outside jemalloc, with no lock held, by any thread. Allocates nothing; waits for the
 // growth lock only where no free memory would do.
@@ -81,10 +81,10 @@ class LargeBlocks {
   // happened.
   void* move(void* address, size_t size);
 
-  // An address of the part of the window that has blocks.
+  // True for an address in the part of the window that has blocks.
   bool is_in_blocks(uintptr_t address) const { return store_.blocks.is_covered(address); }
 
-  // Puts what the processors' caches keep back into the depots.
+  // Returns what the processors' caches keep to the depots.
   void drain(bool patient);
 
  private:
@@ -96,7 +96,7 @@ class LargeBlocks {
   bool is_covered(uintptr_t address) const {
     return store_.blocks.is_covered(address) && address % os::page_size() == 0;
   }
-  // Of a block that is not apart: its pages are of the calling thread's node.
+  // For a block that is not apart: true when its pages lie on the calling thread's node.
   bool lies_here(uintptr_t start, size_t pages) {
     return !store_.placement.is_on() || node_of_block(start, pages) == os::current_node();
   }

@@ -1,11 +1,11 @@
 // What is known of single pages of the window: three bits each, in arrays that are backed as they
-// are written. Only gathering writes them, and the program's own system calls (ProgramHoles).
+// are written. Only gathering and the program's own system calls (ProgramHoles) write them.
 //
-//  retired  the page is gone, moved away or destroyed: the address is nobody's, for ever
-//  changed  by the program: a page that is retired was unmapped or replaced by it; one that is not
-//           may not be read or written now, and no device can be given it
-//  seam     a mapping of the kernel's begins here that did not begin with its region; pages on both
-//           sides of it are moved by two calls
+//  retired  the page is gone, moved away or destroyed: nobody ever uses the address again
+//  changed  by the program: it unmapped or replaced the page, if that is also retired; otherwise
+//           the page cannot be read or written now, and no device can be given it
+//  seam     a kernel mapping begins here, inside a region; moving pages on both sides takes two
+//           calls
 //
 // Read from anywhere, without a lock.
 #pragma once
@@ -28,20 +28,19 @@ class PageMarks {
   Status boot();
 
   void retire(uintptr_t address, size_t size) REQUIRES(growth_lock);
-  // As retired, before the kernel is asked to move the pages: whoever finds them gone finds them
-  // retired. And back, where it refused.
+  // Marks pages as retired before the kernel is asked to move them, so that a thread that finds
+  // them gone finds them retired. recall() undoes this if the kernel refused.
   void announce(uintptr_t address, size_t size) REQUIRES(growth_lock) {
     set_retired(address, size, true);
   }
   void recall(uintptr_t address, size_t size) REQUIRES(growth_lock) {
     set_retired(address, size, false);
   }
-  // Any page of the range.
+  // True when any page of the range is.
   bool is_retired(uintptr_t address, size_t size) const {
     return find(retired_, page_of(address), page_of(address + size - 1) + 1) != kNone;
   }
-  // The first page in the range that is retired, or that is not; the range's end where there is
-  // none.
+  // The first page in the range that is retired, or that is not; the range's end if there is none.
   uintptr_t first_retired(uintptr_t address, uintptr_t end) const;
   uintptr_t first_kept(uintptr_t address, uintptr_t end) const;
 
@@ -49,17 +48,17 @@ class PageMarks {
   bool is_changed(uintptr_t address, size_t size) const {
     return find(changed_, page_of(address), page_of(address + size - 1) + 1) != kNone;
   }
-  // How often any were changed: who was refused them looks again.
+  // How often pages were changed: a caller that was refused pages checks again.
   uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
-  // The same as above for pages that are retired or changed: what a device cannot have.
+  // The same as above for pages that are retired or changed, which a device cannot have.
   bool has_hole(uintptr_t address, size_t size) const {
     return is_retired(address, size) || is_changed(address, size);
   }
   uintptr_t first_hole(uintptr_t address, uintptr_t end) const;
   uintptr_t first_whole(uintptr_t address, uintptr_t end) const;
 
-  // visit(from, to) for each run of pages in the range that are not retired, or no holes. Under the
-  // locks that visit needs.
+  // Calls visit(from, to) for each run of pages in the range that are not retired, or that have no
+  // hole. Under the locks that visit needs.
   template <typename Visit>
   void for_each_kept(uintptr_t address, uintptr_t end,
                      Visit visit) const NO_THREAD_SAFETY_ANALYSIS {

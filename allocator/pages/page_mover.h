@@ -1,6 +1,6 @@
-// Moves pages under other addresses by the kernel's page tables: their bytes, their locks and their
-// place on a NUMA node stay. Or gives them to the kernel. The addresses they leave are retired:
-// reserved for ever, never handed out again.
+// Moves pages to other addresses through the kernel's page tables, so that they keep their bytes,
+// their locks and their NUMA node. Or gives them to the kernel. The addresses they leave are
+// retired: reserved permanently, never handed out again.
 //
 // Counts the kernel's mappings of the window, which may be an eighth of vm.max_map_count.
 //
@@ -24,34 +24,35 @@ class PageMover {
   PageMover& operator=(const PageMover&) = delete;
 
   // What is moved from now on goes to `to`, each piece behind the one before, until end(), which
-  // returns how many bytes that were.
+  // returns how many bytes were moved.
   void begin(uintptr_t to, bool is_locked) REQUIRES(growth_lock);
   size_t end() REQUIRES(growth_lock);
 
-  // Moves pages of one region, the first ones first. Returns how many bytes: less where the kernel
-  // refused the rest, which stays where it is. `left`: the region that has lost them, unless none.
+  // Moves pages of one region, the first ones first. Returns how many bytes: fewer if the kernel
+  // refused the rest, which stays where it is. `left`: the region that lost them, if any were
+  // moved.
   size_t move(uintptr_t address, size_t size, Region** left) REQUIRES(growth_lock);
 
-  // Gives pages of one region to the kernel, which move() could have moved. False: it refused, and
+  // Gives pages of one region, which move() could have moved, to the kernel. False: it refused, and
   // nothing happened.
   bool give_up(uintptr_t address, size_t size, Region** left) REQUIRES(growth_lock);
 
-  // Of what was moved last, some could not be locked again.
+  // True when some of what was moved last could not be locked again.
   bool lost_locks() const REQUIRES(growth_lock) { return lost_locks_; }
 
-  // There is a new region, of what was moved last, if it is gathered, and so many bytes of new
+  // Notes a new region, made of what was moved last, if it is gathered, and of `fresh` bytes of new
   // pages at its end.
   void note_region(const Region& region, size_t fresh) REQUIRES(growth_lock);
 
-  // A region of new pages is no more.
+  // A region of new pages is gone.
   void note_closed() REQUIRES(growth_lock) { borders_ -= 2; }
 
-  // Mappings that there are, that there may be, and that a range has.
+  // The mappings that exist, the most that may exist, and those of a range.
   size_t mappings() const REQUIRES(growth_lock) { return borders_; }
   size_t most_mappings() const REQUIRES(growth_lock);
   size_t count_mappings(uintptr_t address, size_t size) const REQUIRES(growth_lock);
 
-  // Bytes, ever.
+  // Bytes since the start.
   size_t moved_bytes() const { return moved_.load(std::memory_order_relaxed); }
   size_t given_up_bytes() const { return given_up_.load(std::memory_order_relaxed); }
 
@@ -66,9 +67,9 @@ class PageMover {
 
   RegionTable& regions_;
   PageMarks& marks_;
-  // That regions may take; 0 until it is asked for.
+  // The most that regions may use; 0 until it is first needed.
   mutable size_t most_mappings_ GUARDED_BY(growth_lock) = 0;
-  // Between mappings of the window's: as many as there are, and 1.
+  // Borders between the window's mappings; there is one mapping more.
   size_t borders_ GUARDED_BY(growth_lock) = 0;
   uintptr_t start_ GUARDED_BY(growth_lock) = 0;  // of where what is moved goes
   uintptr_t end_ GUARDED_BY(growth_lock) = 0;

@@ -1,6 +1,6 @@
-// On which NUMA node pages are to lie, and on which those lie that a program gave back. Where there
-// is one node, or the program has a memory policy of its own from the start, or the options say so,
-// nodes are not looked at: then everything is node 0's.
+// Decides on which NUMA node pages are to lie, and finds the node of pages that a program gave
+// back. With one node, with a program that has its own memory policy from the start, or if the
+// options say so, nodes are ignored: then everything belongs to node 0.
 //
 // Runs inside malloc; on a machine with several nodes some short system calls.
 #pragma once
@@ -15,23 +15,23 @@ namespace rdmalloc {
 
 class Placement {
  public:
-  // `choice`: of the option numa. Once, before there are threads.
+  // `choice`: the value of the option numa. Called once, before there are threads.
   void boot(uint64_t choice);
 
-  // Pages are kept apart by node.
+  // True when pages are kept apart by node.
   bool is_on() const { return is_on_; }
 
   // The node of the calling thread.
   int node_here() const { return is_on_ ? os::current_node() : 0; }
 
-  // Pages of that use lie where they are touched first.
+  // True when pages of that use lie where they are touched first.
   bool is_by_touch(RegionUse use) const { return is_by_touch_ && use == RegionUse::kBlocks; }
 
-  // Has pages of a region come on its node, unless they go where they are touched, or the calling
-  // thread has a memory policy.
+  // Asks the kernel to place pages of a region on its node, unless they go where they are touched,
+  // or the calling thread has a memory policy.
   void place(const RegionFacts& region, void* address, size_t bytes) const;
 
-  // The node that pages of a region lie on, for which they are free now: the calling thread's if
+  // The node that pages of a region lie on, for which they become free; the calling thread's if
   // they lie on several.
   int node_of(const RegionFacts& region, const void* address, size_t bytes) const;
 

@@ -5,8 +5,8 @@
 namespace rdmalloc {
 namespace {
 
-// Populated in one call, during which other threads that map or unmap memory wait; on a busy host a
-// MiB may take milliseconds.
+// Populated in one call, during which other threads that map or unmap memory wait; on a busy
+// machine a MiB may take milliseconds.
 constexpr size_t kStep = os::kHugePageSize;
 
 // Up to this many processes of a control group may read at the same moment how much is left, and
@@ -42,7 +42,7 @@ bool for_each_part(uintptr_t base, uintptr_t end, const PageMarks& marks, Step s
   return true;
 }
 
-// The pages of a huge-page region that are not there yet shall come as base pages.
+// Makes the kernel use base pages for the missing pages of a huge-page region.
 void go_back(const Region& region, const PageMarks& marks) {
   if (region.page_kind != os::PageKind::kTransparentHuge) return;
   // Whole mappings, so that none is split.

@@ -1,5 +1,5 @@
-// Faults a region's pages in, some at a time, so that other threads' system calls on memory get
-// their turn, and measures how long that takes. Under no lock; inside malloc, or in the thread that
+// Faults a region's pages in, some at a time, so that other threads' memory system calls get their
+// turn, and measures how long that takes. Under no lock; inside malloc, or in the thread that
 // registers the region.
 #pragma once
 
@@ -10,17 +10,19 @@
 
 namespace rdmalloc {
 
-// All of them, once for each region. False: there is no room for the rest now, which comes by
-// touch, or by the next call. Room is looked at again before each step, because others take of it.
+// Populates all pages, once for each region. False: there is no room for the rest now; it is
+// faulted in when touched, or by the next call. Checks the room before each step, because others
+// use it, too.
 bool populate_in_steps(const Region& region, PagesFor who, const PageMarks& marks,
                        const Budget& budget, HugePageWatch& watch);
 
-// The pages from `from` to `to` that still are the region's. False: there is no room for all.
+// Populates the pages from `from` to `to` that still are the region's. False: there is not enough
+// room.
 bool populate_at_once(const Region& region, uintptr_t from, uintptr_t to, const PageMarks& marks,
                       const Budget& budget, HugePageWatch& watch);
 
-// As many of a new region's huge pages, from its start, as tell whether they pay. `wanted`: bytes
-// at its start that somebody is about to touch.
+// Populates as many of a new region's huge pages, from its start, as it takes to tell whether they
+// pay. `wanted`: bytes at its start that the program is about to touch.
 void try_huge_pages(const Region& region, size_t wanted, const PageMarks& marks,
                     HugePageWatch& watch);
 

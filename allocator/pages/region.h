@@ -1,5 +1,5 @@
 // A region: a contiguous part of the window that was acquired, placed, pinned and published as a
-// whole. Its address and length never change; the facts about it travel with it.
+// whole. Its address and length never change, and the facts about it stay with it.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 namespace rdmalloc {
 
 enum class RegionKind : uint8_t {
-  kPinned,    // locked: each page stays from when it comes
-  kOverflow,  // beyond the budget: ordinary memory, promises nothing
+  kPinned,    // locked: each page stays once it is faulted in
+  kOverflow,  // beyond the budget: ordinary memory without promises
   kSparse,    // for one large zeroed request: purged when freed
 };
 
@@ -24,7 +24,7 @@ inline constexpr size_t kRegionUses = 3;
 struct RegionFacts {
   uintptr_t base = 0;
   size_t length = 0;
-  // What lies between was never handed out, and still reads as zero. Guarded by the depot's lock.
+  // The bytes between were never handed out, and still read as zero. Guarded by the depot's lock.
   uintptr_t fresh_from = 0;
   uintptr_t fresh_to = 0;
   int16_t node = 0;  // NUMA node of the thread that asked for it
@@ -36,7 +36,7 @@ struct RegionFacts {
   bool gathered = false;           // of pages that were moved here, and perhaps new ones
   bool by_touch = false;           // pages are to lie where they are touched first
   bool exposed = false;            // holds what was asked for with RDM_EXPOSED, and nothing else
-  mutable bool populated = false;  // all of its pages came, or somebody is seeing to it
+  mutable bool populated = false;  // all of its pages are populated, or are being populated
 
   // The same, read without the lock, for callers that only need a guess.
   struct Range {
@@ -48,7 +48,7 @@ struct RegionFacts {
             __atomic_load_n(&fresh_to, __ATOMIC_RELAXED)};
   }
 
-  // How the budget has it.
+  // The kind that the budget counts it as.
   RegionKind charged_as() const {
     const bool is_as_made = kind == RegionKind::kSparse || (kind == RegionKind::kPinned && locked);
     return is_as_made ? kind : RegionKind::kOverflow;
@@ -58,14 +58,14 @@ struct RegionFacts {
   bool contains(uintptr_t address) const { return address - base < length; }
 };
 
-// Whom a region's pages come for, all at once.
+// For whom all of a region's pages are populated.
 enum class PagesFor : uint8_t {
-  kLater,  // nobody yet: what other processes need comes before
+  kLater,  // nobody yet: what other processes need comes first
   kNow     // a device that is about to use them
 };
 
 struct Region : RegionFacts {
-  uint16_t index = 0;  // of its slot, whatever region has it
+  uint16_t index = 0;  // of its slot, whichever region has it
 
   // Bytes that lost their pages. Changed under the growth lock, read from anywhere.
   size_t retired() const {
@@ -75,10 +75,10 @@ struct Region : RegionFacts {
   void set_retired(size_t bytes) {
     __atomic_store_n(&retired_, bytes == length ? kAll : bytes, __ATOMIC_SEQ_CST);
   }
-  // Nothing else may be read of one that is, because its slot is used again.
+  // Nothing else may be read of an empty region, because its slot is reused.
   bool is_empty() const { return __atomic_load_n(&retired_, __ATOMIC_SEQ_CST) == kAll; }
 
-  // The slot's next region: until the last step nobody reads it.
+  // Replaces it by the slot's next region, which nobody reads until the last step.
   void replace(const Region& next) {
     static_cast<RegionFacts&>(*this) = next;
     set_retired(next.retired_);

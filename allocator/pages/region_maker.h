@@ -22,7 +22,7 @@ struct RegionOrder {
   size_t alignment = 0;  // of the region's base, a power of two; a granule at least
   int node = 0;
   RegionUse use = RegionUse::kExtents;
-  // A wish: what cannot be had in huge pages is made of base pages.
+  // A preference: without huge pages, base pages are used.
   os::PageKind page_kind = os::PageKind::kBase;
   bool may_overflow = false;  // what cannot be locked is kept, as overflow
 };
@@ -38,19 +38,20 @@ class RegionMaker {
   // Zero length: refused, and nothing happened.
   Region make(const RegionOrder& order) REQUIRES(growth_lock);
 
-  // Addresses for a region of that use, in the part of the window that is its. Null: none are left.
+  // Addresses for a region of that use, in its part of the window. Null: none are left.
   void* carve(RegionUse use, size_t bytes, size_t alignment) REQUIRES(growth_lock);
 
-  // Opens, places and locks as the rest of it is what lies behind the first `offset` bytes of a
-  // region that is gathered. False: refused, and nothing happened.
+  // Opens, places and locks what lies behind the first `offset` bytes of a gathered region, in the
+  // same way as the rest. False: refused, and nothing happened.
   bool extend(Region* region, size_t offset, os::PageKind kind) REQUIRES(growth_lock);
 
-  // The last step, which cannot fail: seals if that is asked for. The region cannot be undone from
-  // here on.
+  // The last step, which cannot fail: seals the region if the options say so. It cannot be undone
+  // from here on.
   void finish(Region* region) REQUIRES(growth_lock);
 
-  // A sparse region is no more, and nobody keeps anything of it: its addresses are used again, for
-  // sparse regions only, whose pages come and go like those of memory that is unmapped and mapped.
+  // A sparse region is gone, and nobody keeps anything of it: its addresses are used again, but
+  // only for sparse regions, whose pages come and go like those of memory that is unmapped and
+  // mapped.
   void reuse_addresses(const Region& region) REQUIRES(growth_lock);
 
   bool is_by_touch(RegionUse use) const { return placement_.is_by_touch(use); }

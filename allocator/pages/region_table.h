@@ -2,8 +2,8 @@
 //
 // add(), note_hole() and remove() run inside malloc. find() and the walk take no lock and may run
 // anywhere: a region is written in full before its index is published with release order. A region
-// that lost all its pages is taken out, and its slot used again when every observer has let go of
-// it; its addresses are not.
+// that lost all its pages is removed, and its slot is reused when every observer has let go of it;
+// its addresses are not.
 #pragma once
 
 #include <atomic>
@@ -27,10 +27,10 @@ class RegionTable {
   // be empty.
   Status boot();
 
-  // Most regions that there can be.
+  // The most regions that there can be.
   size_t capacity() const { return capacity_; }
 
-  // Writes a region into a slot that remove() made free, or behind all others. Null: no room.
+  // Writes a region into a slot that remove() freed, or behind all others. Null: no room.
   Region* add(const Region& region, size_t free_slot) REQUIRES(growth_lock);
   static constexpr size_t kNoSlot = SIZE_MAX;
   // The arrays have room for one more region: ask before acquiring memory for it.
@@ -51,14 +51,14 @@ class RegionTable {
     return region->contains(reinterpret_cast<uintptr_t>(pointer)) ? region : nullptr;
   }
 
-  // For who keeps a table by region beside it: by granule of the window, the index + 1 of a region
-  // that still has all its pages there; 0 for none, and where some were retired. Null before
-  // boot().
+  // For callers that keep their own table by region: by granule of the window, the index + 1 of a
+  // region that still has all its pages there; 0 if there is none, or if some were retired. Null
+  // before boot().
   const std::atomic<uint16_t>* whole_by_granule() const { return whole_by_granule_; }
 
   size_t size() const { return size_.load(std::memory_order_acquire); }
   Region& operator[](size_t index) const { return regions_[index]; }
-  // Of those that are not empty; null beyond the last.
+  // The n-th of the regions that are not empty; null beyond the last.
   const Region* nth(size_t n) const {
     for (size_t i = 0; i < size(); ++i) {
       if (!regions_[i].is_empty() && n-- == 0) return &regions_[i];
@@ -72,7 +72,7 @@ class RegionTable {
   Region* regions_ = nullptr;
   std::atomic<uint16_t>* by_granule_ = nullptr;  // index + 1; 0: none
   std::atomic<uint16_t>* whole_by_granule_ = nullptr;
-  size_t capacity_ = 0;  // each region starts a granule of its own
+  size_t capacity_ = 0;  // each region starts in its own granule
   std::atomic<size_t> size_{0};
   size_t metadata_bytes_ = 0;
 };

@@ -25,8 +25,8 @@ class Window {
   Window(const Window&) = delete;
   Window& operator=(const Window&) = delete;
 
-  // Reserves `wanted` bytes, or half of it, and half of that, as RLIMIT_AS and the kernel allow.
-  // kNoMemory below kSmallest. Before there are threads.
+  // Reserves `wanted` bytes, or half of it, or half of that, and so on, as RLIMIT_AS and the kernel
+  // allow. kNoMemory below kSmallest. Before there are threads.
   Status reserve(size_t wanted) NO_THREAD_SAFETY_ANALYSIS;
 
   // Undoes reserve(): the window is empty again. Its addresses stay reserved, for nobody.
@@ -37,7 +37,7 @@ class Window {
   enum class End : uint8_t { kLow, kHigh };
   void* carve(size_t bytes, size_t alignment = kGranule, End end = End::kLow) REQUIRES(growth_lock);
 
-  // Undoes the last carve() at an end, of memory that nobody was given.
+  // Undoes the last carve() at an end, if nobody was given the memory.
   void give_back(void* address, size_t bytes) REQUIRES(growth_lock);
 
   bool contains(const void* pointer) const {

@@ -46,10 +46,10 @@ inline constexpr int kCounterPageDescriptor = 200;
 
 // The state of the process's own report, so that a watcher does not overwrite it.
 enum class ReportState : uint64_t {
-  kAbsent,   // nobody yet
-  kBegun,    // the process
-  kWritten,  // the process has
-  kFailed    // it could not
+  kAbsent,   // nobody has written it
+  kBegun,    // the process is writing it
+  kWritten,  // the process has written it
+  kFailed    // the process could not write it
 };
 
 // A phase of the program, by rdm_phase(). The peaks are those while it was in force.
@@ -58,7 +58,7 @@ struct PhaseRecord {
   using Word = std::atomic<uint64_t>;
 
   char name[kLongestName + 1] = {};  // does not change once the phase is counted
-  Word entered{0};                   // times
+  Word entered{0};                   // how many times
   Word ns{0};                        // in it, without the time since it was entered last
   Word peak_live{0};
   Word peak_held{0};
@@ -73,7 +73,7 @@ struct CounterPage {
   static constexpr size_t kMostPhases = 40;
   static constexpr uint64_t kNoPhase = UINT64_MAX;
 
-  Word magic{0};  // last of all, when the page is complete
+  Word magic{0};  // stored last, when the page is complete
   Word version{0};
   Word process{0};  // its number, as it sees it itself
 #define RDMALLOC_PAGE_COUNTER(name) Word name{0};

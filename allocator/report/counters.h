@@ -1,7 +1,7 @@
 // The process's own counter page (counter_page.h). The heap updates it wherever a sum changes, so
 // that a reader from outside needs no help. Until share() the page is private to this process.
 //
-// Runs inside malloc: some stores, under a lock of its own, except in note_live(), where it is
+// Runs inside malloc: some stores, under their own lock, except in note_live(), where it is
 // enough that the last caller's value stays.
 #pragma once
 
@@ -48,7 +48,7 @@ class Counters {
 
   // Around fork.
   Mutex& mutex() RETURN_CAPABILITY(counters_lock) { return mutex_; }
-  // The child is a process of its own; it starts with its parent's figures and no phases.
+  // The child is a separate process; it starts with its parent's figures and no phases.
   void note_fork_child() REQUIRES(counters_lock);
 
   // The current page: another one once it is shared.

@@ -1,6 +1,6 @@
-// The report of a process (RDMALLOC_REPORT). The process writes it when it exits. So that a kill
-// leaves one, too, it is announced to a watcher, which `rdmalloc run --report-every` starts beside
-// the program.
+// The report of a process (RDMALLOC_REPORT). The process writes it when it exits. It also announces
+// it to a watcher, which `rdmalloc run --report-every` starts beside the program, so that a killed
+// process leaves a report, too.
 #pragma once
 
 namespace rdmalloc {

@@ -11,7 +11,7 @@ namespace rdmalloc {
 
 rdm_stats gather_stats();
 
-// Of more than half of the region, a tenth of a second ago at most.
+// The page size of more than half of the region, as of a tenth of a second ago at most.
 size_t page_size_of(const Region& region);
 
 // One JSON object with all regions; false when writing fails.

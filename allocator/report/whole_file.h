@@ -18,14 +18,14 @@ class [[nodiscard]] WholeFile {
 
   // The path is looked at again by keep().
   WholeFile(const char* path, uint64_t process);
-  // Without keep(): nothing happened, where that can be helped.
+  // Without keep(), leaves no trace, unless the file is written directly.
   ~WholeFile();
   WholeFile(const WholeFile&) = delete;
   WholeFile& operator=(const WholeFile&) = delete;
 
-  int descriptor() const { return fd_; }  // to write to; -1: that cannot be had
+  int descriptor() const { return fd_; }  // to write to; -1: it could not be opened
 
-  // Puts it in its place. False: it is not there.
+  // Puts the file in its place. False: it is not there.
   bool keep();
 
  private:
