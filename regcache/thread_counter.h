@@ -1,5 +1,5 @@
 // Counts of what happens on every hit: without a lock, without sharing cache lines between threads,
-// and in as few bytes of code as can be (see Domain::lookup).
+// and in as few bytes of code as possible (see Domain::lookup).
 #pragma once
 
 #include <atomic>

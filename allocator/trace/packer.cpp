@@ -69,9 +69,9 @@ class Packer {
   Packed packed_;
 };
 
-// The counter may be read a little early (ticks.h): while the processor waits to hear from another
-// that an address was given back or given out, it has already read the counter. So a call waits
-// this many ticks for the other thread's call.
+// The counter may be read a little early (ticks.h): while the processor waits to learn from another
+// that an address was given back or handed out, it may already have read the counter. So a call
+// waits this many ticks for the other thread's call.
 constexpr uint64_t kMostEarly = 1 << 20;
 
 bool gives_out(RawKind kind) {

@@ -15,8 +15,8 @@ struct Packed {
   // Left out, because the recording has no such object: it was allocated before the recording
   // began, or by the parent process before fork, or the program freed what it never had.
   uint64_t unmatched = 0;
-  // Addresses that were given out again although no call gave them back: the number of missing
-  // frees. Their objects end there.
+  // Addresses that were handed out again although no call freed them: the number of missing frees.
+  // Their objects end there.
   uint64_t missing = 0;
   uint64_t damaged = 0;       // records that make no sense
   uint64_t after_stop = 0;    // calls of some threads after others had stopped recording

@@ -60,7 +60,7 @@ inline uint32_t* take_place(ThreadState& from, size_t units) {
 // One unit, or two at once; not aligned.
 template <typename Number>
 void put(uint32_t* place, Number number) {
-  // NOLINTNEXTLINE(clang-analyzer-unix.cstring.NullArg): it sees no xaddq give the place
+  // NOLINTNEXTLINE(clang-analyzer-unix.cstring.NullArg): it does not see that xaddq sets the place
   __builtin_memcpy(place, &number, sizeof number);
 }
 
@@ -139,7 +139,7 @@ inline uint64_t stamp_of(const void* address) {
 
 // The time of a call that gives an object back. If it were read early, the object could seem to be
 // gone before another thread resizes it in place and hands it over, and no later call of the two
-// would show the mistake. For calls that give an object out, the packer can tell.
+// threads would reveal the mistake. For calls that hand an object out, the packer can tell.
 inline uint64_t stamp_of_return(const void* address) {
   if (!__libc_single_threaded) wait_for_earlier_loads();
   return stamp_of(address);

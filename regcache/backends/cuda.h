@@ -1,9 +1,9 @@
 // Registering with the CUDA driver, for copies that are true DMA: rdm_domain_open_cuda.
 //
 // The driver allocates and takes locks, so nothing here is ever called inside malloc. It pins pages
-// by itself and charges them to nobody: neither VmPin nor RLIMIT_MEMLOCK knows of them (its kernel
-// module, which is public, calls get_user_pages() and no account). It registers memory once in a
-// process, for all contexts: domains share the heap's regions (cuda_regions.h).
+// itself and charges them to no account: neither VmPin nor RLIMIT_MEMLOCK counts them (its kernel
+// module, which is public, calls get_user_pages() and charges nothing). It registers memory once
+// per process, for all contexts, so domains share the heap's regions (cuda_regions.h).
 #pragma once
 
 #include <atomic>
@@ -15,16 +15,17 @@
 namespace rdmalloc {
 
 // The context of one domain. Set up by one thread, used by any; holds no lock. In a child of fork
-// it may only be destroyed, but refuses everything else without asking the driver.
+// it may only be destroyed: it refuses everything else without calling the driver.
 //
-// Of a key, lkey and rkey together are the address that was registered, lower half first, and the
-// handle is where the device sees it; null where the device does not, and copies only.
+// In a key, lkey and rkey together hold the registered address, lower half first. The handle is the
+// address at which the device sees the memory, or null if the memory serves copies only.
 class CudaBackend {
  public:
   // The operations, with a CudaBackend made by create() as their context.
   static const rdm_backend kOperations;
 
-  // `context`: null for the current one. RDM_OK and *out, or a reason and a sentence.
+  // `context`: null for the current one. Returns RDM_OK and sets *out, or returns an error status
+  // with a sentence.
   static int create(const CudaLibrary& library, CudaContext context, CudaBackend** out, char* why,
                     size_t why_size);
   static void destroy(CudaBackend* backend, bool forked = false);

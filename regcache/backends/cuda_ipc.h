@@ -8,13 +8,14 @@
 namespace rdmalloc {
 
 // The context of one cache of opened handles. Set up by one thread, used by any; holds no lock. In
-// a child of fork it may only be destroyed; it opens nothing there, and closes nothing.
+// a child of fork it may only be destroyed; it opens and closes nothing there.
 class CudaIpc {
  public:
   // The operations, with a CudaIpc made by create() as their context.
   static const rdm_remote_operations kOperations;
 
-  // `context`: null for the current one. RDM_OK and *out, or a reason and a sentence.
+  // `context`: null for the current one. Returns RDM_OK and sets *out, or returns an error status
+  // with a sentence.
   static int create(const CudaLibrary& library, CudaContext context, CudaIpc** out, char* why,
                     size_t why_size);
   static void destroy(CudaIpc* ipc);

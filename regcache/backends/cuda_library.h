@@ -16,7 +16,7 @@ struct CudaIpcHandle {  // CUipcMemHandle
   char bytes[64];
 };
 
-enum CudaStatus : int {  // CUresult: those that are told apart here
+enum CudaStatus : int {  // CUresult: the values that we distinguish
   kCudaSuccess = 0,
   kCudaInvalidValue = 1,
   kCudaOutOfMemory = 2,
@@ -39,7 +39,7 @@ enum CudaStatus : int {  // CUresult: those that are told apart here
   kCudaTooManyPeers = 711,
   kCudaHostMemoryAlreadyRegistered = 712,
   kCudaHostMemoryNotRegistered = 713,
-  kCudaHardwareStackError = 714,  // ... and up to kCudaLaunchFailed: a kernel went wrong
+  kCudaHardwareStackError = 714,  // from here to kCudaLaunchFailed: a kernel failed
   kCudaLaunchFailed = 719,
   kCudaNotPermitted = 800,
   kCudaNotSupported = 801,
@@ -64,7 +64,7 @@ enum CudaPointerAttribute : int {  // CU_POINTER_ATTRIBUTE_*
 inline constexpr unsigned kCudaMemoryTypeDevice = 2;      // CU_MEMORYTYPE_DEVICE
 inline constexpr unsigned kCudaLazyEnablePeerAccess = 1;  // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 
-// The functions that are called; tests give others.
+// The functions that are called; tests substitute others.
 struct CudaLibrary {
   CudaStatus (*init)(unsigned) = nullptr;
   CudaStatus (*get_current)(CudaContext*) = nullptr;
@@ -83,12 +83,13 @@ struct CudaLibrary {
   CudaStatus (*ipc_close)(CudaAddress) = nullptr;
 };
 
-// Finds the driver: the one that the program has loaded, else the system's. RDM_OK and *out, or
-// RDM_UNSUPPORTED and a sentence. `file` is another one for tests. Thread-safe; not inside malloc.
+// Finds the driver: the one that the program has loaded, otherwise the system's. Returns RDM_OK and
+// sets *out, or returns RDM_UNSUPPORTED with a sentence. `file`: another library, for tests.
+// Thread-safe; not inside malloc.
 int find_cuda_library(CudaLibrary* out, char* why, size_t why_size,
                       const char* file = "libcuda.so.1");
 
-// Makes a context current in this thread for a few calls; then the one before is it again.
+// Makes a context current in this thread for a few calls, then restores the previous one.
 class CudaCurrent {
  public:
   CudaCurrent(const CudaLibrary& library, CudaContext context)
@@ -108,12 +109,12 @@ class CudaCurrent {
   const CudaStatus status_;
 };
 
-// A context of the program's, and the process that it works in: the driver cannot be used in the
-// child of a fork, where not even a deregistration is to be tried. Any thread.
+// One of the program's contexts, and the process in which it works: in a child of fork the driver
+// cannot be used, not even to deregister. Any thread.
 class CudaHome {
  public:
-  // Starts the driver unless the program has, and takes the context, or for null the one that is
-  // current in this thread. RDM_OK, or a reason and a sentence.
+  // Starts the driver unless the program has started it. Takes the given context, or for null the
+  // one that is current in this thread. Returns RDM_OK, or an error status with a sentence.
   int settle(const CudaLibrary& library, CudaContext context, char* why, size_t why_size);
 
   const CudaLibrary& library() const { return library_; }
@@ -128,10 +129,11 @@ class CudaHome {
   int process_ = 0;
 };
 
-// The context, or all of the driver, is gone, and what was registered and opened there with it.
+// The context or the whole driver is gone, and with it everything registered or opened there.
 bool is_cuda_gone(CudaStatus status);
 
-// The context is there and useless: an error of a kernel or of the device stays until its end.
+// The context exists but is unusable: an error of a kernel or of the device stays until the context
+// is destroyed.
 bool is_cuda_broken(CudaStatus status);
 
 // What was tried, for explain_cuda_failure.
@@ -142,13 +144,13 @@ struct CudaAttempt {
   const void* base = nullptr;
   size_t length = 0;
   bool writes = false;     // kRegister: the device may write it
-  bool foreign = false;    // kRegister: it is no region
-  size_t count = 0;        // registrations that there are already, ...
-  size_t count_bytes = 0;  // ... and bytes in them
+  bool foreign = false;    // kRegister: not a region
+  size_t count = 0;        // existing registrations, ...
+  size_t count_bytes = 0;  // ... and their bytes
 };
 
-// Why it failed, told apart by cause, and what to do. The status for the caller: of rdmalloc.h, or
-// RDM_BACKEND_OVERLAPS. Not inside malloc.
+// Explains why it failed, by cause, and what to do. Returns the status for the caller: one of
+// rdmalloc.h, or RDM_BACKEND_OVERLAPS. Not inside malloc.
 int explain_cuda_failure(const CudaLibrary& library, const CudaAttempt& attempt, char* why,
                          size_t why_size);
 

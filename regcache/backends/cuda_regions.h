@@ -21,15 +21,15 @@ class CudaRegions {
   CudaRegions(const CudaRegions&) = delete;
   CudaRegions& operator=(const CudaRegions&) = delete;
 
-  // kOurs: the caller registers it now, and says settle(). kShared: it is registered, and has one
-  // user more. kBusy: another thread is at it, come later. kRefused: it is registered for reading
-  // only.
+  // kOurs: the caller registers it now and then calls settle(). kShared: it is registered and has
+  // gained a user. kBusy: another thread is working on it; try again later. kRefused: it is
+  // registered for reading only.
   enum class Claim { kOurs, kShared, kBusy, kRefused, kNoMemory };
   Claim claim(const void* base, bool reads_only);
   void settle(const void* base, bool registered);
 
-  // kOurs: it has no user left; the caller deregisters it now, and then forgets it, whatever came
-  // of that. kShared: it has others. kUnknown: it is no region.
+  // kOurs: it has no user left; the caller deregisters it now and then calls forget(), even if
+  // deregistering failed. kShared: it has other users. kUnknown: it is not a region.
   enum class Release { kOurs, kShared, kUnknown };
   Release release(const void* base);
   void forget(const void* base);

@@ -38,16 +38,17 @@ class IoUringBackend {
   // The operations, with an IoUringBackend made by create() as their context.
   static const rdm_backend kOperations;
 
-  // `ring_fd`: the caller's ring, or -1. `slots`: those of its table that are ours, from
-  // `first_slot`; 0: the table is ours to register. RDM_OK and *out, or a reason and a sentence.
+  // `ring_fd`: the caller's ring, or -1. `slots`: how many slots of its table are ours, from
+  // `first_slot` on; 0: we register the table. Returns RDM_OK and sets *out, or returns an error
+  // status with a sentence.
   static int create(int ring_fd, unsigned first_slot, unsigned slots, IoUringBackend** out,
                     char* why, size_t why_size);
   // `forked`: in a child, where the ring is the parent's.
   static void destroy(IoUringBackend* backend, bool forked);
 
-  // From now on registering waits for no memory. Until then the thread that called create() does,
-  // for a moment: what another process of the same user had pinned is given back some time after
-  // its end.
+  // From now on registering does not wait for memory. Until then the thread that called create()
+  // waits for a moment, because the kernel gives back what another process of the same user had
+  // pinned only some time after that process has ended.
   void end_opening() { opening_.store(false, std::memory_order_relaxed); }
 
   void limits(rdm_backend_limits* out) const;
@@ -73,11 +74,11 @@ class IoUringBackend {
   uint64_t waited_ns_ = 0;  // by the opener
 };
 
-// What of the ring was tried.
+// The step that was tried.
 enum class IoUringStep { kSetup, kTable, kSlots, kBuffer };
 
-// Why it failed, told apart by cause, and what to do. Inside malloc. `error`: an errno; `length`:
-// of the buffer. The status for the caller.
+// Explains why it failed, by cause, and what to do. May be called inside malloc. `error`: an errno;
+// `length`: of the buffer. Returns the status for the caller.
 int explain_io_uring_failure(IoUringStep step, int error, size_t length, char* why,
                              size_t why_size);
 

@@ -1,4 +1,4 @@
-// The one door to io_uring's system calls: a ring of the caller's, or one of our own.
+// The only place that makes io_uring's system calls, on a ring of the caller's or one of our own.
 //
 // Our own ring has no descriptor in the program's table, so that closefrom() does not close it and
 // no child inherits it: it lives in a keeper thread with a descriptor table of its own. The obvious
@@ -29,13 +29,13 @@ class IoUringRing {
   // Makes our own ring and its keeper. 0, or an errno.
   int create();
 
-  // Lets go of a borrowed ring, closes our own. Twice is no error.
+  // Releases a borrowed ring, or closes our own. May be called twice.
   void release();
 
   bool is_own() const { return own_; }
   int fd() const { return fd_; }
 
-  // io_uring_register(). What it returns, or -errno.
+  // Calls io_uring_register(). Returns its result, or -errno.
   int call(unsigned operation, void* argument, unsigned count);
 
  private:

@@ -38,8 +38,8 @@ class OfiKeys {
 };
 
 // The context of one domain: a libfabric domain and the access that its memory regions get. Set up
-// by one thread, used by any; holds no lock, providers lock what they need. In a child of fork it
-// may only be destroyed.
+// by one thread, used by any; holds no lock, because providers lock what they need. In a child of
+// fork it may only be destroyed.
 class OfiBackend {
  public:
   using PinnedMemory = uint64_t (*)();
@@ -50,8 +50,9 @@ class OfiBackend {
   // The operations, with an OfiBackend made by create() as their context.
   static const rdm_backend kOperations;
 
-  // Checks the access, and tries what the domain does with memory and what that is charged. RDM_OK
-  // and *out, or a reason and a sentence. Tests give their own `pinned_memory`.
+  // Checks the access, and finds out by trial what the domain does with memory and what the kernel
+  // charges for it. Returns RDM_OK and sets *out, or returns an error status with a sentence. Tests
+  // pass their own `pinned_memory`.
   static int create(fid_domain* domain, uint64_t access, OfiBackend** out, char* why,
                     size_t why_size, PinnedMemory pinned_memory = pinned_by_registrations);
   static void destroy(OfiBackend* backend, bool forked = false);
@@ -71,8 +72,8 @@ class OfiBackend {
   int check_key(fid_mr* mr, char* why, size_t why_size) const;
 
   fid_domain* const domain_;
-  // As it was when the domain was opened: a shim that puts itself before the program's calls
-  // (regcache/preload/ofi_domains.cpp) must not see these.
+  // The table as it was when the domain was opened: a shim that interposes the program's calls
+  // (regcache/preload/ofi_domains.cpp) must not see this backend's.
   fi_ops_mr* const mr_;
   const uint64_t access_;
   const PinnedMemory pinned_memory_;
@@ -90,7 +91,7 @@ struct OfiAttempt {
   uint64_t pinned;  // bytes that registrations had pinned
 };
 
-// Why a registration failed, told apart by cause, and what to do. The status for the caller.
+// Explains why a registration failed, by cause, and what to do. Returns the status for the caller.
 int explain_ofi_failure(const OfiAttempt& attempt, char* why, size_t why_size);
 
 }  // namespace rdmalloc

@@ -54,7 +54,7 @@ bool valid(fid_mem_monitor*, const void* address, size_t length) {
 constinit fi_ops_mem_monitor operations = {
     sizeof(fi_ops_mem_monitor), start, stop, subscribe, unsubscribe, valid};
 
-// From the import on also libfabric's: it fills in what is missing.
+// After the import libfabric uses it too, and fills in what is missing.
 constinit fid_mem_monitor monitor = {
     {FI_CLASS_MEM_MONITOR, nullptr, nullptr}, &operations, nullptr};
 
@@ -89,7 +89,7 @@ int try_import() {
              chosen);
     return RDM_BUSY;
   }
-  // Never closed: libfabric keeps the monitor for good.
+  // Never closed: libfabric keeps the monitor permanently.
   void* library = dlopen(kLibrary, RTLD_NOLOAD | RTLD_NOW);
   if (library == nullptr) {
     return fail(RDM_UNSUPPORTED, "this process has not loaded libfabric.so.1: load it first");

@@ -15,7 +15,7 @@ int tell_limits(void*, rdm_backend_limits* out) {
   return RDM_OK;
 }
 
-// Hands out a number and registers nothing. Regions are put off for good, and nobody asks again.
+// Hands out a number and registers nothing. Regions are put off permanently, and nobody asks again.
 int take_number(void*, const rdm_backend_request* request, rdm_backend_key* out, char*, size_t) {
   if (request->foreign == 0) return RDM_BACKEND_LATER;
   out->lkey = numbers.fetch_add(1, std::memory_order_relaxed);

@@ -2,9 +2,9 @@
 // since.
 //
 // A domain of ours whose backend registers nothing stands for libfabric's registrations. Its cache
-// of foreign memory, and the monitor behind it, see changes; after a change the same range gets
-// another number than before. A change is not reported to libfabric, which holds locks that a
-// thread changing memory inside malloc may wait for; libfabric asks before each use.
+// of foreign memory, and the monitor behind it, see changes; after a change the same range gets a
+// different number. A change is not reported to libfabric, which holds locks that a thread changing
+// memory inside malloc may wait for; libfabric asks before each use.
 //
 // Any thread may call, also with libfabric's locks held, but not inside malloc. The lock here is
 // held for the table only. In a child of fork nothing is valid.
@@ -27,19 +27,19 @@ class OfiWatch {
   OfiWatch(const OfiWatch&) = delete;
   OfiWatch& operator=(const OfiWatch&) = delete;
 
-  // Once. Without it, or when it is false, nothing can be watched.
+  // Call once. Before that, or if it returned false, nothing can be watched.
   bool open();
 
-  // A cache has registered the range. False: it may not keep that, because the range cannot be
-  // watched; or because some cache has an older registration of it, of before a change, and for
-  // both there is one question, is_valid().
+  // A cache has registered the range. False: it may not keep the registration. Either the range
+  // cannot be watched, or some cache has a registration of it from before a change, and is_valid()
+  // cannot tell the two apart.
   bool add(const void* address, size_t length);
 
-  // A cache gives a registration up. Old versions of libfabric do not say so.
+  // A cache gives up a registration. Old versions of libfabric do not report this.
   void remove(const void* address, size_t length);
 
-  // The range was added, and has not changed since. When it has, the cache that asks gives up its
-  // registration.
+  // Whether the range was added and has not changed since. If it has changed, the cache that asks
+  // gives up its registration.
   bool is_valid(const void* address, size_t length);
 
  private:
@@ -47,8 +47,8 @@ class OfiWatch {
     const void* address;
     size_t length;
     uint32_t number;  // of our own domain's registration that covered it when it was added
-    uint32_t count;   // registrations that caches keep, all of that number; 0: the place is free
-    uint32_t known;   // calls of remove() that may come, and say what the table knows already
+    uint32_t count;   // registrations that caches keep, all with that number; 0: free
+    uint32_t known;   // calls of remove() that may still come for registrations not in `count`
   };
   static constexpr size_t kSets = 8192;
   static constexpr size_t kWays = 8;

@@ -15,21 +15,22 @@
 
 namespace rdmalloc {
 
-// The functions of libucp and libucs that the backend calls; tests give others.
+// The functions of libucp and libucs that the backend calls; tests substitute others.
 struct UcxLibrary {
   ucs_status_t (*mem_map)(ucp_context_h, const ucp_mem_map_params_t*, ucp_mem_h*) = nullptr;
   ucs_status_t (*mem_unmap)(ucp_context_h, ucp_mem_h) = nullptr;
   ucs_status_t (*context_query)(ucp_context_h, ucp_context_attr_t*) = nullptr;
   const char* (*status_string)(ucs_status_t) = nullptr;  // may be null
-  // Not UCX's: what registrations have pinned of this process, in bytes (VmPin).
+  // Not a function of UCX: how many bytes registrations have pinned in this process (VmPin).
   uint64_t (*pinned_memory)() = nullptr;
 };
 
-// Finds the libucp that is loaded. Null, and `*out` set, or a sentence. Thread-safe.
+// Finds the libucp that is loaded. Returns null and sets `*out`, or returns a sentence.
+// Thread-safe.
 const char* find_ucx_library(UcxLibrary* out);
 
-// The context of one domain: a UCP context. Set up by one thread, used by any; holds no lock, UCX
-// locks the context. In a child of fork it may only be destroyed.
+// The context of one domain: a UCP context. Set up by one thread, used by any; holds no lock,
+// because UCX locks the context. In a child of fork it may only be destroyed.
 class UcxBackend {
  public:
   UcxBackend(const UcxLibrary& library, ucp_context_h context)
@@ -38,8 +39,8 @@ class UcxBackend {
   // The operations, with a UcxBackend made by create() as their context.
   static const rdm_backend kOperations;
 
-  // Checks that other threads may use the context, and tries what a mapping is charged. RDM_OK and
-  // *out, or a reason and a sentence.
+  // Checks that other threads may use the context, and finds out by trial what the kernel charges
+  // for a mapping. Returns RDM_OK and sets *out, or returns an error status with a sentence.
   static int create(const UcxLibrary& library, ucp_context_h context, UcxBackend** out, char* why,
                     size_t why_size);
   static void destroy(UcxBackend* backend, bool forked = false);
@@ -62,8 +63,8 @@ class UcxBackend {
   std::atomic<uint32_t> serial_{0};
 };
 
-// What UCX pins for a context of its own, with its defaults and one network card, and some more:
-// buffers for small messages and for what arrives, taken when its workers are made.
+// Somewhat more than UCX itself pins for a context with its defaults and one network card: buffers
+// for small messages and for receiving, allocated when its workers are created.
 inline constexpr size_t kUcxOwnPins = size_t{64} << 20;
 
 // What was tried, for explain_ucx_failure.
@@ -73,11 +74,11 @@ struct UcxAttempt {
   bool pins;
 };
 
-// Why a mapping failed, told apart by cause, and what to do. The status for the caller.
+// Explains why a mapping failed, by cause, and what to do. Returns the status for the caller.
 int explain_ucx_failure(const UcxLibrary& library, const UcxAttempt& attempt, char* why,
                         size_t why_size);
 
-// For who was not let try: the rest of the limit is UCX's own.
+// For a mapping that was not tried, because the rest of the limit is UCX's own.
 int refuse_for_room(const UcxLibrary& library, size_t length, char* why, size_t why_size);
 
 }  // namespace rdmalloc

@@ -15,7 +15,7 @@
 
 namespace rdmalloc {
 
-// The functions of libibverbs that the backend calls; tests give others.
+// The functions of libibverbs that the backend calls; tests substitute others.
 struct VerbsLibrary {
   ibv_mr* (*reg_mr_iova2)(ibv_pd*, void*, size_t, uint64_t, unsigned) = nullptr;  // may be null
   ibv_mr* (*reg_mr)(ibv_pd*, void*, size_t, int) = nullptr;
@@ -25,11 +25,11 @@ struct VerbsLibrary {
   bool kernel_copies_at_fork = true;                   // what is pinned: see os/copy_on_fork.h
 };
 
-// Finds libibverbs: the one that the program has loaded, else the system's. Null, and `*out` set,
-// or a sentence. Thread-safe.
+// Finds libibverbs: the one that the program has loaded, otherwise the system's. Returns null and
+// sets `*out`, or returns a sentence. Thread-safe.
 const char* find_verbs_library(VerbsLibrary* out);
 
-// RDM_UNSUPPORTED, and a sentence, where forks and a registered heap do not go together. May
+// Returns RDM_UNSUPPORTED and a sentence if forks and a registered heap do not go together. May
 // register a page of its own to find out.
 int check_verbs_fork(const VerbsLibrary& library, ibv_pd* pd, char* why, size_t why_size);
 
@@ -43,8 +43,8 @@ class VerbsBackend {
   // The operations, with a VerbsBackend made by create() as their context.
   static const rdm_backend kOperations;
 
-  // Checks the access and the process's fork state, and asks the device for its limits. RDM_OK and
-  // *out, or a reason and a sentence.
+  // Checks the access and the process's fork state, and asks the device for its limits. Returns
+  // RDM_OK and sets *out, or returns an error status with a sentence.
   static int create(const VerbsLibrary& library, ibv_pd* pd, unsigned access, VerbsBackend** out,
                     char* why, size_t why_size);
   static void destroy(VerbsBackend* backend, bool forked = false);
@@ -68,9 +68,9 @@ class VerbsBackend {
   size_t max_length_ = 0;
   size_t max_count_ = 0;
   bool device_pages_on_demand_ = false;  // where the program asks for it
-  bool safe_on_demand_ = false;          // for whatever a program may do with the memory
+  bool safe_on_demand_ = false;          // for anything that a program may do with the memory
   std::atomic<size_t> count_{0};         // memory regions registered now
-  std::atomic<bool> is_gone_{false};     // the device, for good: it is not called to register
+  std::atomic<bool> is_gone_{false};     // the device, permanently: it is not called to register
 };
 
 // What was tried, for explain_verbs_failure.
@@ -83,7 +83,7 @@ struct VerbsAttempt {
   size_t max_count;  // and may have, 0: no limit
 };
 
-// Why a registration failed, told apart by cause, and what to do. The status for the caller.
+// Explains why a registration failed, by cause, and what to do. Returns the status for the caller.
 int explain_verbs_failure(const VerbsAttempt& attempt, char* why, size_t why_size);
 int explain_verbs_device_gone(char* why, size_t why_size);
 

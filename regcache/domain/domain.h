@@ -64,7 +64,8 @@ class Domain {
   // In a child of fork: nothing is registered any more, and no pool holds the domain.
   void note_fork_child();
 
-  // Opening succeeded: from now on failures are reported to the user, also one that was tolerated.
+  // Opening succeeded. From now on failures are reported to the user, including one that opening
+  // tolerated.
   void end_opening();
 
   bool is_open() const { return phase_.load(std::memory_order_acquire) == Phase::kOpen; }
@@ -126,7 +127,7 @@ class Domain {
   void let_go(uint32_t use) { uses_.end(use); }
   // About how many registered bytes nobody holds a key of; 0 if hold() was never called.
   size_t unused_bytes() const;
-  // Deregisters so many of these bytes, or all of them, and returns how many. They are registered
+  // Deregisters this many of these bytes, or all of them, and returns how many. They are registered
   // again when they are next asked for. Calls the backend, and waits only for the registrar, if
   // that is working on one of them; only the regions that go are marked as busy.
   size_t give_back(size_t bytes);
@@ -300,9 +301,9 @@ class Domain {
   char why_[kLongestWhy] = {};
 };
 
-// A hit. Everything else is the slow path's to find out. A call costs the processor a cycle for
-// each cache line of code it runs through, more than the work: this fits into two, where rdm_lookup
-// is aligned to one (bench_lookup).
+// A hit. The slow path handles everything else. A call costs the processor a cycle for each cache
+// line of code it runs through, more than the work: this fits into two if rdm_lookup is aligned to
+// one (bench_lookup).
 inline int Domain::lookup(Domain* domain, const void* address, size_t length, rdm_mr* out) {
   if (domain == nullptr || out == nullptr) [[unlikely]]
     return lookup_slowly(domain, address, length, out);

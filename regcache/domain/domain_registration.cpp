@@ -108,9 +108,9 @@ int Domain::register_entered(const Region& region, Caller caller) {
   }
 }
 
-// A backend that runs in malloc may put a thread off for good, for example one that does not issue
-// to a single-issuer ring; asking again at each lookup would cost a system call. Other backends put
-// threads off only briefly, after a fork.
+// A backend that runs in malloc may put a thread off permanently, for example one that does not
+// issue to a single-issuer ring; asking again at each lookup would cost a system call. Other
+// backends put threads off only briefly, after a fork.
 bool Domain::is_put_off() const {
   return may_run_in_malloc() && put_off_thread_ == static_cast<uintptr_t>(pthread_self()) &&
          os::now_ns() - put_off_at_ < kPutOffNs;

@@ -11,8 +11,8 @@ struct MemoryHole {
   size_t offset = 0;           // where it begins: bytes from the base
 };
 
-// The first place in the range that is not mapped, or may not be read, or, for a device that
-// `writes`, not be written. Reads /proc/self/maps; does not allocate.
+// Finds the first place in the range that is unmapped, unreadable or, for a device that `writes`,
+// not writable. Reads /proc/self/maps; does not allocate.
 MemoryHole find_memory_hole(const void* base, size_t length, bool writes);
 
 }  // namespace rdmalloc

@@ -23,8 +23,8 @@ class PinAccount {
   // Returns the previous limit.
   uint64_t exchange_limit(uint64_t bytes) { return limit_.exchange(bytes); }
 
-  // Sets, for good, the function that can give up memory that is pinned and not in use: at least so
-  // many bytes that make room for what is charged in this way, or nothing (false).
+  // Sets permanently the function that can give up memory that is pinned but not in use: at least
+  // this many bytes that make room for what is charged in this way, or nothing (false).
   enum class Doing : uint8_t { kAsking, kReclaiming };
   using Reclaim = bool (*)(void* context, int charges, size_t bytes, Doing doing);
   void set_reclaimer(Reclaim reclaimer, void* context) {

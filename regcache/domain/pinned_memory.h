@@ -6,8 +6,8 @@
 
 namespace rdmalloc {
 
-// How many bytes registrations have pinned in this process, whoever made them, by the kernel's
-// books (VmPin). Not inside malloc: it reads a file.
+// How many bytes all registrations, ours and others', have pinned in this process according to the
+// kernel (VmPin). Not inside malloc: it reads a file.
 inline uint64_t pinned_by_registrations() {
   uint64_t kib = 0;
   os::for_each_line("/proc/self/status",

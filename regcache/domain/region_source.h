@@ -23,8 +23,8 @@ struct ForeignDefaults {
 
 class RegionSource {
  public:
-  // Tells the observer of every existing region, and from then on of every new one, for good. Does
-  // nothing if it is attached already.
+  // Tells the observer of every existing region, and from then on, permanently, of every new one.
+  // Does nothing if it is attached already.
   virtual Status attach(RegionObserver* observer) noexcept = 0;
 
   // Complete once attach() returns; the window does not change from then on.
@@ -67,8 +67,8 @@ class RegionSource {
     (void)pinned;
   }
 
-  // Makes each fork begin with that call, when no registration is in progress: see ForkGate. Not
-  // inside malloc, under no lock.
+  // Makes each fork begin with that call, when no registration is in progress: see ForkGate. To be
+  // called without locks and not inside malloc.
   virtual void call_before_forks(void (*release)(void* context), void* context) noexcept {
     (void)release;
     (void)context;

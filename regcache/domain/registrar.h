@@ -1,6 +1,6 @@
 // The thread that registers new regions with backends that may not run inside malloc, and retries
 // what was refused. It sleeps until it is poked, or for as long as its work says, and then does all
-// the work there is. A lookup does what it has not begun yet.
+// the work there is. A lookup itself does the work that this thread has not begun.
 //
 // libc ends a process when the last thread that it started ends, and this is one of them. So once a
 // second this thread checks whether it is the only one left, and then ends the process as libc

@@ -179,7 +179,7 @@ int Registry::replay(Domain* domain, bool partial) {
     if (region.is_empty() || region.by_touch) continue;
     const int status = domain->register_region(region, caller);
     if (status == RDM_OK || partial) continue;
-    // A backend that runs in malloc has put this thread off for good.
+    // A backend that runs in malloc has put this thread off permanently.
     if (status == RDM_BACKEND_LATER && domain->may_run_in_malloc()) continue;
     return status == RDM_BACKEND_LATER ? int{RDM_SYSTEM} : status;
   }
@@ -382,7 +382,7 @@ bool Registry::work_for(Domain& domain, bool all_due, uint64_t* next) {
     *next = std::min(*next, domain.next_try(region));
   }
   is_put_off = !domain.foreign().deregister_idle() || is_put_off;
-  // A backend that runs in malloc refuses this thread for good, so waiting is pointless.
+  // A backend that runs in malloc refuses this thread permanently, so waiting is pointless.
   return !is_put_off || domain.may_run_in_malloc();
 }
 

@@ -1,9 +1,10 @@
-// When refused registrations are tried again, as far as the domains of a registry share that. The
-// registrar tries again, never a lookup, which can refuse at once. What waits for room waits until
-// there is some. What failed temporarily is tried a bounded number of times, at growing intervals.
-// Everything is tried once more when the memlock limit was raised or a domain was closed.
+// Decides when refused registrations are tried again: the part that a registry's domains share.
+// Only the registrar tries again, so a lookup can refuse at once. A registration that lacks room
+// waits until there is some. One that failed temporarily is tried a bounded number of times, at
+// growing intervals. Everything is tried once more when the memlock limit was raised or a domain
+// was closed.
 //
-// Without a lock, and also inside malloc unless it says otherwise.
+// Takes no lock. May be called inside malloc unless a function says otherwise.
 #pragma once
 
 #include <atomic>

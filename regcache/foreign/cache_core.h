@@ -57,27 +57,29 @@ class CacheCore {
   // A get, from its first look to its last.
   struct Attempt {
     uint64_t started = os::now_ns();
-    // There is another way: room is made of what is in the way only, and nobody is waited for.
+    // The get can be served in another way: only what is in the way is evicted, and nothing is
+    // waited for.
     bool is_optional = false;
     char why[kLongestError] = {};
   };
 
-  // What a cache does with an entry. make() and end() by several threads at a time for different
-  // entries; make() sets what is given out of it. Statuses of rdmalloc.h and backend.h;
-  // RDM_NOT_REGISTERED: there may be no more. `may_wait`: not inside malloc.
+  // What a cache does with an entry. Several threads at a time may call make() and end() for
+  // different entries; make() sets what a get returns of the entry. Both return statuses of
+  // rdmalloc.h and backend.h; RDM_NOT_REGISTERED: there may be no more entries. `may_wait`: not
+  // inside malloc.
   virtual int make(CacheEntry& entry, char* why, size_t why_size) EXCLUDES(cache_lock) = 0;
   virtual int end(CacheEntry& entry, bool may_wait) EXCLUDES(cache_lock) = 0;
-  // Others gave up enough of a budget that they share with this cache.
+  // Whether others gave up enough of a budget that they share with this cache.
   virtual bool reclaim(const CacheEntry& entry) EXCLUDES(cache_lock) {
     (void)entry;
     return false;
   }
-  // If all that is idle were given up, here and by them, there would be room for the entry.
+  // Whether there would be room for the entry if everything idle were given up, here and by them.
   virtual bool may_reclaim(const CacheEntry& entry) EXCLUDES(cache_lock) {
     (void)entry;
     return true;
   }
-  // It is in index_ no more.
+  // The entry is no longer in index_.
   virtual void note_unindexed(CacheEntry& entry) REQUIRES(cache_lock) = 0;
   // Unlocks: ends what is idle and in the way of an entry being built. True: there was some.
   virtual bool evict_overlapping(const CacheEntry& entry) REQUIRES(cache_lock) = 0;
@@ -91,7 +93,7 @@ class CacheCore {
   void tell_waiters() REQUIRES(cache_lock);
   bool has_idle() const REQUIRES(cache_lock) { return idle_ != nullptr; }
 
-  // Something that is out; doomed entries come first, because nobody can find those otherwise.
+  // Finds an entry in use. Doomed entries come first, because nobody can find those otherwise.
   template <class IsIt>
   CacheEntry* find_in_use(uintptr_t base, IsIt is_it) REQUIRES(cache_lock) {
     for (EntriesByBase* const entries : {&doomed_, &index_}) {
@@ -102,7 +104,7 @@ class CacheCore {
     return nullptr;
   }
 
-  // What can be given up; counted until either is enough.
+  // What can be given up, counted until either bound is reached.
   struct Idle {
     uint64_t bytes = 0;
     size_t count = 0;

@@ -25,8 +25,8 @@ struct alignas(64) CacheEntry {
   using Hook =
       boost::intrusive::set_member_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>>;
 
-  // What a hit reads. Changed only while nobody can have a reference, but read by those who find
-  // out then that they have none.
+  // What a hit reads. Changed only while nobody can have a reference. A thread may still read it
+  // then, and finds out that it has none.
   std::atomic<EntryState> state{EntryState::kFree};
   std::atomic<uint64_t> last_use{0};  // CachePolicy's clock
   std::atomic<uintptr_t> base{0};

@@ -27,11 +27,11 @@
 
 namespace rdmalloc {
 
-// How a cache registers: what it has of its domain.
+// How a cache registers: what it uses of its domain.
 class ForeignDevice {
  public:
-  // Statuses of rdmalloc.h and backend.h; RDM_NOT_REGISTERED: the device may have no more memory
-  // regions. On failure a sentence.
+  // Both return statuses of rdmalloc.h and backend.h; RDM_NOT_REGISTERED: the device may have no
+  // more memory regions. On failure `why` gets a sentence.
   virtual int register_foreign(uintptr_t base, size_t length, rdm_backend_key* key, char* why,
                                size_t why_size) = 0;
   virtual int deregister_foreign(size_t length, const rdm_backend_key& key) = 0;
@@ -39,20 +39,20 @@ class ForeignDevice {
   // Inside malloc, after a change: something is left to deregister_idle().
   virtual void put_off() = 0;
 
-  // Other caches with the same budget gave up enough to register so many bytes. The second: all
-  // that is idle, here and there, would be enough.
+  // Whether other caches with the same budget gave up enough to register this many bytes; and
+  // whether giving up everything idle, here and there, would be enough.
   virtual bool reclaim(size_t length) = 0;
   virtual bool may_reclaim(size_t length) = 0;
 
-  // A registration of these may be found again by the next who asks. False: it is for one use.
+  // Whether later gets may find a registration of this range. False: it is for one use.
   virtual bool may_keep(uintptr_t base, size_t length) {
     (void)base;
     (void)length;
     return true;
   }
 
-  // Of memory there a registration is shared by those who ask while somebody uses it, unwatched,
-  // and ends with its last user.
+  // Whether registrations of memory there are for current users only: not watched, shared by those
+  // who ask while somebody uses them, and ended with their last user.
   virtual bool is_for_users_only(uintptr_t base) {
     (void)base;
     return false;
@@ -82,7 +82,7 @@ class ForeignCache final : private CacheCore {
  public:
   ForeignCache() : CacheCore(kWords) {}
 
-  // `device` until it is closed. Takes no memory and registers nothing yet.
+  // Uses `device` until it is closed. Takes no memory and registers nothing yet.
   void open(const ForeignSettings& settings, ForeignDevice* device, ForeignCounters* counters)
       EXCLUDES(cache_lock);
 
@@ -91,9 +91,10 @@ class ForeignCache final : private CacheCore {
   // RDM_SYSTEM: one could not be deregistered.
   int close(uint32_t* users) EXCLUDES(cache_lock);
 
-  // rdm_get and rdm_put for memory outside the window: the first of each without a lock or a call,
-  // for what is there and stays there; where it says false, the second, with the entry (or
-  // PageMemo::kNone) that the first one touched. On failure the sentence is last_error().
+  // rdm_get and rdm_put for memory outside the window: call the hit function first. It takes no
+  // lock and calls nothing, and serves only what is registered and stays so. If it returns false,
+  // call the slow one with the entry (or PageMemo::kNone) that the first one touched. On failure
+  // last_error() holds the sentence.
   bool get_hit(const void* address, size_t length, rdm_mr* out, uint32_t* touched);
   int get_slowly(const void* address, size_t length, rdm_mr* out, uint32_t touched)
       EXCLUDES(cache_lock);
@@ -105,16 +106,16 @@ class ForeignCache final : private CacheCore {
   void on_change(uintptr_t base, uintptr_t end) EXCLUDES(cache_lock);
   bool is_cached(uintptr_t base, uintptr_t end) EXCLUDES(cache_lock);
 
-  // Gives up idle registrations, least recently used first, until so many bytes are free or none is
-  // left; true if any was. For who needs the budget more.
+  // Gives up idle registrations, least recently used first, until this many bytes are free or none
+  // is left; true if there was any. For those who need the budget more.
   bool give_up(size_t wanted) EXCLUDES(cache_lock);
-  // So many registrations or, false, none.
+  // Gives up this many registrations or, returning false, none.
   bool give_up_count(size_t wanted) EXCLUDES(cache_lock);
-  // How much could be given up; counted as far as `enough`.
+  // How much could be given up, counted up to `enough`.
   uint64_t idle_bytes(uint64_t enough) EXCLUDES(cache_lock);
   size_t idle_count(size_t enough) EXCLUDES(cache_lock);
 
-  // What on_change() had to leave. False: something is left.
+  // Deregisters what on_change() had to leave. False: something is still left.
   bool deregister_idle() EXCLUDES(cache_lock);
 
   void note_fork_child();
@@ -125,7 +126,8 @@ class ForeignCache final : private CacheCore {
 
  private:
   static const CacheWords kWords;
-  // Whole units of the device's alignment that a get asks for, or that it makes of them.
+  // A range in whole units of the device's alignment: what a get asks for, or what it extends that
+  // to.
   struct Range {
     uintptr_t base, end;
     size_t length() const { return end - base; }
@@ -165,7 +167,7 @@ class ForeignCache final : private CacheCore {
 
   PageMemo memo_;  // what a hit reads
   ForeignSettings settings_;
-  std::atomic<MonitorWish> wish_{};  // of settings_, for who looks without the lock
+  std::atomic<MonitorWish> wish_{};  // of settings_, for readers without the lock
   ForeignDevice* device_ = nullptr;
   ForeignCounters* counters_ GUARDED_BY(cache_lock) = nullptr;
 };
@@ -193,7 +195,7 @@ inline void ForeignCache::fill_key(const CacheEntry& entry, rdm_mr* out) {
   if (index == PageMemo::kNone) [[unlikely]]
     return false;
   CacheEntry& entry = policy_.entry(index);
-  // Only now the entry cannot become another.
+  // From here on the entry cannot become another one.
   const bool is_live = policy_.reference(ForeignHitCounter::index_of(place), entry, index);
   const uintptr_t base = entry.begin();
   const size_t registered = entry.length.load(std::memory_order_relaxed);
@@ -226,7 +228,7 @@ inline bool ForeignCache::is_of(const CacheEntry& entry, const rdm_mr& mr) {
   ForeignHitCounter::Place* const place = ForeignHitCounter::place();
   if (!memo_.is_open() || place == nullptr || mr.length == 0) [[unlikely]]
     return false;
-  // Mostly what this thread got last, in whatever domain; then the memo's line is not needed.
+  // Mostly what this thread got last, in any domain; then the memo's line is not needed.
   uint32_t index = ForeignHitCounter::hint(place).load(std::memory_order_relaxed);
   if (policy_.entry(index).begin() != reinterpret_cast<uintptr_t>(mr.base)) {
     index = memo_.find(reinterpret_cast<uintptr_t>(mr.base));

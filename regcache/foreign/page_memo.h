@@ -1,6 +1,6 @@
-// Which entry was last found to cover a page: a guess, as a processor's translation buffer makes
-// one, so that a hit needs neither the index nor its lock. Whoever asks checks what the entry says
-// now, so that a guess may be old, torn or missing. Lock-free, any thread.
+// Which entry was last found to cover a page: a guess, like those of a processor's translation
+// buffer, so that a hit needs neither the index nor its lock. The caller checks what the entry says
+// now, so a guess may be old, torn or missing. Lock-free, any thread.
 #pragma once
 
 #include <atomic>
@@ -19,18 +19,18 @@ class PageMemo {
   PageMemo(const PageMemo&) = delete;
   PageMemo& operator=(const PageMemo&) = delete;
 
-  // False when there is no memory; keeps what it has.
+  // False: there is no memory. Opening again keeps the contents.
   bool open() {
     if (is_open()) return true;
     void* const memory = os::map_metadata(kSets * sizeof(Set));
     sets_.store(static_cast<Set*>(memory), std::memory_order_release);
     return memory != nullptr;
   }
-  // What was written before open() can be read when this says so.
+  // True: what was written before open() can be read.
   bool is_open() const { return sets_.load(std::memory_order_acquire) != nullptr; }
 
-  // The first guess for the page of `address`; kNone. Wrong now and then: entries change, and a tag
-  // is not all of the address. Open.
+  // The first guess for the page of `address`, or kNone. May be wrong: entries change, and a tag is
+  // only part of the address. The memo must be open.
   uint32_t find(uintptr_t address) const {
     const uint64_t hash = hash_of(address);
     const Set& set = set_of(address, hash);
@@ -44,7 +44,7 @@ class PageMemo {
     return kNone;
   }
 
-  // In place of the guess that find() would make, so that it is right the next time.
+  // Replaces the guess that find() would make, so that it is right the next time.
   void note(uintptr_t address, uint32_t entry) {
     const uint64_t hash = hash_of(address);
     Set& set = set_of(address, hash);

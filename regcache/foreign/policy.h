@@ -37,7 +37,7 @@ class CachePolicy {
   CachePolicy(const CachePolicy&) = delete;
   CachePolicy& operator=(const CachePolicy&) = delete;
 
-  // Takes memory at the first call, for good: false when there is none. All entries are free.
+  // Takes memory at the first call, and keeps it. False: there is none. All entries are free.
   bool open(const CacheLimits& limits) REQUIRES(cache_lock);
   bool is_open() const { return entries_ != nullptr; }
   const CacheLimits& limits() const REQUIRES(cache_lock) { return limits_; }
@@ -47,32 +47,35 @@ class CachePolicy {
     return static_cast<uint32_t>(&entry - entries_);
   }
 
-  // A free entry, counted at so many bytes from now on, kBuilding; null where limits leave no room.
+  // Returns a free entry, now kBuilding and counted with that many bytes; null if the limits leave
+  // no room.
   CacheEntry* admit(uint64_t bytes) REQUIRES(cache_lock);
 
-  // Null, or the live entry used least recently of those without users: kRemoving, the caller's to
-  // take out of its index, to end, and to remove().
+  // Returns the least recently used live entry without users, or null. The entry is now kRemoving;
+  // the caller takes it out of its index, ends it and calls remove().
   CacheEntry* choose_victim() REQUIRES(cache_lock);
 
-  // Built: it may be used, and has one user, who asked for it. kLive, kTransient or kDoomed.
+  // The entry is built: it may be used, and has one user, who asked for it. `state`: kLive,
+  // kTransient or kDoomed.
   void publish(CacheEntry& entry, EntryState state) REQUIRES(cache_lock);
 
-  // It is not to be used again. True: it has no user and is the caller's, kRemoving; else its last
-  // user's, kDoomed.
+  // The entry is not to be used again. True: it has no user, is kRemoving and belongs to the
+  // caller. False: it is kDoomed and belongs to its last user.
   bool doom(CacheEntry& entry) REQUIRES(cache_lock);
 
   // The same, but an entry in use stays as it is: false.
   bool doom_if_idle(CacheEntry& entry) REQUIRES(cache_lock);
 
-  // After release() said so: true when this entry ends now, and is the caller's, kRemoving.
+  // After release() returned false. True: the entry ends now, is kRemoving and belongs to the
+  // caller.
   bool claim(CacheEntry& entry) REQUIRES(cache_lock);
 
   // Ended, or never built: its place is free, and no longer counted.
   void remove(CacheEntry& entry) REQUIRES(cache_lock);
 
-  // Is anything of it in use?
+  // How many users the entry has.
   int32_t users(const CacheEntry& entry) const { return references_.out(index_of(entry)); }
-  // A reference that another thread cannot see end meanwhile.
+  // Takes a reference where no other thread can end the entry meanwhile.
   void reference_locked(CacheEntry& entry) REQUIRES(cache_lock) {
     references_.take(index_of(entry));
     touch(entry);
@@ -85,14 +88,14 @@ class CachePolicy {
     return entry.state.load(std::memory_order_seq_cst) == EntryState::kLive;
   }
 
-  // False: perhaps that was its last user, or it was given back more often than taken: restore()
-  // it, and then claim() it.
+  // False: perhaps that was its last user, or it was released more often than referenced. Then call
+  // restore(), and then claim().
   bool release(uint32_t place, const CacheEntry& entry, uint32_t index) {
     const bool taken_here = references_.give(place, index);
     return entry.state.load(std::memory_order_seq_cst) == EntryState::kLive && taken_here;
   }
   bool release(uint32_t place, uint32_t index) { return release(place, entries_[index], index); }
-  // True: it was given back more often than taken, which is undone.
+  // True: the entry was released more often than referenced; the excess release is undone.
   bool restore(CacheEntry& entry) REQUIRES(cache_lock) {
     if (users(entry) >= 0) return false;
     references_.take(index_of(entry));
@@ -117,7 +120,7 @@ class CachePolicy {
 
  private:
   struct ByUse {
-    // Asked by by_use_ alone, which has a lock.
+    // Called only by by_use_, which is guarded by a lock.
     bool operator()(const CacheEntry& a, const CacheEntry& b) const NO_THREAD_SAFETY_ANALYSIS {
       return a.listed_use != b.listed_use ? a.listed_use < b.listed_use
                                           : a.listed_turn < b.listed_turn;

@@ -26,11 +26,11 @@ class RemoteCache final : private CacheCore {
  public:
   RemoteCache() : CacheCore(kWords) {}
 
-  // One that is free. False when there is no memory. `context` until it is closed.
+  // Opens a cache that is free. False: there is no memory. Uses `context` until it is closed.
   bool open(const rdm_remote_operations& operations, void* context, const RemoteSettings& settings)
       EXCLUDES(cache_lock);
 
-  // As in remote.h; on failure the sentence is last_error().
+  // As in remote.h; on failure last_error() holds the sentence.
   int close() EXCLUDES(cache_lock);
   int get(const rdm_remote_memory& memory, rdm_remote_mapping* out) EXCLUDES(cache_lock);
   int put(const rdm_remote_mapping& mapping) EXCLUDES(cache_lock);
@@ -48,7 +48,7 @@ class RemoteCache final : private CacheCore {
   static const CacheWords kWords;
   enum class Phase : uint8_t { kFree, kOpen, kForked };
 
-  // Where an entry's memory is at its peer; beside the entry, whose base is where it is here.
+  // Where an entry's memory is at its peer; the entry's own base is where it is here.
   struct Origin {
     uint64_t peer = 0;
     uint64_t base = 0;
@@ -58,7 +58,7 @@ class RemoteCache final : private CacheCore {
     unsigned char handle[RDM_REMOTE_MAX_HANDLE] = {};
 
     uint64_t end() const { return base + length; }
-    // Is it part of what this is, by the same handle?
+    // Whether `memory` is part of this, with the same handle.
     bool is_of(const rdm_remote_memory& memory) const;
     bool overlaps(const Origin& other) const;
   };

@@ -1,14 +1,14 @@
 /* mca_mpool_rdmalloc.so: a memory pool of Open MPI whose memory comes from rdmalloc's window. It
- * gets what MPI_Alloc_mem and Open MPI's own users of pools ask for without a hint, and whoever
- * names it in the info key mpool_hints:
+ * serves the requests of MPI_Alloc_mem and of Open MPI's own users of pools that have no hint, and
+ * requests that name it in the info key mpool_hints:
  *
  *   mpool=rdmalloc                 memory of the window
  *   mpool=rdmalloc,exposed=true    memory that peers may be given keys to (RDM_EXPOSED)
  *
  * For Open MPI 4.1 (interface 3.0 of the framework) and 5.x (3.1, without fault-tolerance events),
- * a build for each. Open MPI finds it with --mca mca_base_component_path. It links nothing of ours:
- * it looks for rdmalloc in the process, and withdraws where malloc is another's. */
-#define OPAL_DISABLE_ENABLE_MEM_DEBUG 1 /* malloc is malloc */
+ * with a build for each. Open MPI finds it with --mca mca_base_component_path. It links nothing of
+ * ours: it looks for rdmalloc in the process, and withdraws if malloc is not rdmalloc's. */
+#define OPAL_DISABLE_ENABLE_MEM_DEBUG 1 /* keep malloc as it is */
 #include "opal_config.h"
 
 #include <dlfcn.h>
@@ -32,7 +32,7 @@
 
 enum {
   kPriority = 60,       /* above that of Open MPI's malloc */
-  kNamedPriority = 100, /* as its other pools answer to their names */
+  kNamedPriority = 100, /* like that of its other pools when named */
 };
 
 static int priority = kPriority;
@@ -111,7 +111,7 @@ static void say(const char* what, const char* hints) {
 static int query(const char* hints, int* priority_out, mca_mpool_base_module_t** module) {
   size_t length = 0;
   const bool named = hint_is(hints, "mpool", "rdmalloc");
-  /* Another pool is asked for by name, or by what only that has. */
+  /* Another pool is asked for by name, or by a property that only it has. */
   const bool another = !named && (hint(hints, "mpool", &length) != NULL ||
                                   hint(hints, "page_size", &length) != NULL);
   if (another) {

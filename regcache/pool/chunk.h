@@ -12,8 +12,9 @@ namespace rdmalloc {
 
 class Pool;
 
-// A free buffer, as stocks and shelves keep it. Outside the buffer: a device may write there. One
-// word: what was just written is soon read again, which is slow in pieces of another size.
+// The record of a free buffer in stocks and shelves. It lies outside the buffer, because a device
+// may write there. It is one word: what was just written is soon read again, which is slow in
+// pieces of another size.
 struct PoolItem {
   PoolItem() = default;
   PoolItem(uint32_t chunk, uint32_t index) : word(uint64_t{chunk} << 32 | index) {}
@@ -29,8 +30,8 @@ enum class BufferState : uint8_t {
   kLeftOut  // no memory region covers it: never handed out
 };
 
-// Written by the thread that adds it to a pool, before the table of units tells of it, and when its
-// pool is closed; `states` change in between.
+// Written by the thread that adds it to a pool, before the table of units refers to it, and when
+// its pool is closed; `states` change in between.
 struct alignas(64) Chunk {
   static constexpr unsigned kUnitShift = 16;
   static constexpr size_t kUnit = size_t{1} << kUnitShift;
@@ -58,7 +59,7 @@ struct alignas(64) Chunk {
   }
 
   // The number of the buffer that starts there; false: none does. The product is exact for
-  // multiples of the stride, and what it is for others does not matter.
+  // multiples of the stride; for others its value does not matter.
   bool index_of(const void* address, uint32_t* index) const {
     const uintptr_t offset = reinterpret_cast<uintptr_t>(address) - base;
     if (offset >= kMost) return false;
@@ -70,8 +71,8 @@ struct alignas(64) Chunk {
   char* address_of(uint32_t index) const {
     return reinterpret_cast<char*>(base + uint64_t{index} * stride);
   }
-  // A cache line apart where buffers are long, so that threads that use neighbours do not meet at a
-  // line; for short ones that would cost as much memory as they are.
+  // A cache line apart if buffers are long, so that threads that use neighbouring buffers do not
+  // share a line. For short buffers that would cost as much memory as the buffers themselves.
   std::atomic<uint8_t>& state_of(uint32_t index) const {
     return states[size_t{index} << state_shift];
   }

@@ -6,7 +6,7 @@
 //
 // get() and put() may be called from any thread; create() and close() by one, while no other is
 // inside. Locks, outermost first: growth_, members_, shelf_lock_. Memory is allocated and looked up
-// under growth_ only, for which only gets that found nothing wait. Never inside malloc. Pools are
+// only under growth_; only gets that found nothing wait for it. Never inside malloc. Pools are
 // never destroyed, only reused, so that a call that comes too late reads valid memory.
 #pragma once
 

@@ -11,8 +11,8 @@ namespace rdmalloc {
 
 class PoolMemory {
  public:
-  // rdm_alloc, rdm_free, rdm_lookup, rdm_stats_get. Never called under a lock of the pools' that
-  // one of their fast paths may wait for.
+  // rdm_alloc, rdm_free, rdm_lookup, rdm_stats_get. Never called under a pool's lock that a fast
+  // path may wait for.
   virtual void* allocate(size_t size, size_t alignment, unsigned flags) noexcept = 0;
   virtual void release(void* pointer) noexcept = 0;
   virtual int lookup(rdm_domain* domain, const void* address, size_t length,

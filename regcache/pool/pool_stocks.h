@@ -59,11 +59,11 @@ class Pool::Revoked {
   Revoked(const Revoked&) = delete;
   Revoked& operator=(const Revoked&) = delete;
 
-  // False: an owner may be in and not have been seen. Counts may be read, no more.
+  // False: an owner may be inside unseen, so only counts may be read.
   bool is_complete() const { return is_complete_; }
 
  private:
-  // An owner is in for a few instructions, unless it lost its processor there.
+  // An owner stays inside for a few instructions, unless it is preempted there.
   static void wait_for(const Stock& stock) {
     constexpr int kSpins = 1000;
     constexpr timespec kPause{0, 20000};

@@ -27,15 +27,15 @@ class Pools {
   Pools(const Pools&) = delete;
   Pools& operator=(const Pools&) = delete;
 
-  // rdm_pool_create, but for reading the caller's struct.
+  // rdm_pool_create, except for reading the caller's struct.
   int create(const PoolSettings& settings, Pool** out, Message* why);
-  // Null: this is none that is open.
+  // Null: this is not an open pool.
   Pool* find(const rdm_pool* handle) const;
 
-  // The calling thread's stock of this pool, of that capacity; made when it has none. Null: there
+  // The calling thread's stock of this pool, of that capacity; made if there is none. Null: there
   // is no memory for it, and the thread does without.
   Stock* stock_of(Pool& pool, uint32_t capacity);
-  // Puts the calling thread's stocks back. When it ends; and for tests.
+  // Gives back the calling thread's stocks: when it ends, and in tests.
   void end_thread();
 
   // Around fork; registered by whoever owns this (pool_api.cpp).
@@ -52,7 +52,7 @@ class Pools {
   std::atomic<uint32_t>* units() const { return units_; }
   const Chunk* chunks() const { return chunks_; }
 
-  // Null: there are as many as there can be.
+  // Null: the maximum number exists.
   Chunk* take_chunk();
   void give_chunk(Chunk* chunk);
   void give_stock(Stock* stock);
@@ -70,15 +70,15 @@ class Pools {
   bool started_ = false;
   bool fenced_ = true;
   bool several_nodes_ = false;
-  pthread_key_t key_ = 0;  // whose destructor tells that a thread ends
+  pthread_key_t key_ = 0;  // its destructor tells that a thread ends
   uintptr_t window_base_ = 0;
   size_t window_size_ = 0;
   std::atomic<uint32_t>* units_ = nullptr;  // by unit of the window: the chunk's number, 0 for none
-  Chunk* chunks_ = nullptr;                 // by number; the first is none
+  Chunk* chunks_ = nullptr;                 // by number; the first is unused
   Chunk* free_chunks_ = nullptr;
   size_t next_chunk_ = 1;
   std::atomic<Pool*> pools_[kMaxPools] = {};
-  size_t next_pool_ = 0;  // used last of all: a pool just closed is not used again soon
+  size_t next_pool_ = 0;  // used round-robin, so a closed pool is not reused soon
   RecordStore<Stock> stocks_;
   RecordStore<ThreadStocks> threads_;
 };

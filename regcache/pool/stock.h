@@ -1,10 +1,10 @@
 // A thread's stock of one pool's free buffers: a stack that its owner uses without a lock and
 // without a locked instruction, and that others may still reach into.
 //
-// The owner says that it is in (`busy`), then looks whether somebody wants to reach in (`revoked`);
-// who wants to says so, then looks whether the owner is in. Both orders must be kept, and the
-// owner's costs nothing because the other side makes all processors keep it (os/process_barrier.h).
-// Where the kernel cannot do that, the owner pays for a locked instruction (`fenced`).
+// The owner sets `busy`, then checks `revoked`. A thread that reaches in sets `revoked`, then
+// checks `busy`. Both orders must be kept. The owner's costs nothing, because the other side makes
+// all processors keep it (os/process_barrier.h). If the kernel cannot do that, the owner pays for a
+// locked instruction (`fenced`).
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ namespace rdmalloc {
 struct alignas(64) Stock {
   static constexpr uint32_t kMost = 64;
 
-  // The owner's. False: it is revoked, take Pool::members_ instead.
+  // For the owner. False: it is revoked; take Pool::members_ instead.
   bool enter(bool fenced) {
     if (fenced) [[unlikely]] {
       (void)busy.exchange(1, std::memory_order_seq_cst);
@@ -49,7 +49,7 @@ struct alignas(64) Stock {
     count.store(held + 1, std::memory_order_relaxed);
     return true;
   }
-  // The oldest ones, `most` at most: what was used last stays.
+  // Removes the oldest ones, at most `most`: what was used last stays.
   uint32_t remove_oldest(PoolItem* out, uint32_t most) {
     const uint32_t held = count.load(std::memory_order_relaxed);
     const uint32_t removed = held < most ? held : most;
@@ -70,8 +70,8 @@ struct alignas(64) Stock {
   PoolItem items[kMost];
 };
 
-// All stocks of one thread, by the number of the pool. Entries are set by the thread, and taken
-// away by who closes a pool.
+// All stocks of one thread, by the number of the pool. The thread sets entries; closing a pool
+// takes them away.
 class Pools;
 struct ThreadStocks {
   static constexpr size_t kMaxPools = 256;

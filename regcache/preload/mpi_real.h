@@ -14,12 +14,12 @@ namespace rdmalloc::mpi {
 using Handle = uintptr_t;
 using Count = ptrdiff_t;  // MPI_Aint, and MPI_Count
 
-constexpr Handle kPage = 4096;  // below it lies no object
+constexpr Handle kPage = 4096;  // no object lies below it
 
 enum class Kind {
   kOther,    // its handles are not known: everything is passed on
   kOpenMpi,  // handles are pointers
-  kMpich,    // and whatever has its interface: handles are ints
+  kMpich,    // and MPIs with its interface: handles are ints
 };
 
 using CopyAttribute = int(Handle, int, void*, void*, void*, int*);
@@ -46,22 +46,22 @@ struct RealMpi {
   int (*comm_call_errhandler)(Handle, int) = nullptr;
   int (*allreduce)(const void*, void*, int, Handle, Handle, Handle) = nullptr;
 
-  // Open MPI's alone.
+  // Open MPI only.
   Handle (*info_f2c)(int) = nullptr;
   Handle (*comm_f2c)(int) = nullptr;
   Handle (*type_f2c)(int) = nullptr;
   Handle (*op_f2c)(int) = nullptr;
 
-  // A profiling tool between the program and the library: what defines these names next after the
-  // shim. It gets the program's calls, and comes back to the shim through PMPI_*. Null: there is
-  // none.
+  // A profiling tool between the program and the library: the next object after the shim that
+  // defines these names. It gets the program's calls, and calls the shim through PMPI_*. Null:
+  // there is none.
   int (*tool_alloc_mem)(Count, Handle, void*) = nullptr;
   int (*tool_free_mem)(void*) = nullptr;
   int (*tool_win_allocate)(Count, int, Handle, Handle, void*, void*) = nullptr;
   int (*tool_win_allocate_c)(Count, Count, Handle, Handle, void*, void*) = nullptr;
   int (*tool_win_free)(void*) = nullptr;
 
-  // Predefined handles, of an MPI whose kind is known and only while it runs: Open MPI aborts the
+  // Predefined handles, of an MPI whose kind is known and only while it runs: Open MPI aborts a
   // program that asks before.
   Handle null_info() const;
   Handle comm_self() const;
@@ -73,8 +73,8 @@ struct RealMpi {
   Handle handle_mask() const { return kind == Kind::kMpich ? UINT32_MAX : UINTPTR_MAX; }
   // A handle argument as the caller meant it.
   Handle handle_of(Handle argument) const { return argument & handle_mask(); }
-  // Whether it can be one of an MPI_Info that is not null: the kind of object is part of MPICH's
-  // handles, and small numbers are no pointers. What cannot is the library's to judge.
+  // Whether the handle can be that of a non-null MPI_Info: the kind of object is part of MPICH's
+  // handles, and small numbers are not pointers. Other handles are left to the library.
   bool is_info(Handle argument) const {
     constexpr Handle kObjects = 0x3c000000;
     return kind == Kind::kMpich ? (argument & kObjects) == (null_info() & kObjects)

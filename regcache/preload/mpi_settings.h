@@ -13,9 +13,9 @@ struct Settings {
 void read_settings();
 const Settings& settings();
 
-// On standard error, once for the process: MPI was called, and there is none.
+// Reports on standard error, once for the process, that MPI was called and there is none.
 void say_no_mpi();
-// The same: memory that was to be exposed is ordinary memory.
+// Likewise: memory that was to be exposed is ordinary memory.
 void say_not_exposed();
 
 }  // namespace rdmalloc::mpi

@@ -10,7 +10,7 @@ namespace rdmalloc::mpi {
 struct WindowCall {
   Count size;  // bytes
   Count displacement_unit;
-  bool large;  // by the name that ends in _c
+  bool large;  // called by the name that ends in _c
   Handle info;
   Handle communicator;
   void* base;    // where to put the address

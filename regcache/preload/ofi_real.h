@@ -13,8 +13,8 @@ struct RealOfi {
   int (*fabric2)(fi_info*, fid_fabric**, uint64_t, void*) = nullptr;  // null: before 2.0
 };
 
-// Found at the first call, which somebody makes who has libfabric loaded. Null when there is none
-// that is new enough (1.13). Thread-safe.
+// Found at the first call, whose caller has libfabric loaded. Null if there is none that is new
+// enough (1.13). Thread-safe.
 const RealOfi* real_ofi();
 
 }  // namespace rdmalloc::shim

@@ -28,8 +28,8 @@ inline void say(const char* line, size_t length) {
   if (write(STDERR_FILENO, line, length) < 0) return;
 }
 
-// The same, of what snprintf() put into `line`, which has `size` bytes: a sentence that did not fit
-// ends its line all the same.
+// The same for what snprintf() wrote into `line`, which has `size` bytes. A sentence that did not
+// fit still ends its line.
 inline void say_sentence(char* line, size_t length, size_t size) {
   if (length >= size) {
     length = size - 1;

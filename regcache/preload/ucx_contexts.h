@@ -11,17 +11,17 @@
 namespace rdmalloc::shim {
 
 // Any thread may call, but none that is inside malloc. The lock is held for the table alone, never
-// while a domain is opened or closed: UCX may fork there, and take as long as it likes.
+// while a domain is opened or closed: UCX may fork there, and may take any time.
 class ContextTable {
  public:
   constexpr ContextTable() = default;
   ContextTable(const ContextTable&) = delete;
   ContextTable& operator=(const ContextTable&) = delete;
 
-  // Maps the heap into the context, from now on; a warning when that cannot be.
+  // Maps the heap into the context from now on; warns if that is impossible.
   void open(ucp_context_h context);
 
-  // Unmaps it. In a child of fork, for a context of its parent's: forgets it.
+  // Unmaps it. In a child of fork, only forgets a context of the parent's.
   void close(ucp_context_h context);
 
   void before_fork() { pthread_mutex_lock(&mutex_); }

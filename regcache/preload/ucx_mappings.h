@@ -1,8 +1,9 @@
 // What the program asked UCX to map, as it asked.
 //
 // UCX answers a mapping of memory that lies in a mapped region with the region's own handle, and up
-// to 1.14 a query of that handle says the region's address and length. MPICH asks right after it
-// maps a window, and takes the answer for the window's address: it would put to a stranger's bytes.
+// to 1.14 a query of that handle returns the region's address and length. MPICH queries right after
+// it maps a window, and takes the answer for the window's address: MPI_Put would then write to
+// unrelated memory.
 #pragma once
 
 #include <pthread.h>
@@ -20,11 +21,11 @@ class MappingTable {
   MappingTable(const MappingTable&) = delete;
   MappingTable& operator=(const MappingTable&) = delete;
 
-  // The calling thread mapped what it named with `params`, and got this handle.
+  // The calling thread mapped the memory that `params` describes, and got this handle.
   void note(ucp_mem_h handle, const ucp_mem_map_params_t& params);
 
-  // Narrows `range`, what UCX says of the handle, to what was last mapped under it: by the calling
-  // thread, else by any. Left alone where nothing that lies in it was.
+  // Narrows `range`, which UCX gave for the handle, to what was last mapped under it: by the
+  // calling thread, otherwise by any. Leaves it alone if nothing that was mapped lies in it.
   void narrow(ucp_mem_h handle, ucp_mem_attr_t* range);
 
   void before_fork() { pthread_mutex_lock(&mutex_); }
@@ -37,7 +38,7 @@ class MappingTable {
     uintptr_t base = 0;
     size_t length = 0;
   };
-  // The oldest is forgotten. Who asks does so right after mapping.
+  // The oldest is forgotten: a caller queries right after mapping.
   static constexpr size_t kMappings = 256;
 
   // Both with the lock held.

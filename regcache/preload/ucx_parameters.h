@@ -11,7 +11,7 @@ class SharedParameters {
  public:
   explicit SharedParameters(const ucp_params_t* given);
 
-  // The caller's own where they cannot be copied: some field is unknown here.
+  // The caller's own if they cannot be copied because some field is unknown here.
   const ucp_params_t* get() const { return chosen_; }
 
  private:

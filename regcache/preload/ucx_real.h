@@ -1,4 +1,4 @@
-// libucp itself, behind the functions that the shim stands in front of.
+// libucp itself, behind the functions that the shim interposes.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -13,8 +13,8 @@ struct RealUcx {
   ucs_status_t (*mem_query)(const ucp_mem_h, ucp_mem_attr_t*) = nullptr;
 };
 
-// Found at the first call, which somebody makes who has libucp loaded. Null when there is none, as
-// for a program that came to the shim by chance. Thread-safe.
+// Found at the first call, whose caller normally has libucp loaded. Null if there is none, as in a
+// program that calls the shim by accident. Thread-safe.
 const RealUcx* real_ucx();
 
 }  // namespace rdmalloc::shim

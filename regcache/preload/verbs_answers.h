@@ -1,7 +1,6 @@
 // What the shim does for each call of libibverbs, in its order: look for a region that answers,
 // else call libibverbs. Thread-safe; a hit takes no lock and makes no system call. A child of fork
-// goes on with what it inherited: the domains of its parent answer no more, and it may open its
-// own.
+// continues with what it inherited: its parent's domains no longer answer, and it may open its own.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -28,8 +27,8 @@ ibv_mr* register_memory(const Call& call, const Request& request);
 // Null when the memory region is libibverbs' own.
 AnsweredMr* find_answered(const ibv_mr* mr);
 
-// ibv_dereg_mr and ibv_rereg_mr of one that was answered. What `flags` do not name is not looked
-// at.
+// ibv_dereg_mr and ibv_rereg_mr of one that was answered. Parameters that `flags` do not name are
+// ignored.
 int deregister(AnsweredMr* record);
 int reregister(AnsweredMr* record, int flags, const Request& changed);
 
@@ -37,14 +36,16 @@ int reregister(AnsweredMr* record, int flags, const Request& changed);
 int deregister(ibv_mr* mr);
 int reregister_foreign(ibv_mr* mr, int flags, const Request& changed);
 
-// ibv_dealloc_pd, once what was opened for it is closed. With memory regions out the driver says
-// whether it may go, as a parent domain may; what was answered goes on being right then.
+// ibv_dealloc_pd, after closing what was opened for the protection domain. If memory regions are
+// still registered, the driver decides whether the deallocation is allowed, as it is for a parent
+// domain; memory regions that were answered then stay valid.
 int deallocate(ibv_pd* pd);
 
-// ibv_get_async_event. A device that reports its end answers no more.
+// ibv_get_async_event. Once a device has reported its end, nothing is answered for it.
 int get_event(ibv_context* context, ibv_async_event* event);
 
-// The same whatever is still out: the protection domain, or the device, is going.
+// The same even if memory regions are still registered: the protection domain, or the device, is
+// going.
 void drop(ibv_pd* pd);
 void drop(ibv_context* context);
 

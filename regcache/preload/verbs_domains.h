@@ -1,11 +1,11 @@
 // The domains that the shim opened: for each protection domain that somebody registered window
 // memory with, one for local rights, and one for each set of rights that peers were to have.
 //
-// No locks: who registers may be inside of a library's driver, which came here by name and under
-// locks of its own, and so nobody waits here for anybody. While a thread opens a domain, another
-// that would open one is told that there is none. Entries are never freed but used again for the
-// same bucket, so that a reader may look at one that is being given up; a program that deallocates
-// a protection domain while it registers with it gets what it deserves, as from libibverbs.
+// There are no locks, and no thread waits for another: a caller may be a library's driver, which
+// came here by name while holding locks of its own. While a thread opens a domain, another that
+// would open one is told that there is none. Entries are never freed but reused for the same
+// bucket, so that a reader may look at one that is being given up. Deallocating a protection domain
+// while registering with it is an error of the program, as with libibverbs.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -22,14 +22,14 @@ struct DomainEntry {
   std::atomic<ibv_pd*> pd{
       nullptr};  // null: not in use; what follows, to `domain`, is set before it
   ibv_context* context = nullptr;
-  uint32_t handle = 0;  // the kernel's protection domain: a parent's is its own
+  uint32_t handle = 0;  // the kernel's protection domain, which a parent domain shares
   unsigned access = 0;
   unsigned flags = 0;                        // RDM_DOMAIN_*
   std::atomic<rdm_domain*> domain{nullptr};  // null: could not be opened ...
   std::atomic<uint64_t> retry_at{0};         // ... and from then on may be tried: os::now_ns()
-  uint64_t retry_after = 0;                  // how long that was; by who opens
+  uint64_t retry_after = 0;                  // how long that was; written by the opener
   std::atomic<uint64_t> answered{0};         // memory regions handed out and not yet deregistered
-  std::atomic<bool> is_lost{false};          // the device is: what it has answers no more
+  std::atomic<bool> is_lost{false};          // the device is: nothing is answered for it
   DomainEntry* next = nullptr;               // in the bucket
 };
 
@@ -44,29 +44,30 @@ class DomainTable {
   DomainEntry* find(ibv_pd* pd, unsigned access, unsigned flags);
 
   // Closes the protection domain's domains. False: memory regions that were handed out are still
-  // registered, or this thread is inside of a driver, where none can be closed.
+  // registered, or this thread is inside a driver, where no domain can be closed.
   bool forget(ibv_pd* pd);
 
-  // It was deallocated with memory regions out, which only a parent domain is: they are of the
-  // protection domain that it was made over. Its domains stay until the last is deregistered.
+  // The protection domain was deallocated with memory regions still registered. Only a parent
+  // domain can be: the memory regions belong to the protection domain that it was made over. Its
+  // domains stay until the last memory region is deregistered.
   void orphan(ibv_pd* pd);
-  // That was the last one: of an entry that is nobody's now.
+  // The last memory region of an orphaned entry was deregistered.
   void end_orphan(DomainEntry* entry);
 
-  // Closes all that nobody's memory regions keep of a protection domain of the kernel's, by
-  // whatever parent domains: such as were deallocated past the shim. False: there was nothing to
-  // close.
+  // Closes the domains that no memory region keeps open and that belong to the same protection
+  // domain of the kernel, through any parent domain: one may have been deallocated without the
+  // shim's knowledge. False: there was nothing to close, or something stays open.
   bool forget_kin(const ibv_pd* pd);
 
-  // Nothing is answered for the device any more, nor opened. False: nothing was.
+  // From now on nothing is answered or opened for the device. False: nothing was before.
   bool lose(const ibv_context* context);
 
-  // The domains that are open, those of the device first; how many they are, and of the device.
-  // One may be closed, or be used by somebody else, as soon as it is looked at.
+  // Lists the open domains, those of the device first. Returns how many there are, and in
+  // `of_device` how many of the device. Each may be closed or reused as soon as it was looked at.
   size_t list(const ibv_context* device, rdm_domain** out, size_t most, size_t* of_device) const;
 
-  // Closes them whatever is still registered: the protection domain, or all of a device's, is
-  // going.
+  // Closes the domains even if memory regions are still registered: the protection domain, or the
+  // whole device, is going.
   void drop(ibv_pd* pd);
   void drop(ibv_context* context);
 

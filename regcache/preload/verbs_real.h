@@ -1,4 +1,4 @@
-// libibverbs itself, behind the functions that the shim stands in front of.
+// libibverbs itself, behind the functions that the shim interposes.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -20,8 +20,8 @@ struct RealVerbs {
   void (*unimport_pd)(ibv_pd*) = nullptr;                            // may be null
   ibv_fork_status (*is_fork_initialized)() = nullptr;                // may be null
 
-  // Registers by whichever of the three can. ibv_reg_mr itself calls ibv_reg_mr_iova2 by name, and
-  // so would come back to the shim: the last of them is called first.
+  // Registers through the last of the three that exists: ibv_reg_mr itself calls ibv_reg_mr_iova2
+  // by name, which would come back to the shim.
   ibv_mr* register_memory(ibv_pd* pd, void* address, size_t length, uint64_t iova,
                           unsigned access) const;
 };

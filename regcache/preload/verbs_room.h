@@ -1,5 +1,5 @@
-// Room for a registration of the program's own that libibverbs refused with ENOMEM: what the shim's
-// domains have registered and nobody uses is given back for it, before the program hears of the
+// Makes room for a registration of the program's own that libibverbs refused with ENOMEM: gives
+// back what the shim's domains have registered and nobody uses, before the program learns of the
 // error.
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace rdmalloc::shim {
 
-// In the thread that was refused, for the time of its next try. Thread-safe; takes no lock. Sets
-// errno to anything.
+// Lives in the thread that was refused, during its next try. Thread-safe; takes no lock. May change
+// errno.
 class Room {
  public:
   // `made`: times_made() before the first try.
@@ -30,18 +30,18 @@ class Room {
   // lately.
   bool is_made() const { return is_made_; }
 
-  // It was refused once more. Registrations of that length and longer find nothing given back for
-  // some time, unless note_more() says that things have changed: what was given back comes back
-  // when it is asked for, and a program may try for ever.
+  // The registration was refused once more. For some time nothing is given back for registrations
+  // of that length or longer, unless note_more() reports a change: what was given back is
+  // registered again when it is asked for, and a program may retry forever.
   void was_in_vain() const;
 
   // The program has deregistered something, or giving back helped.
   static void note_more();
 
  private:
-  const os::NoCancel no_cancel_;  // who gives back must come to the end of it
+  const os::NoCancel no_cancel_;  // giving back must not stop halfway
   const size_t length_;
-  bool is_mine_ = false;  // this thread's to end
+  bool is_mine_ = false;  // this thread must end it
   bool is_made_ = false;
 };
 

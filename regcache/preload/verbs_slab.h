@@ -48,7 +48,7 @@ class MrSlab {
     return reinterpret_cast<AnsweredMr*>(const_cast<ibv_mr*>(mr));
   }
 
-  // Claims what is to be given back, so that of two threads, or two calls, one gets it.
+  // Claims a record that is to be given back, so that only one of two threads or calls gets it.
   static bool claim(AnsweredMr* record) { return record->live.exchange(0) == 1; }
   void give_back(AnsweredMr* record);
 
@@ -67,8 +67,8 @@ class MrSlab {
 
   std::atomic<uintptr_t> range_{0};
   std::atomic<uint32_t> used_{0};  // from the start of the range
-  // Index + 1 of the first free one, and a count in the upper half: a head that came back is told
-  // from one that stayed.
+  // Index + 1 of the first free one, and a count in the upper half, which tells a head that came
+  // back from one that stayed (ABA).
   std::atomic<uint64_t> free_{0};
 };
 

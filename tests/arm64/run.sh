@@ -1,10 +1,10 @@
 #!/bin/sh
-# Cross-builds for AArch64, and runs there under qemu-user what needs no device.
+# Cross-builds for AArch64, and runs under qemu-user what needs no device.
 #
 #   run.sh SOURCES tests|lookup
 #
 # tests: the unit and stress tests; lookup: how many instructions a hit has. Skipped, with the
-# reason, where there is no cross compiler, no arm64 packages or no qemu: bootstrap.sh sees to them.
+# reason, if the cross compiler, the arm64 packages or qemu are missing; bootstrap.sh installs them.
 set -eu
 cd "$1"
 . tests/support/verdict.sh
@@ -22,7 +22,7 @@ command -v qemu-aarch64-static > /dev/null || command -v qemu-aarch64 > /dev/nul
   lacks "qemu-user (qemu-user-static)"
 cmake --preset arm64
 cmake --build --preset arm64
-# Bounded, because to qemu-user an address that is reserved is a page to keep a record of: where the
-# library asks for a window of a TiB it gets a smaller one.
+# Bounded, because qemu-user keeps a record of every reserved page: the library asks for a window of
+# a TiB and gets a smaller one.
 ulimit -v 8000000
 ctest --preset arm64

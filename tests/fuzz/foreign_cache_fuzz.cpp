@@ -1,4 +1,4 @@
-// libFuzzer: bytes are operations on the cache of foreign memory, held against its model.
+// libFuzzer: bytes are operations on the cache of foreign memory, checked against its model.
 #include <cstdio>
 #include <cstdlib>
 

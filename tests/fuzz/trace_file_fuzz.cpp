@@ -1,5 +1,5 @@
-// libFuzzer: bytes are a packed trace, or the blocks of one, or its text. What is given out must be
-// a trace that can be replayed, whatever the bytes are.
+// libFuzzer: bytes are a packed trace, or the blocks of one, or its text. Whatever the bytes are,
+// the readers must deliver a trace that can be replayed.
 #include <sys/mman.h>
 #include <unistd.h>
 #include <zstd.h>
@@ -87,7 +87,7 @@ void read_text(std::string_view text) {
       const size_t end = std::min(text.find('\n', start), text.size());
       Event event;
       if (parser.parse(text.substr(start, end - start), &event)) {
-        // What is printed of it is read again.
+        // The printed event must parse again.
         TextParser again;
         Event same;
         if (makes_object(event.kind)) require(again.parse(to_text(event, before), &same), "text");

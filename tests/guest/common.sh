@@ -9,7 +9,7 @@
 # The sentence stands on the first line: CMake makes a test of each such line. A command that ends
 # with 77 is skipped and has printed the reason: "SKIPPED: REASON".
 set -u
-# shellcheck disable=SC2034  # used by those who source this
+# shellcheck disable=SC2034  # used by the scripts that source this
 programs=$GUEST_BUILD/tests/guest
 library=$GUEST_BUILD/lib/librdmalloc.so
 rdmalloc=$GUEST_BUILD/bin/rdmalloc

@@ -76,7 +76,7 @@ class Storm {
     REQUIRE(pids_[which] > 0);
   }
 
-  // Killed wherever it is; some have ended by themselves.
+  // It is killed at any point; some have already ended by themselves.
   void end(size_t which) {
     if (pids_[which] <= 0) return;
     test::kill_child(pids_[which]);

@@ -16,7 +16,7 @@
 namespace rdmalloc::test {
 
 struct FakeCuda {
-  // What it is to do; may be changed at any time.
+  // What it should do; may be changed at any time.
   std::atomic<int> devices{1};
   std::atomic<int> start_status{kCudaSuccess};  // of cuInit
   std::atomic<bool> registers_host_memory{true};

@@ -1,15 +1,17 @@
-// Changes of memory that end what was registered of it: unmapping, moving, dropping pages. Between
-// those who learn of them (monitors, the heap) and those who keep registrations (caches) stands
-// this board, so that no registration made before a change is used after it:
+// Changes of memory that end what was registered of it: unmapping, moving, dropping pages. This
+// board connects those who learn of changes (monitors, the heap) with those who keep registrations
+// (caches), so that no registration made before a change is used after it:
 //
-//   who changes memory    announces the range, tells the caches what of it is registered, makes the
-//                         change, withdraws the range: a Change lives around the system call
-//   who registers memory  counts the range in, so that changes of it are told; then looks whether
-//                         one is announced: then what it registers is not kept
+//   a thread that changes memory    announces the range, tells the caches what of it is registered,
+//                                   makes the change, withdraws the range: a Change lives around
+//                                   the system call
+//   a thread that registers memory  counts the range in, so that changes of it are reported; then
+//                                   checks whether one is announced, and if so does not keep the
+//                                   registration
 //
-// Both write first and look then, so one of them sees the other. Everything here may run inside
-// malloc and in any system call of the program's; it takes no lock but what the sink takes, and
-// costs a change of memory that nobody registered some nanoseconds. A signal handler that changes
+// Both write first and look afterwards, so one of them sees the other. Everything here may run
+// inside malloc and in any system call of the program's. It takes no lock except the sink's, and
+// adds some nanoseconds to a change of memory that nobody registered. A signal handler that changes
 // registered memory must not interrupt rdm_get or rdm_put: it would wait for the lock of the thread
 // that it stopped (POSIX lists no such call as safe there). Constant-initialised. In the child of a
 // fork nothing is registered.
@@ -21,7 +23,7 @@
 
 namespace rdmalloc {
 
-// Who keeps registrations; there is one.
+// The keeper of registrations; there is one.
 class ChangeSink {
  public:
   // When it returns, nothing registered of [base, end) will be handed out again. Inside malloc.
@@ -34,18 +36,20 @@ class ChangeSink {
   ~ChangeSink() = default;
 };
 
-// A monitor that learns of changes after they were made, or about to be. Called from anywhere.
+// A monitor that learns of changes after they were made, or when they are about to be made. Called
+// from anywhere.
 class LateMonitor {
  public:
-  // After a call that drops pages, while it is announced still: waits until it was told, so that
-  // the monitor finds it announced and need not guess when it is over.
+  // To be called after a call that drops pages, while the drop is still announced. Waits until the
+  // drop has been reported, so that the monitor finds it announced and need not guess when it is
+  // over.
   virtual void wait_until_told() noexcept = 0;
 
-  // Waits until all changes are told that were made before the call.
+  // Waits until all changes made before this call have been reported.
   virtual void settle() noexcept = 0;
 
-  // Ceases to watch all of [base, base + length). What is watched is a mapping of its own to the
-  // kernel, which refuses some calls for several of them.
+  // Stops watching all of [base, base + length). To the kernel a watched range is a mapping of its
+  // own, and the kernel refuses some calls that span several mappings.
   virtual void let_go(uintptr_t base, size_t length) noexcept = 0;
 
  protected:
@@ -58,29 +62,30 @@ class Changes {
   Changes(const Changes&) = delete;
   Changes& operator=(const Changes&) = delete;
 
-  // For good, before the first count_in().
+  // Permanently, before the first count_in().
   void attach(ChangeSink* sink) { sink_.store(sink, std::memory_order_release); }
   ChangeSink* sink() const { return sink_.load(std::memory_order_acquire); }
 
-  // Caches: before registering, and when it can be handed out no more.
+  // For caches: before registering, and once the registration can no longer be handed out.
   void count_in(uintptr_t base, uintptr_t end);
   void count_out(uintptr_t base, uintptr_t end);
   // After count_in().
   bool is_announced(uintptr_t base, uintptr_t end) const;
 
-  // A monitor that learns of changes after they were made holds this up from before it lets their
-  // makers go on until it has told them all. Hits look at it.
+  // A monitor that learns of changes after they were made holds this up before it lets the threads
+  // that made them continue, and until it has reported them all. Hits check it.
   void hold_up() { held_up_.fetch_add(1, std::memory_order_seq_cst); }
   void go_on();
   bool is_held_up() const { return held_up_.load(std::memory_order_acquire) != 0; }
   void wait_until_told() const;
 
-  // For a change that was made already.
+  // For a change that has already been made.
   void tell(uintptr_t base, uintptr_t end);
 
   void attach_late(LateMonitor* monitor) { late_.store(monitor, std::memory_order_release); }
   LateMonitor* late() const { return late_.load(std::memory_order_acquire); }
-  // Memory was mapped at [base, end): when this returns, it was told that what lay there is gone.
+  // Memory was mapped at [base, end): when this returns, the end of what lay there has been
+  // reported.
   void settle(uintptr_t base, uintptr_t end) const;
 
   // False: nothing of the range is counted in. True: perhaps.
@@ -96,9 +101,9 @@ class Changes {
   static constexpr size_t kMostGranules = 4096;
   static constexpr size_t kAnnouncements = 64;
 
-  // A range in one word, so that one step takes the place and announces it: the number of its first
-  // page, and in the low bits how many pages it has. Pages of 4 KiB, whatever the kernel's are: its
-  // ranges are whole ones of these, too. 0: free.
+  // A range in one word, so that one step takes the slot and announces the range: the number of its
+  // first page, and in the low bits how many pages it has. Pages are 4 KiB here; larger pages of a
+  // kernel are multiples of these. 0: free.
   struct alignas(64) Announcement {
     std::atomic<uint64_t> pages{0};
   };
@@ -115,8 +120,8 @@ class Changes {
   std::atomic<LateMonitor*> late_{nullptr};
   std::atomic<uint32_t> held_up_{0};
   std::atomic<uint32_t> counted_in_{0};   // ranges
-  std::atomic<uint32_t> long_ranges_{0};  // of these, such as have too many granules to count
-  std::atomic<uint32_t> unannounced_{0};  // changes that no announcement was left, or fit, for
+  std::atomic<uint32_t> long_ranges_{0};  // those of them with too many granules to count
+  std::atomic<uint32_t> unannounced_{0};  // changes for which no announcement was free or fit
   Announcement announcements_[kAnnouncements];
   std::atomic<uint16_t> counts_[kCounts] = {};
 };
@@ -126,8 +131,9 @@ extern constinit Changes changes;
 
 // A change of [base, base + length), made while this lives, by one thread. Leaves errno alone. Does
 // nothing where nothing is registered, and for no bytes. A thread that is cancelled asynchronously
-// in it leaves the range announced for ever, in which then nothing is kept: no system call that
-// changes memory may be cancelled so, says POSIX, and preventing it costs more than all the rest.
+// inside it leaves the range announced forever, and nothing in that range is kept from then on.
+// POSIX lets no system call that changes memory be cancelled in this way, and preventing it costs
+// more than everything else here.
 class [[nodiscard]] Change {
  public:
   // kAnnounced: the caller tells what of the range changes.

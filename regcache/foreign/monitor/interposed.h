@@ -16,8 +16,8 @@
 
 namespace rdmalloc::interposed {
 
-// A function of libc's, or of whoever stands between us and libc: not a system call, so that
-// libraries that patch libc's code (UCX) hear of the call as ever.
+// A function of libc, or of a library between us and libc. Not a system call, so that libraries
+// that patch libc's code (UCX) still see the call.
 template <typename Function>
 class Next {
  public:
@@ -77,12 +77,12 @@ void note_protection(const void* base, size_t length, bool writable);
 struct Entry {
   const char* name;
   const void* ours;
-  // Loses nothing but the heap below the program break (UCX moves the break by an instruction of
-  // its own), which no malloc uses here.
+  // If its calls do not arrive, only the heap below the program break is lost, which no malloc uses
+  // here (UCX moves the break by a system call of its own).
   bool is_of_break;
-  // Calls `found` so that nothing changes, with `page`, a page of its own, for an argument that
-  // ours must then have noted. Null: whoever stands before ours, or has changed its code, is not
-  // trusted.
+  // Calls `found` in a way that changes nothing, with `page`, a page used for nothing else, as the
+  // argument that our function must then have noted. Null: there is no such call, so code that
+  // precedes ours or changes it is not trusted.
   void (*call)(const void* found, void* page);
 };
 inline constexpr size_t kMostEntries = 24;

@@ -5,12 +5,11 @@
 
 namespace rdmalloc::interposed {
 
-// Called with each place that is bound to a function of that name, and lies in no object that the
-// function it is bound to belongs to: calls that are not bound yet and an object's own functions,
-// are left out. False ends the walk.
+// Called with each place that is bound to a function of that name in another object. Calls that are
+// not bound yet and an object's own functions are left out. Returning false ends the walk.
 using VisitBound = bool (*)(void* context, const char* name, const void* bound_to);
 
-// Not inside malloc: takes the dynamic linker's lock. Costs a look at each symbol bound.
+// Not inside malloc: takes the dynamic linker's lock. Looks at each bound symbol.
 void for_each_bound_call(VisitBound visit, void* context);
 
 }  // namespace rdmalloc::interposed

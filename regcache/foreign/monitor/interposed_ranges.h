@@ -26,14 +26,14 @@ Affected of_shmdt(const void* address);
 // Bytes that mmap() replaces: 0 without MAP_FIXED.
 size_t replaced_by_mmap(const void* address, size_t length, int flags, int fd);
 
-// All advice but such as is known to leave the pages where they are.
+// True for all advice except what is known to leave the pages where they are.
 bool is_dropping(int advice);
 
-// What shmdt() detaches there, which says where, and not how much: as far as mappings of the same
-// segment go. SIZE_MAX when nothing is.
+// Bytes that shmdt() detaches there. Its argument says where but not how much, so this extends as
+// far as mappings of the same segment. SIZE_MAX if there are none.
 size_t attached_length(const void* address);
 
-// Bytes of a System V segment; SIZE_MAX when nobody tells.
+// Bytes of a System V segment; SIZE_MAX if it cannot be found out.
 size_t segment_size(int id);
 
 // Whether anybody needs to know.
@@ -43,7 +43,8 @@ inline uintptr_t address_of(const void* pointer) { return reinterpret_cast<uintp
 
 inline const void* pointer_to(uintptr_t address) { return reinterpret_cast<const void*>(address); }
 
-// The pages that the kernel makes of a range; 0 where that wraps around, which it refuses.
+// The length rounded up to whole pages, as the kernel does; 0 if that wraps around, which the
+// kernel refuses.
 inline size_t in_pages(size_t length) { return os::page_ceil(length); }
 
 }  // namespace rdmalloc::interposed

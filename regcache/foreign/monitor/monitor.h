@@ -1,5 +1,6 @@
 // A monitor: how the process learns that foreign memory changes. There are three, one file each.
-// One is in force; it is chosen, for good, when foreign memory is first to be kept registered.
+// One is in force. It is chosen when foreign memory is first to be kept registered, and never
+// changes.
 //
 //   userfaultfd   the kernel reports every change, whoever makes it, to a thread of ours
 //   interposed    the program's and its libraries' calls of munmap, mremap, madvise, brk, ... come
@@ -16,7 +17,7 @@ namespace rdmalloc {
 
 class Monitor {
  public:
-  // A word, static.
+  // Its name: a static word.
   virtual const char* name() const noexcept = 0;
 
   // A static sentence: how well it watches now, and why. It may get worse later.

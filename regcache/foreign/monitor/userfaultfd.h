@@ -69,7 +69,7 @@ class UserfaultfdMonitor final : public Monitor, public LateMonitor {
     size_t length = 0;
     Answer* answer = nullptr;  // null: nobody waits for it
   };
-  // A drop of pages that was told and is not known to have been made.
+  // A drop of pages that was reported and may not have happened yet.
   struct Dropping {
     uint64_t until = 0;  // 0: free
     uintptr_t base = 0;
@@ -123,7 +123,7 @@ class UserfaultfdMonitor final : public Monitor, public LateMonitor {
   std::atomic<uint32_t> settles_done_{0};
   std::atomic<uint32_t> events_{0};
   std::atomic<int> watched_{0};  // ranges, about
-  // Where anything was watched ever, by pages of 64 KiB.
+  // Where anything was ever watched, in units of 64 KiB.
   std::atomic<uint64_t> ever_watched_[kEverBits / 64] = {};
 
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards what follows
@@ -131,7 +131,8 @@ class UserfaultfdMonitor final : public Monitor, public LateMonitor {
   size_t first_ = 0;
   size_t count_ = 0;
 
-  // What is read and not told yet: the reader's while there are none, else the teller's.
+  // What has been read and not reported yet. It belongs to the reader while empty, otherwise to the
+  // teller.
   KernelEvent batch_[kMostEvents];
   std::atomic<uint32_t> batch_count_{0};
   std::atomic<uint32_t> news_{0};  // changes when there is something for the teller

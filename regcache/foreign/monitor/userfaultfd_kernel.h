@@ -7,7 +7,7 @@
 
 namespace rdmalloc {
 
-// One thing the kernel says. kNothing: of no interest.
+// One event from the kernel. kNothing: of no interest.
 struct KernelEvent {
   enum Kind : uint8_t { kNothing, kUnmapped, kMoved, kDropping };
   Kind kind = kNothing;
@@ -16,29 +16,30 @@ struct KernelEvent {
   uintptr_t target = 0;  // kMoved: where the range is now
 };
 
-// The descriptor belongs to the calling thread's table of descriptors: all calls from there. No
-// locks, nothing is allocated.
+// The descriptor belongs to the calling thread's descriptor table; all calls must come from threads
+// with that table. Takes no locks and allocates nothing.
 class KernelUserfaultfd {
  public:
   // Null, or a sentence that says why not.
   const char* open();
   void close();
 
-  // A sentence, once open: what is told of, by which right.
+  // Once open: a sentence that says what is reported, and by which right.
   const char* what() const;
 
-  // All or nothing of it. 0, or an errno: EINVAL where some of it cannot be watched, as files
-  // before Linux 6.7.
+  // Both apply to the whole range or to nothing. 0, or an errno: EINVAL if some of it cannot be
+  // watched, for example files before Linux 6.7.
   int watch(uintptr_t base, size_t length);
   int unwatch(uintptr_t base, size_t length);
 
-  // Between the moment when watched memory is gone and the one when whoever unmapped it, told by
-  // the reading of the event, goes on.
+  // True from the moment when watched memory is gone until the thread that unmapped it continues,
+  // which it does once the event has been read.
   bool is_changing() const;
 
-  // False: nothing came in so many milliseconds, -1: ever.
+  // Waits at most that many milliseconds for an event; -1: without limit. False: none came.
   bool wait(int milliseconds) const;
-  // Whoever made the changes goes on. Returns how many of `events` there are.
+  // Reads events, and so lets the threads that made the changes continue. Returns how many of
+  // `events` were filled.
   size_t read(KernelEvent* events, size_t most);
 
  private:
