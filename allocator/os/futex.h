@@ -13,6 +13,12 @@ void wait_while(const std::atomic<uint32_t>& word, uint32_t expected);
 // The same, for the given time at most.
 void wait_while_for(const std::atomic<uint32_t>& word, uint32_t expected, uint64_t ns);
 
+// Sleeps for about so long. No cancellation point, unlike nanosleep.
+inline void sleep_for(uint64_t ns) {
+  const std::atomic<uint32_t> nothing{0};
+  wait_while_for(nothing, 0, ns);
+}
+
 void wake_all(const std::atomic<uint32_t>& word);
 
 // Waits until the word is as wanted, for about a second at most: a driver's work may take long or

@@ -58,8 +58,7 @@ bool CpuCaches::lock(Processor& processor, bool patient) {
     if (i < kYields && !os::is_confined()) {
       sched_yield();
     } else {
-      const std::atomic<uint32_t> nothing{0};
-      os::wait_while_for(nothing, 0, kPauseNs);
+      os::sleep_for(kPauseNs);
     }
   }
   return true;

@@ -126,8 +126,7 @@ bool Domain::waits_for_backend(Caller caller, uint64_t* waited_ns) {
   }
   const bool may_wait = caller == Caller::kLookup && !does_not_wait_;
   if (!may_wait || *waited_ns >= kLongestWaitNs) return false;
-  const std::atomic<uint32_t> nothing{0};
-  os::wait_while_for(nothing, 0, kWaitStepNs);
+  os::sleep_for(kWaitStepNs);
   *waited_ns += kWaitStepNs;
   return true;
 }
