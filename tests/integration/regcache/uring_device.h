@@ -29,14 +29,18 @@ inline const DomainLibrary& domains() {
 }
 
 // A domain, or a broken promise with the library's message.
-inline rdm_domain* open_domain(int ring_fd, Verdict& verdict, unsigned flags = 0) {
-  DomainOptions options(flags);
+inline rdm_domain* open_domain(int ring_fd, Verdict& verdict, DomainOptions& options) {
   rdm_domain* domain = nullptr;
   const int status = domains().open(ring_fd, &options, &domain);
   if (status == RDM_OK) return domain;
   if (status == RDM_UNSUPPORTED) skip(options.why);
   verdict.broken("opening a domain: status %d: %s", status, options.why);
   return nullptr;
+}
+
+inline rdm_domain* open_domain(int ring_fd, Verdict& verdict, unsigned flags = 0) {
+  DomainOptions options(flags);
+  return open_domain(ring_fd, verdict, options);
 }
 
 class Device {

@@ -43,12 +43,7 @@ inline rdm_domain* open_foreign(int ring_fd, const ForeignLimits& limits, Verdic
   options.foreign_bytes = limits.bytes;
   options.foreign_count = limits.count;
   options.foreign_wait_ms = limits.wait_ms;
-  rdm_domain* domain = nullptr;
-  const int status = domains().open(ring_fd, &options, &domain);
-  if (status == RDM_OK) return domain;
-  if (status == RDM_UNSUPPORTED) skip(options.why);
-  verdict.broken("opening a domain: status %d: %s", status, options.why);
-  return nullptr;
+  return open_domain(ring_fd, verdict, options);
 }
 
 // Not every machine offers the monitor that a test requests.

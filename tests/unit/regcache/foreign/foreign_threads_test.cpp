@@ -53,6 +53,30 @@ class Getter {
   std::thread thread_;
 };
 
+// The registrar deregisters what nobody uses any more, and is held in the device meanwhile.
+class HeldRegistrar {
+ public:
+  explicit HeldRegistrar(Fixture& f) : device_(f.device) {
+    device_.deregistering.shut();
+    thread_ = std::thread([&f] { f.cache->deregister_idle(); });
+    device_.deregistering.wait_until_held(1);
+  }
+  HeldRegistrar(const HeldRegistrar&) = delete;
+  HeldRegistrar& operator=(const HeldRegistrar&) = delete;
+  ~HeldRegistrar() {
+    if (thread_.joinable()) go_on();
+  }
+
+  void go_on() {
+    device_.deregistering.open();
+    thread_.join();
+  }
+
+ private:
+  decltype(Fixture::device)& device_;
+  std::thread thread_;
+};
+
 double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
@@ -198,13 +222,10 @@ TEST_CASE("who needs room that another thread is just making waits for that") {
   REQUIRE(f.get_pages(0, 1, &mr) == RDM_OK);
   REQUIRE(f.put(mr) == RDM_OK);
   f.pages.change(0, 1);
-  f.device.deregistering.shut();
-  std::thread registrar([&] { f.cache->deregister_idle(); });
-  f.device.deregistering.wait_until_held(1);
+  HeldRegistrar registrar(f);
   Getter waiting(f, 4, 1);
   CHECK(waiting.waits());
-  f.device.deregistering.open();
-  registrar.join();
+  registrar.go_on();
   // Nothing is in use, and nobody asked to wait.
   CHECK(waiting.status() == RDM_OK);
   CHECK(f.device.violations().empty());
@@ -218,13 +239,10 @@ TEST_CASE("what a device registers once only is waited for while it is being der
   REQUIRE(f.get_pages(0, 4, &mr) == RDM_OK);
   REQUIRE(f.put(mr) == RDM_OK);
   f.pages.change(0, 1);
-  f.device.deregistering.shut();
-  std::thread registrar([&] { f.cache->deregister_idle(); });
-  f.device.deregistering.wait_until_held(1);
+  HeldRegistrar registrar(f);
   Getter waiting(f, 0, 4);
   CHECK(waiting.waits());
-  f.device.deregistering.open();
-  registrar.join();
+  registrar.go_on();
   CHECK(waiting.status() == RDM_OK);
 }
 
@@ -267,9 +285,7 @@ TEST_CASE("closing waits for who is still deregistering") {
   REQUIRE(f.get_pages(0, 4, &mr) == RDM_OK);
   REQUIRE(f.put(mr) == RDM_OK);
   f.pages.change(0, 1);
-  f.device.deregistering.shut();
-  std::thread registrar([&] { f.cache->deregister_idle(); });
-  f.device.deregistering.wait_until_held(1);
+  HeldRegistrar registrar(f);
   std::atomic<bool> closed{false};
   int status = -1;
   std::thread closer([&] {
@@ -278,9 +294,8 @@ TEST_CASE("closing waits for who is still deregistering") {
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   CHECK(!closed);
-  f.device.deregistering.open();
+  registrar.go_on();
   closer.join();
-  registrar.join();
   CHECK(status == RDM_OK);
   CHECK(f.device.count() == 0);
 }
