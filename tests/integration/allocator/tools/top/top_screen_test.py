@@ -42,7 +42,9 @@ class Terminal:
         self.wait_for(lambda text: "$" in text, "a shell")
 
     def tmux(self, *words):
-        ours = clean_environment(RDMALLOC_LEDGER="/nowhere/ledger", RDMALLOC_COUNTERS_FROM="1")
+        # The command is typed by its name: its path may be wider than the screen.
+        path = f"{os.path.dirname(RDMALLOC)}:{os.environ['PATH']}"
+        ours = clean_environment(PATH=path, RDMALLOC_LEDGER="/nowhere/ledger", RDMALLOC_COUNTERS_FROM="1")
         done = subprocess.run(["tmux", "-L", self.socket, "-f", "/dev/null", *words], check=True,
                               env=ours, stdout=subprocess.PIPE, timeout=PATIENCE)
         return done.stdout.decode()
@@ -89,7 +91,7 @@ class Terminal:
     def watch(self, *flags):
         # Without a trap the shell would stop after a program that died of SIGINT.
         self.type("trap : INT; before=$(stty -g)")
-        self.type(f"{RDMALLOC} top --watch=0.3 {' '.join(flags)}; echo status=$?")
+        self.type(f"rdmalloc top --watch=0.3 {' '.join(flags)}; echo status=$?")
         self.wait_for(lambda text: "VMPIN" in text and "q quit" in text, "the screen")
         if not self.is_whole():
             fail("it does not have the whole screen")
@@ -199,7 +201,7 @@ def narrow():
         for columns, name in ((80, "a-name-cut-at-8"), (40, "a-name-c")):
             terminal.resize_at_prompt(columns, 24)
             terminal.clear()
-            terminal.type(f"{RDMALLOC} top")
+            terminal.type("rdmalloc top")
             terminal.wait_for(lambda text: "total" in text, "a table")
             promise_narrow(terminal.text("-J"), columns, name)
             terminal.clear()
@@ -211,7 +213,7 @@ def narrow():
                 fail(f"the keys of the columns that are shown are not told\n{text}")
             terminal.press("q")
             terminal.promise_restored(0)
-        terminal.type(f"{RDMALLOC} top | grep -c -e 'MEMLOCK DOM  GRANT OVER$' -e 'a-name-cut-at-8.*over memlock$'")
+        terminal.type("rdmalloc top | grep -c -e 'MEMLOCK DOM  GRANT OVER$' -e 'a-name-cut-at-8.*over memlock$'")
         terminal.wait_for(lambda text: re.search("^2$", text, re.M), "all columns in a pipe")
 
 
@@ -232,7 +234,7 @@ def colours():
         red = r"\x1b\[(1;)?(0;)?31m(\x1b\[49m)? *\d+ greedy"  # tmux may name the ground, too
         for setting, is_red in (("NO_COLOR=", True), ("NO_COLOR=1", False), ("TERM=dumb", False)):
             terminal.clear()
-            terminal.type(f"{setting} {RDMALLOC} top {terminal.of_lockers}")
+            terminal.type(f"{setting} rdmalloc top {terminal.of_lockers}")
             terminal.wait_for(lambda text: "total" in text, "a table")
             promise_red(terminal, red, is_red, setting)
         for setting, is_red in (("NO_COLOR=", True), ("NO_COLOR=1", False)):
@@ -299,8 +301,8 @@ def plain():
     """If the cursor cannot be moved, tables are printed one after the other."""
     with terminal_with(("beta-b", 2)) as terminal:
         for name in ("dumb", "no-such-terminal", ""):
-            terminal.type(f"TERM={name} {RDMALLOC} top --watch=0.2 | grep -c . & "
-                          f"TERM={name} {RDMALLOC} top --watch=0.2")
+            terminal.type(f"TERM={name} rdmalloc top --watch=0.2 | grep -c . & "
+                          f"TERM={name} rdmalloc top --watch=0.2")
             terminal.wait_for(lambda text: text.count("beta-b") > 1, "several tables")
             if terminal.is_whole():
                 fail(f"it took the whole screen of a terminal called '{name}'")
