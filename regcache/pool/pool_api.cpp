@@ -51,6 +51,13 @@ class HeapMemory final : public PoolMemory {
   const Region* region_of(const void* address) const noexcept override {
     return heap.regions().find(address);
   }
+  const PageMarks& marks() const noexcept override { return heap.marks(); }
+  bool attach(RegionObserver* observer) noexcept override { return ok(heap.attach(observer)); }
+  void reopen(void* address, size_t length) noexcept override {
+    const auto from = reinterpret_cast<uintptr_t>(address);
+    const uintptr_t start = os::page_floor(from);
+    heap.holes().reopen(start, os::page_ceil(from + length) - start);
+  }
 };
 
 constinit HeapMemory memory;
