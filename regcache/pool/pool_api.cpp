@@ -30,6 +30,7 @@ class HeapMemory final : public PoolMemory {
     return rdm_lookup(domain, address, length, out);
   }
   rdm_stats stats() noexcept override {
+    heap.look_at_limits();
     rdm_stats now{};
     (void)rdm_stats_get(&now, sizeof now);
     return now;
