@@ -32,11 +32,11 @@ bool Pools::set_up() {
 void Pools::on_hole(const Region& region) noexcept { mark_holes(region.base, region.end()); }
 
 // Makes gets in chunks with holes check each buffer. Whoever makes a hole marks its pages and then
-// reads the table of units; whoever adds a chunk writes the table and then reads the marks. So one
-// of them sees the other. A record that was meanwhile taken for another chunk is marked for
-// nothing, and right.
+// reads the table of units; whoever adds a chunk writes the table and then reads the marks. The one
+// that comes to meeting_ second sees what the other wrote. A record that was meanwhile taken for
+// another chunk is marked for nothing, and right.
 void Pools::mark_holes(uintptr_t from, uintptr_t to) {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  meeting_.fetch_add(1, std::memory_order_acq_rel);
   const PageMarks& marks = memory_->marks();
   const auto unit_of = [this](uintptr_t address) {
     return (address - window_base_) >> Chunk::kUnitShift;

@@ -84,6 +84,7 @@ class Pools final : private RegionObserver {
   size_t window_size_ = 0;
   std::atomic<uint32_t>* units_ = nullptr;  // by unit of the window: the chunk's number, 0 for none
   Chunk* chunks_ = nullptr;                 // by number; the first is unused
+  std::atomic<uint32_t> meeting_{0};        // of holes and new chunks
   Chunk* free_chunks_ = nullptr;
   size_t next_chunk_ = 1;
   std::atomic<Pool*> pools_[kMaxPools] = {};
