@@ -278,6 +278,13 @@ uint64_t Domain::in_use(const Region& region) const {
                                                     : account_->pinned();
 }
 
+size_t Domain::bytes_to_come(const Region& region) const {
+  if (region.is_empty() || !takes(region) || has_no_leave_of(Caller::kRegistrar)) return 0;
+  const uint32_t state = entry_of(region).state.load(std::memory_order_relaxed);
+  const bool is_wanted = !registers_when_asked() && !region.by_touch;
+  return state == kAsked || (state == kUnregistered && is_wanted) ? region.length : 0;
+}
+
 bool Domain::is_due(const Region& region, const KeyEntry& entry) const {
   if (entry.cause != Cause::kNoRoom) return retries_->now_ns() >= entry.due;
   return has_room(region) && in_use(region) < entry.due;

@@ -7,6 +7,7 @@ namespace rdmalloc::os {
 using fake::machine;
 
 LockLimit lock_limit() { return machine().lock; }
+uint64_t soft_lock_limit() { return machine().lock.soft; }
 uint64_t address_space_left() { return machine().address_space_left; }
 uint64_t total_memory() { return machine().total; }
 size_t most_mappings() { return machine().most_mappings; }
