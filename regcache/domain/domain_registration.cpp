@@ -399,8 +399,8 @@ rdm_backend_request Domain::request_for(const Region& region, size_t offset, siz
   rdm_backend_request request{};
   request.base = reinterpret_cast<void*>(region.base + offset);
   request.length = length;
-  request.page_size =
-      region.page_kind == os::PageKind::kHugetlb ? os::kHugePageSize : os::page_size();
+  const bool is_hugetlb = region.page_kind == os::PageKind::kHugetlb;
+  request.page_size = os::page_size_of(is_hugetlb ? region.page_kind : os::PageKind::kBase);
   request.access = access_for(region);
   request.pinned = region.kind == RegionKind::kPinned ? 1 : 0;
   request.exposed = region.exposed ? 1 : 0;
