@@ -98,7 +98,7 @@ int print_man_page(const std::string& page, const CLI::App& app) {
   if (page == "environment") return print(as_roff(reference_manual_page()));
   if (page.empty() || page == "rdmalloc") return print(as_roff(manual_page("", app)));
   for (const ManualPage& known : all_manual_pages()) {
-    if (known.hidden || known.name != "rdmalloc-" + page) continue;
+    if (known.is_hidden() || known.name() != "rdmalloc-" + page) continue;
     return print(as_roff(manual_page(known.command, app)));
   }
   throw Refusal("there is no page '" + page + "'");

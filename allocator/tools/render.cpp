@@ -85,9 +85,9 @@ std::string as_plain_text(const ManualPage& page) {
 
 std::string as_roff(const ManualPage& page) {
   std::ostringstream out;
-  out << ".TH " << upper(page.name) << " " << page.manual_section << " \"\" \"rdmalloc "
+  out << ".TH " << upper(page.name()) << " " << page.manual_section << " \"\" \"rdmalloc "
       << RDMALLOC_VERSION << "\"\n.SH NAME\n"
-      << roff(page.name) << " \\- " << roff(page.summary) << "\n";
+      << roff(page.name()) << " \\- " << roff(page.summary) << "\n";
   if (!page.synopsis.empty()) out << ".SH SYNOPSIS\n.nf\n";
   for (const std::string& line : page.synopsis) out << "\\fB" << roff(line) << "\\fR\n";
   if (!page.synopsis.empty()) out << ".fi\n";
