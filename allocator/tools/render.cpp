@@ -3,8 +3,8 @@
 #include <cctype>
 #include <sstream>
 
-#include "allocator/tools/lines.h"
 #include "allocator/tools/run/option_flags.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -65,14 +65,6 @@ void put_plain(const Section& section, std::ostringstream& out) {
 }
 
 }  // namespace
-
-std::string wrap(const std::string& text, size_t indent, size_t width) {
-  std::string out;
-  for (const std::string& line : fill(words_of(text), " ", width - indent)) {
-    out += std::string(indent, ' ') + line + "\n";
-  }
-  return out;
-}
 
 std::string as_plain_text(const ManualPage& page) {
   std::ostringstream out;

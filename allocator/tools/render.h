@@ -7,10 +7,6 @@
 
 namespace rdmalloc::cli {
 
-// `text` broken at blanks into lines of at most `width` columns, each indented, newline at the end.
-inline constexpr size_t kTextWidth = 79;
-std::string wrap(const std::string& text, size_t indent, size_t width = kTextWidth);
-
 std::string as_plain_text(const ManualPage& page);
 std::string as_roff(const ManualPage& page);
 

@@ -6,6 +6,7 @@
 #include "allocator/os/limits.h"
 #include "allocator/tools/doctor/check.h"
 #include "allocator/tools/info/system_facts.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "allocator/report/file_name.h"
 #include "allocator/tools/refusal.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -18,14 +19,8 @@ namespace fs = std::filesystem;
 
 os::Text as_text(const std::string& value) { return {value.data(), value.size()}; }
 
-// "a|b|c", or with other separators "a, b or c": `last` goes before the last word.
-std::string joined(const Choices& choices, const char* between, const char* last) {
-  std::string text;
-  for (size_t i = 0; i < choices.count; ++i) {
-    if (i > 0) text += i + 1 == choices.count ? last : between;
-    text += choices.names[i];
-  }
-  return text;
+std::vector<std::string> names_of(const Choices& choices) {
+  return {choices.names, choices.names + choices.count};
 }
 
 std::string placeholder(OptionType type) {
@@ -45,7 +40,7 @@ std::string placeholder(OptionType type) {
     case OptionType::kCpus:
       return "inherit|all|LIST";
     default:
-      return joined(choices_of(type), "|", "|");
+      return joined(names_of(choices_of(type)), "|");
   }
 }
 
@@ -67,7 +62,7 @@ std::string well_formed(OptionType type) {
     case OptionType::kCpus:
       return "use inherit, all, or a list of processors (0-3,8)";
     default:
-      return "use " + joined(choices_of(type), ", ", " or ");
+      return "use " + joined(names_of(choices_of(type)), ", ", " or ");
   }
 }
 

@@ -8,12 +8,12 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <sstream>
 
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/run/elf_file.h"
 #include "allocator/tools/run/library.h"
 #include "allocator/tools/run/privilege.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -45,10 +45,8 @@ std::optional<std::string> script_interpreter(const std::string& path) {
   file.read(line.data(), static_cast<std::streamsize>(line.size()));
   line.resize(static_cast<size_t>(file.gcount()));
   if (line.compare(0, 2, "#!") != 0) return std::nullopt;
-  std::istringstream words(line.substr(2, line.find('\n') - 2));
-  std::string interpreter;
-  words >> interpreter;
-  return interpreter;
+  const std::vector<std::string> words = words_of(line.substr(2, line.find('\n') - 2));
+  return words.empty() ? "" : words.front();
 }
 
 std::string base_name(const std::string& path) { return std::filesystem::path(path).filename(); }
@@ -100,9 +98,8 @@ std::string find_program(const std::string& name) {
     throw Refusal(name + ": " + strerror(errno), kExitNotFound);
   }
   const char* path = getenv("PATH");
-  std::istringstream folders(path != nullptr ? path : "/bin:/usr/bin");
   std::string seen;
-  for (std::string folder; std::getline(folders, folder, ':');) {
+  for (const std::string& folder : parts_of(path != nullptr ? path : "/bin:/usr/bin", ':')) {
     std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
     if (is_executable(candidate)) return candidate;
     if (seen.empty() && is_file(candidate)) seen = candidate;

@@ -9,6 +9,7 @@
 
 #include "allocator/limits/options.h"
 #include "allocator/tools/refusal.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -56,12 +57,10 @@ void add_number(CLI::App& command, const char* flag, uint64_t& number, const std
   option->type_name("NUMBER")->check(objection_to_number)->required(is_required);
 }
 
-std::string words_of(std::span<const Choice> choices, const char* between, const char* last) {
-  std::string words = choices.front().word;
-  for (const Choice& choice : choices.subspan(1)) {
-    words += (&choice == &choices.back() ? last : between) + std::string(choice.word);
-  }
-  return words;
+std::string words_of(std::span<const Choice> choices) {
+  std::vector<std::string> words;
+  for (const Choice& choice : choices) words.push_back(choice.word);
+  return joined(words, ", ", " or ");
 }
 
 void add_choice(CLI::App& command, const char* flag, std::string& word,
@@ -69,9 +68,9 @@ void add_choice(CLI::App& command, const char* flag, std::string& word,
   const auto check = [choices](const std::string& given) -> std::string {
     const auto same = [&given](const Choice& choice) { return given == choice.word; };
     if (std::any_of(choices.begin(), choices.end(), same)) return {};
-    return "invalid value '" + given + "': use " + words_of(choices, ", ", " or ");
+    return "invalid value '" + given + "': use " + words_of(choices);
   };
-  const std::string words = words_of(choices, ", ", " or ");
+  const std::string words = words_of(choices);
   command.add_option(flag, word, words + ": " + help + " (default " + word + ")")->check(check);
 }
 

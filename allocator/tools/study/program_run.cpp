@@ -13,6 +13,7 @@
 #include <fstream>
 
 #include "allocator/os/clock.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli::study {
 namespace {
@@ -151,11 +152,10 @@ void ProgramRun::wait_for_others(Sampler& sampler, Run& run) {
     others = sampler.alive();
   }
   if (others.empty()) return;
-  std::string names;
-  for (const pid_t pid : others) {
-    names += (names.empty() ? "" : ", ") + name_of(pid) + " (" + std::to_string(pid) + ")";
-  }
-  run.left_behind = "still there after the program had ended, and ended by the study: " + names;
+  std::vector<std::string> names;
+  for (const pid_t pid : others) names.push_back(name_of(pid) + " (" + std::to_string(pid) + ")");
+  run.left_behind =
+      "still there after the program had ended, and ended by the study: " + joined(names);
   end_processes(sampler);
 }
 

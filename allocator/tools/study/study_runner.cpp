@@ -1,4 +1,4 @@
-#include "allocator/tools/study/study_runner.h"
+#include "allocator/tools/study/study.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -14,8 +14,8 @@
 #include "allocator/tools/study/output_folder.h"
 #include "allocator/tools/study/progress.h"
 #include "allocator/tools/study/report/report.h"
-#include "allocator/tools/study/study_data.h"
 #include "allocator/tools/study/study_plan.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli::study {
 namespace {
@@ -76,7 +76,7 @@ class StudyRunner {
 StudyRunner::StudyRunner(const StudyRequest& request, const StudyPlan& plan)
     : request_(request), plan_(plan), caps_(plan.caps) {
   study_.command = plan.command;
-  study_.date = date_now();
+  study_.date = time_text();
   study_.machine = this_machine();
   study_.rate_hz = request.rate_hz;
   study_.repeats = static_cast<unsigned>(request.repeats);
@@ -177,8 +177,7 @@ void StudyRunner::add_notes() {
                            " samples were left out, so that sampling took no more than its share");
   }
   if (share > kTooDear) {
-    study_.notes.push_back("sampling took up to " + std::to_string(share * 100).substr(0, 4) +
-                           " % of a processor");
+    study_.notes.push_back("sampling took up to " + format("%.2f %% of a processor", share * 100));
   }
   if (processes > 1) {
     study_.notes.emplace_back(

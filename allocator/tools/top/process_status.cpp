@@ -105,12 +105,4 @@ std::optional<uint64_t> parse_memlock(std::string_view limits) {
   return std::nullopt;
 }
 
-std::string printable(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return out;
-}
-
 }  // namespace rdmalloc::cli

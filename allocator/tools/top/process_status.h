@@ -27,8 +27,4 @@ std::optional<ProcessStatus> parse_status(std::string_view text);
 // The soft limit on locked memory in /proc/PID/limits: bytes, or os::kNoLimit.
 std::optional<uint64_t> parse_memlock(std::string_view limits);
 
-// With a question mark for each byte that is not printable ASCII: a terminal would obey escape
-// sequences in a name, and what UTF-8 it shows, and how wide, nobody can know.
-std::string printable(std::string_view text);
-
 }  // namespace rdmalloc::cli

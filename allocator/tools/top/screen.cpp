@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 
-#include "allocator/tools/lines.h"
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/terminal.h"
+#include "allocator/tools/text.h"
 #include "allocator/tools/top/signals.h"
 #include "allocator/tools/top/table.h"
 #include "allocator/tools/top/view.h"
@@ -167,14 +166,15 @@ class Pager {
   }
 
   Lines help(const std::vector<ColumnInfo>& columns, size_t width) const {
-    char every[32];
-    snprintf(every, sizeof every, "every %g s", seconds_);
     const auto all = all_columns();
     const auto sorted = std::ranges::find(all, order_.key, &ColumnInfo::key);
     const std::string by = sorted == all.end() ? "VMPIN + VMLCK" : sorted->title;
-    Lines words = {"q quit",    "a all",
-                   "R reverse", "sorted by " + by + (order_.is_reversed ? " reversed;" : ";"),
-                   every,       "sort by:",
+    Lines words = {"q quit",
+                   "a all",
+                   "R reverse",
+                   "sorted by " + by + (order_.is_reversed ? " reversed;" : ";"),
+                   format("every %g s", seconds_),
+                   "sort by:",
                    "p pinned"};
     for (const ColumnInfo& column : columns) {
       words.push_back(std::string(1, column.key) + " " + column.title);

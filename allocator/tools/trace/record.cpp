@@ -14,6 +14,7 @@
 #include "allocator/tools/run/library.h"
 #include "allocator/tools/run/program.h"
 #include "allocator/tools/study/allocators.h"
+#include "allocator/tools/text.h"
 #include "allocator/tools/trace/recorded_run.h"
 #include "allocator/tools/trace/recording_report.h"
 #include "allocator/trace/ticks.h"
@@ -105,12 +106,12 @@ std::string explain_nothing(const TraceRecordRequest& request,
     return "nothing was recorded: the program made no malloc call that a preloaded library sees, "
            "or cleared its environment first";
   }
-  std::string names;
+  std::vector<std::string> names;
   for (const RawFile& one : recordings) {
-    if ((", " + names + ", ").find(", " + one.name() + ", ") != std::string::npos) continue;
-    names += (names.empty() ? "" : ", ") + one.name();
+    if (std::ranges::find(names, one.name()) == names.end()) names.push_back(one.name());
   }
-  return "no process of the name " + request.process + " was recorded; there were: " + names;
+  return "no process of the name " + request.process +
+         " was recorded; there were: " + joined(names);
 }
 
 // OUT.rdtrace, or with --all for example OUT.1234.0.rdtrace for the first image of process 1234.

@@ -12,6 +12,7 @@
 #include "allocator/tools/run/exec_list.h"
 #include "allocator/tools/run/library.h"
 #include "allocator/tools/study/allocators.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -20,14 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kReplay = "rdmalloc-replay";
 constexpr unsigned kMostRepeats = 1'000'000;
-
-std::string joined_names() {
-  std::string names;
-  for (const std::string& name : study::allocator_names()) {
-    names += (names.empty() ? "" : "|") + name;
-  }
-  return names;
-}
 
 std::vector<std::string> words_of(const TraceReplayRequest& request) {
   std::vector<std::string> words{kReplay, "--touch", request.touch};
@@ -43,7 +36,8 @@ std::vector<std::string> words_of(const TraceReplayRequest& request) {
 
 void add_trace_replay_flags(CLI::App& app, TraceReplayRequest& request) {
   app.add_option("--under", request.under,
-                 "the allocator: " + joined_names() + " (default " + request.under + ")")
+                 "the allocator: " + joined(study::allocator_names(), "|") + " (default " +
+                     request.under + ")")
       ->type_name("NAME");
   app.add_option("--touch", request.touch,
                  "all: write to each page of each block, as programs do; none (default all)")

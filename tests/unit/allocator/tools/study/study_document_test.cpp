@@ -146,10 +146,10 @@ TEST_CASE("an allowance is a share of the time that has passed") {
 }
 
 TEST_CASE("bytes are told with three digits") {
-  CHECK(human_bytes(0) == "0 bytes");
-  CHECK(human_bytes(64U << 20U) == "64 MiB");
-  CHECK(human_bytes(1234567) == "1.18 MiB");
-  CHECK(human_bytes(123456789) == "118 MiB");
+  CHECK(size_text(0) == "0 bytes");
+  CHECK(size_text(64U << 20U) == "64 MiB");
+  CHECK(size_text(1234567) == "1.18 MiB");
+  CHECK(size_text(123456789) == "118 MiB");
 }
 
 }  // namespace rdmalloc::cli::study
