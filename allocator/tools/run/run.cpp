@@ -13,7 +13,7 @@
 #include "allocator/tools/run/exec_list.h"
 #include "allocator/tools/run/library.h"
 #include "allocator/tools/run/program.h"
-#include "allocator/tools/run/watcher_start.h"
+#include "allocator/tools/run/watcher.h"
 
 namespace rdmalloc::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "allocator/tools/run/watcher_start.h"
+#include "allocator/tools/run/watcher.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -20,7 +20,6 @@
 
 #include "allocator/report/watcher_name.h"
 #include "allocator/tools/refusal.h"
-#include "allocator/tools/run/watcher.h"
 
 namespace rdmalloc::cli {
 namespace {

@@ -137,14 +137,9 @@ Allocator find_allocator(const std::string& name) {
 }
 
 std::string preload_for(const Allocator& allocator, const std::string& before) {
-  std::string value = allocator.library;
-  for (size_t start = 0; start < before.size();) {
-    const size_t end = std::min(before.find_first_of(" :", start), before.size());
-    const std::string name = before.substr(start, end - start);
-    if (!name.empty() && !is_allocator_library(name)) value += (value.empty() ? "" : ":") + name;
-    start = end + 1;
-  }
-  return value;
+  std::vector<std::string> first;
+  if (!allocator.library.empty()) first.push_back(allocator.library);
+  return preloads_with(first, before, is_allocator_library);
 }
 
 std::vector<std::string> parse_allocators(const std::string& list) {

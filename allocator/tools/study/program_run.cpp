@@ -10,7 +10,6 @@
 #include <array>
 #include <csignal>
 #include <cstring>
-#include <fstream>
 
 #include "allocator/os/clock.h"
 #include "allocator/tools/text.h"
@@ -53,10 +52,8 @@ class Timer {
 };
 
 std::string name_of(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
-  std::string name;
-  std::getline(file, name);
-  return name.empty() ? "?" : name;
+  const std::string_view name = ProcFile(pid, "comm").read();
+  return name.empty() ? "?" : std::string(name.substr(0, name.find('\n')));
 }
 
 }  // namespace

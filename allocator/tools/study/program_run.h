@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "allocator/tools/study/interrupts.h"
+#include "allocator/tools/interrupts.h"
 #include "allocator/tools/study/launch.h"
 #include "allocator/tools/study/process_tree.h"
 #include "allocator/tools/study/sampler.h"

@@ -7,10 +7,11 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "allocator/tools/interrupts.h"
 #include "allocator/tools/refusal.h"
+#include "allocator/tools/run/library.h"
 #include "allocator/tools/study/allocators.h"
 #include "allocator/tools/study/document.h"
-#include "allocator/tools/study/interrupts.h"
 #include "allocator/tools/study/output_folder.h"
 #include "allocator/tools/study/progress.h"
 #include "allocator/tools/study/report/report.h"
@@ -68,7 +69,7 @@ class StudyRunner {
   std::vector<Cap> caps_;  // that have no configuration yet
   std::optional<OutputFolder> folder_;
   std::optional<Progress> progress_;
-  Interrupts interrupts_;
+  Interrupts interrupts_{SIGINT, SIGTERM, SIGHUP};
   ProcessTree tree_;
   bool stopped_ = false;
 };
@@ -89,11 +90,9 @@ Launch StudyRunner::launch_of(const Configuration& configuration, unsigned repea
   launch.program = plan_.program;
   launch.command = study_.command;
   launch.variables = configuration.variables;
-  const char* before = getenv("LD_PRELOAD");
   // Count from the start, even in small processes.
   launch.variables.emplace_back("RDMALLOC_COUNTERS_FROM", "1");
-  launch.variables.emplace_back(
-      "LD_PRELOAD", preload_for(configuration.allocator, before == nullptr ? "" : before));
+  launch.variables.emplace_back("LD_PRELOAD", preload_for(configuration.allocator, preloads()));
   launch.input = request_.input;
   const std::string name = output_name(configuration, repeat);
   launch.output = folder_->file(name + ".stdout");

@@ -9,7 +9,7 @@
 
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/text.h"
-#include "allocator/tools/trace/files.h"
+#include "allocator/tools/trace/trace.h"
 #include "allocator/trace/trace_file.h"
 
 namespace rdmalloc::cli {

@@ -1,4 +1,4 @@
-#include "allocator/tools/trace/record.h"
+#include "allocator/tools/trace/trace.h"
 
 #include <unistd.h>
 
@@ -60,8 +60,7 @@ RecordedRun prepare(const TraceRecordRequest& request) {
   for (const std::string& note : check_preloadable(run.program, run.recorder, "recorded")) {
     fprintf(stderr, "rdmalloc trace record: %s\n", note.c_str());
   }
-  const char* before = getenv("LD_PRELOAD");
-  run.preloads = before != nullptr ? before : "";
+  run.preloads = preloads();
   if (!request.under.empty()) {
     run.preloads = study::preload_for(study::find_allocator(request.under), run.preloads);
   }

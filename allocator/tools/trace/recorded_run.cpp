@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "allocator/os/clock.h"
+#include "allocator/tools/interrupts.h"
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/run/exec_list.h"
 #include "allocator/tools/run/library.h"
@@ -73,12 +74,7 @@ std::string preloads_of(const RecordedRun& run) {
     setenv(trace::kFolderVariable, run.folder.c_str(), 1);
     setenv(trace::kLimitVariable, std::to_string(run.limit).c_str(), 1);
   }
-  const std::string preloads = preloads_of(run);
-  if (preloads.empty()) {
-    unsetenv("LD_PRELOAD");
-  } else {
-    setenv("LD_PRELOAD", preloads.c_str(), 1);
-  }
+  set_preloads(preloads_of(run));
   if (run.output >= 0) dup2(run.output, STDOUT_FILENO);
   const std::vector<char*> arguments = exec_list(run.command);
   signals.undo();
@@ -172,9 +168,7 @@ int end_as(int status) {
   // Dump no core: it would overwrite one that the program left.
   const rlimit none{};
   setrlimit(RLIMIT_CORE, &none);
-  signal(WTERMSIG(status), SIG_DFL);
-  raise(WTERMSIG(status));
-  return 128 + WTERMSIG(status);
+  return die_of(WTERMSIG(status));
 }
 
 double cost_of_a_call(const RecordedRun& like, bool threads) {

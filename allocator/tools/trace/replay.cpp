@@ -1,4 +1,4 @@
-#include "allocator/tools/trace/replay.h"
+#include "allocator/tools/trace/trace.h"
 
 #include <unistd.h>
 
@@ -73,13 +73,7 @@ int trace_replay(const TraceReplayRequest& request) {
                   request.under);
   }
   apply(request.settings);
-  const char* before = getenv("LD_PRELOAD");
-  const std::string preloads = study::preload_for(allocator, before != nullptr ? before : "");
-  if (preloads.empty()) {
-    unsetenv("LD_PRELOAD");
-  } else {
-    setenv("LD_PRELOAD", preloads.c_str(), 1);
-  }
+  set_preloads(study::preload_for(allocator, preloads()));
   const std::vector<std::string> words = words_of(request);
   const std::vector<char*> arguments = exec_list(words);
   execv(program.c_str(), arguments.data());

@@ -4,7 +4,8 @@
 
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/study/allowance.h"
-#include "allocator/tools/study/proc_file.h"
+#include "allocator/tools/text.h"
+#include "allocator/tools/top/process_status.h"
 #include "tests/support/catch.h"
 
 namespace rdmalloc::cli::study {
