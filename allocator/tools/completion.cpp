@@ -1,10 +1,8 @@
-#include "allocator/tools/completion.h"
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <vector>
 
-#include "allocator/tools/manual_page.h"
+#include "allocator/tools/render.h"
 #include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {

@@ -7,15 +7,14 @@
 #include <exception>
 
 #include "allocator/tools/command_line.h"
-#include "allocator/tools/completion.h"
 #include "allocator/tools/doctor/doctor.h"
 #include "allocator/tools/doctor/probe.h"
 #include "allocator/tools/info/info.h"
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/render.h"
 #include "allocator/tools/run/shm_plan.h"
-#include "allocator/tools/suggestion.h"
 #include "allocator/tools/terminal.h"
+#include "allocator/tools/text.h"
 #include "allocator/tools/top/stats.h"
 #include "allocator/tools/top/top.h"
 

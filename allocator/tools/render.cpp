@@ -91,9 +91,8 @@ std::string options_as_markdown() {
   std::string out =
       "| variable | flag of `rdmalloc run` | default | meaning |\n|---|---|---|---|\n";
   for (const OptionInfo& option : kOptions) {
-    std::string flag;  // a bar would end the cell
-    for (const char c : flag_usage(option))
-      flag += c == '|' ? std::string("\\|") : std::string(1, c);
+    const std::string flag =
+        escaped_by(flag_usage(option), {{'|', "\\|"}});  // it would end the cell
     out += "| `" + variable_name(option) + "` | `" + flag + "` | `" + default_text(option) +
            "` | " + option.help + " |\n";
   }

@@ -1,9 +1,12 @@
 // Words, figures and lines, as the command prints them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace rdmalloc::cli {
@@ -29,6 +32,19 @@ std::string time_text();
 // sequences in a name, and what UTF-8 it shows, and how wide, nobody can know.
 std::string printable(std::string_view text);
 
+// `text` with some characters written as others.
+inline std::string escaped_by(
+    const std::string& text,
+    std::initializer_list<std::pair<char, std::string_view>> replacements) {
+  std::string out;
+  for (const char c : text) {
+    const auto found =
+        std::ranges::find(replacements, c, [](const auto& one) { return one.first; });
+    out += found == replacements.end() ? std::string_view(&c, 1) : found->second;
+  }
+  return out;
+}
+
 std::vector<std::string> words_of(const std::string& text);
 
 // The parts of a list such as "a,b".
@@ -41,5 +57,8 @@ std::vector<std::string> fill(const std::vector<std::string>& words, const std::
 // `text` broken at blanks into lines of at most `width` columns, each indented, newline at the end.
 inline constexpr size_t kTextWidth = 79;
 std::string wrap(const std::string& text, size_t indent, size_t width = kTextWidth);
+
+// The known word that is nearest to it, or "" where none is near.
+std::string nearest_word(const std::string& word, const std::vector<std::string>& known);
 
 }  // namespace rdmalloc::cli

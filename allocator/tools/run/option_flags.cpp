@@ -58,15 +58,8 @@ std::string objection(const OptionInfo& option, const std::string& value) {
   return wrong + (is_path ? objection_to_path(as_text(value)) : form_of(option.type).advice);
 }
 
-// Turns a file name into a pattern that expands to exactly that name.
-std::string as_pattern(const std::string& name) {
-  std::string pattern;
-  for (const char c : name) pattern += c == '%' ? std::string("%%") : std::string(1, c);
-  return pattern;
-}
-
 std::string absolute_pattern(const std::string& value) {
-  const fs::path folder = as_pattern(fs::current_path());
+  const fs::path folder = escaped_by(fs::current_path(), {{'%', "%%"}});
   return (value.front() == '/' ? fs::path(value) : folder / value).lexically_normal();
 }
 

@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "allocator/limits/options.h"
+#include "allocator/tools/child.h"
 #include "allocator/tools/refusal.h"
-#include "allocator/tools/run/exec_list.h"
 #include "allocator/tools/run/library.h"
 #include "allocator/tools/run/program.h"
 #include "allocator/tools/run/watcher.h"

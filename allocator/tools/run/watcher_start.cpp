@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,6 +18,7 @@
 #include <string>
 
 #include "allocator/report/watcher_name.h"
+#include "allocator/tools/child.h"
 #include "allocator/tools/refusal.h"
 
 namespace rdmalloc::cli {
@@ -106,9 +106,7 @@ void start_watcher(std::chrono::seconds interval) {
     _exit(watcher < 0 ? 1 : 0);
   }
   close(socket);
-  int status = 0;
-  while (waitpid(between, &status, 0) < 0 && errno == EINTR) continue;
-  if (status != 0) refuse("no process");
+  if (wait_for(between) != 0) refuse("no process");
   setenv(kWatcherVariable, name.c_str(), 1);
 }
 

@@ -176,9 +176,7 @@ std::string csv_value(const json& value) {
 
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
+  return "\"" + escaped_by(text, {{'"', "\"\""}}) + "\"";
 }
 
 std::string runs_header() { return joined({std::begin(kColumns), std::end(kColumns)}, ",") + "\n"; }

@@ -63,7 +63,4 @@ class ProgramRun {
 // first regular sample, then one each 1/rate.
 uint64_t sample_moment_ns(uint64_t index, double rate_hz);
 
-// "exited with 3", "was killed by signal 11 (Segmentation fault)".
-std::string describe_status(int status);
-
 }  // namespace rdmalloc::cli::study

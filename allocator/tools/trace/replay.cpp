@@ -8,8 +8,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "allocator/tools/child.h"
 #include "allocator/tools/refusal.h"
-#include "allocator/tools/run/exec_list.h"
 #include "allocator/tools/run/library.h"
 #include "allocator/tools/study/allocators.h"
 #include "allocator/tools/text.h"
