@@ -60,7 +60,7 @@ double own_cpu_seconds() {
 
 void sampling(benchmark::State& state) {
   ProcessTree tree;
-  Interrupts interrupts;
+  cli::Interrupts interrupts({SIGINT, SIGTERM, SIGHUP});
   for (auto _ : state) {
     const double before = own_cpu_seconds();
     RunLimits limits;
@@ -81,7 +81,7 @@ void sampling(benchmark::State& state) {
 
 void all_of_it_each_time(benchmark::State& state) {
   ProcessTree tree;
-  Interrupts interrupts;
+  cli::Interrupts interrupts({SIGINT, SIGTERM, SIGHUP});
   for (auto _ : state) {
     RunningProgram program(holder(state.range(0), state.range(1)), interrupts);
     const double before = own_cpu_seconds();

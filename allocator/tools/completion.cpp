@@ -1,11 +1,9 @@
-#include "allocator/tools/completion.h"
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <sstream>
 #include <vector>
 
-#include "allocator/tools/manual_page.h"
+#include "allocator/tools/render.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -97,47 +95,38 @@ struct Tables {
   Table program{"program"};
 };
 
-void add_word(std::string& line, const std::string& word) {
-  line += (line.empty() ? "" : " ") + word;
-}
-
 // "auto|off|LIST" becomes "auto off": words in upper case are placeholders.
 std::string choices_of(const std::string& placeholder) {
   if (placeholder == "FILE" || placeholder == "FOLDER") return "FILE";
   if (placeholder.find('|') == std::string::npos) return "";
-  std::string choices;
-  std::istringstream names(placeholder);
-  for (std::string name; getline(names, name, '|');) {
-    const bool stands_for_other =
-        std::ranges::all_of(name, [](char c) { return c >= 'A' && c <= 'Z'; });
-    if (!stands_for_other) add_word(choices, name);
-  }
-  return choices;
+  std::vector<std::string> choices = parts_of(placeholder, '|');
+  std::erase_if(choices, [](const std::string& name) {
+    return std::ranges::all_of(name, [](char c) { return c >= 'A' && c <= 'Z'; });
+  });
+  return joined(choices, " ");
 }
 
 void add_flags(const CLI::App& app, const std::string& command, Tables& tables) {
-  std::string flags, with_value;
+  std::vector<std::string> flags, with_value;
   for (const CLI::Option* flag : app.get_options()) {
     if (flag->get_positional()) continue;
-    std::istringstream names(flag->get_name(false, true));
-    for (std::string name; getline(names, name, ',');) {
-      add_word(flags, name);
-      if (flag->get_items_expected_min() > 0) add_word(with_value, name);
+    for (const std::string& name : parts_of(flag->get_name(false, true), ',')) {
+      flags.push_back(name);
+      if (flag->get_items_expected_min() > 0) with_value.push_back(name);
       if (flag->get_items_expected_max() == 0) continue;
       tables.choices.add(command + " " + name, choices_of(flag->get_type_name()));
     }
   }
-  tables.flags.add(command, flags);
-  tables.value.add(command, with_value);
+  tables.flags.add(command, joined(flags, " "));
+  tables.value.add(command, joined(with_value, " "));
 }
 
 void add_command(const CLI::App& app, const std::string& command, Tables& tables) {
-  std::string commands;
-  for (const std::string& name : names_below(command)) {
-    add_word(commands, name);
+  const std::vector<std::string> commands = names_below(command);
+  for (const std::string& name : commands) {
     add_command(*app.get_subcommand(name), command_below(command, name), tables);
   }
-  tables.commands.add(command, commands);
+  tables.commands.add(command, joined(commands, " "));
   add_flags(app, command, tables);
   const std::vector<std::string>& synopsis = find_manual_page(command)->synopsis;
   const bool takes_program = std::ranges::any_of(

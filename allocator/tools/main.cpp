@@ -7,15 +7,14 @@
 #include <exception>
 
 #include "allocator/tools/command_line.h"
-#include "allocator/tools/completion.h"
 #include "allocator/tools/doctor/doctor.h"
 #include "allocator/tools/doctor/probe.h"
 #include "allocator/tools/info/info.h"
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/render.h"
 #include "allocator/tools/run/shm_plan.h"
-#include "allocator/tools/suggestion.h"
 #include "allocator/tools/terminal.h"
+#include "allocator/tools/text.h"
 #include "allocator/tools/top/stats.h"
 #include "allocator/tools/top/top.h"
 
@@ -98,7 +97,7 @@ int print_man_page(const std::string& page, const CLI::App& app) {
   if (page == "environment") return print(as_roff(reference_manual_page()));
   if (page.empty() || page == "rdmalloc") return print(as_roff(manual_page("", app)));
   for (const ManualPage& known : all_manual_pages()) {
-    if (known.hidden || known.name != "rdmalloc-" + page) continue;
+    if (known.is_hidden() || known.name() != "rdmalloc-" + page) continue;
     return print(as_roff(manual_page(known.command, app)));
   }
   throw Refusal("there is no page '" + page + "'");

@@ -1,6 +1,7 @@
 #include "allocator/tools/manual_page.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <sstream>
 
 #include "allocator/tools/run/option_flags.h"
@@ -62,8 +63,8 @@ Section see_also(const ManualPage& page) {
   Section section{"SEE ALSO", {}, {}};
   std::string names;
   for (const ManualPage& other : all_manual_pages()) {
-    if (other.hidden || other.name == page.name) continue;
-    names += other.name + "(1), ";
+    if (other.is_hidden() || other.name() == page.name()) continue;
+    names += other.name() + "(1), ";
   }
   section.paragraphs.push_back(names + (page.manual_section == 1 ? "rdmalloc(7)" : "rdmalloc(1)"));
   return section;
@@ -99,6 +100,12 @@ Section statistics() {
 
 }  // namespace
 
+std::string ManualPage::name() const {
+  std::string name = command_below("rdmalloc", command);
+  std::ranges::replace(name, ' ', '-');
+  return command.empty() ? "rdmalloc" : name;
+}
+
 std::string command_below(const std::string& above, const std::string& name) {
   return above.empty() ? name : above + " " + name;
 }
@@ -107,7 +114,7 @@ std::vector<std::string> names_below(const std::string& above) {
   std::vector<std::string> names;
   for (const ManualPage& page : all_manual_pages()) {
     const std::string name = page.command.substr(page.command.find_last_of(' ') + 1);
-    if (page.hidden || name.empty() || page.command != command_below(above, name)) continue;
+    if (page.is_hidden() || name.empty() || page.command != command_below(above, name)) continue;
     names.push_back(name);
   }
   return names;
@@ -131,7 +138,7 @@ ManualPage manual_page(const std::string& command, const CLI::App& app) {
 }
 
 ManualPage reference_manual_page() {
-  ManualPage page{"", "rdmalloc", 7, "environment variables and statistics", {}, false, {}};
+  ManualPage page{"", "environment variables and statistics", {}, {}, 7};
   page.sections = {variables(), find_manual_page("run")->sections[1], statistics()};
   page.sections.push_back(see_also(page));
   return page;

@@ -1,4 +1,4 @@
-// The documentation of a command: prose written here, and options from the tables of the command
+// The documentation of a command: prose (manual.txt), and options from the tables of the command
 // line and of the options. Rendered (render.h) as --help and as man pages.
 #pragma once
 
@@ -24,12 +24,13 @@ struct Section {
 
 struct ManualPage {
   std::string command;  // "" for rdmalloc itself
-  std::string name;     // of the man page, such as rdmalloc-run
-  int manual_section = 1;
   std::string summary;
-  std::vector<std::string> synopsis;
-  bool hidden = false;  // not for users, so in no list
+  std::vector<std::string> synopsis;  // empty: hidden, not for users and so in no list
   std::vector<Section> sections;
+  int manual_section = 1;
+
+  bool is_hidden() const { return synopsis.empty(); }
+  std::string name() const;  // of the man page, such as rdmalloc-run
 };
 
 // The prose alone: no options yet. Null for an unknown command.

@@ -3,8 +3,8 @@
 #include <cctype>
 #include <sstream>
 
-#include "allocator/tools/lines.h"
 #include "allocator/tools/run/option_flags.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -66,14 +66,6 @@ void put_plain(const Section& section, std::ostringstream& out) {
 
 }  // namespace
 
-std::string wrap(const std::string& text, size_t indent, size_t width) {
-  std::string out;
-  for (const std::string& line : fill(words_of(text), " ", width - indent)) {
-    out += std::string(indent, ' ') + line + "\n";
-  }
-  return out;
-}
-
 std::string as_plain_text(const ManualPage& page) {
   std::ostringstream out;
   out << (page.command.empty() ? "rdmalloc" : "rdmalloc " + page.command) << ": " << page.summary
@@ -85,9 +77,9 @@ std::string as_plain_text(const ManualPage& page) {
 
 std::string as_roff(const ManualPage& page) {
   std::ostringstream out;
-  out << ".TH " << upper(page.name) << " " << page.manual_section << " \"\" \"rdmalloc "
+  out << ".TH " << upper(page.name()) << " " << page.manual_section << " \"\" \"rdmalloc "
       << RDMALLOC_VERSION << "\"\n.SH NAME\n"
-      << roff(page.name) << " \\- " << roff(page.summary) << "\n";
+      << roff(page.name()) << " \\- " << roff(page.summary) << "\n";
   if (!page.synopsis.empty()) out << ".SH SYNOPSIS\n.nf\n";
   for (const std::string& line : page.synopsis) out << "\\fB" << roff(line) << "\\fR\n";
   if (!page.synopsis.empty()) out << ".fi\n";
@@ -99,9 +91,8 @@ std::string options_as_markdown() {
   std::string out =
       "| variable | flag of `rdmalloc run` | default | meaning |\n|---|---|---|---|\n";
   for (const OptionInfo& option : kOptions) {
-    std::string flag;  // a bar would end the cell
-    for (const char c : flag_usage(option))
-      flag += c == '|' ? std::string("\\|") : std::string(1, c);
+    const std::string flag =
+        escaped_by(flag_usage(option), {{'|', "\\|"}});  // it would end the cell
     out += "| `" + variable_name(option) + "` | `" + flag + "` | `" + default_text(option) +
            "` | " + option.help + " |\n";
   }

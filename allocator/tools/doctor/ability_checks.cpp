@@ -1,4 +1,5 @@
 // The kernel's abilities, as doctor reports them.
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -14,98 +15,87 @@ std::string outcome(int error) {
   return error == 0 ? "works" : std::string("refused: ") + strerror(error);
 }
 
-std::string with_sysctl(int error, const char* path, const char* name) {
+// Adds the value of a variable such as "vm.overcommit_memory" to what was found.
+Check with_sysctl(Check check, const std::string& name) {
+  std::string path = "/proc/sys/" + name;
+  std::ranges::replace(path, '.', '/');
   const auto value = read_count(path);
-  return outcome(error) + (value ? ", " + std::string(name) + " is " + std::to_string(*value) : "");
+  if (value) check.found += ", " + name + " is " + std::to_string(*value);
+  return check;
+}
+
+// `call` is what was tried.
+Check check_of(const Ability& ability, const std::string& call, Verdict otherwise,
+               std::vector<std::string> cures) {
+  return {ability.name, ability.works() ? Verdict::kOk : otherwise,
+          call + " " + outcome(ability.error), "without it " + ability.without, std::move(cures)};
+}
+
+std::string newer_kernel(const Ability& ability) {
+  return "a kernel of " + ability.since + " or newer   (uname -r tells yours: " + kernel_version() +
+         ")";
 }
 
 Check populate() {
-  const int error = populates().error;
-  return {
-      "populate",
-      error == 0 ? Verdict::kOk : Verdict::kNote,
-      "MADV_POPULATE_WRITE " + outcome(error),
-      "without it a region's pages are touched one by one, and a lack of huge pages shows later",
-      {"a kernel of 5.14 or newer   (uname -r tells yours: " + kernel_version() + ")"}};
+  const Ability ability = populates();
+  return check_of(ability, "MADV_POPULATE_WRITE", Verdict::kNote, {newer_kernel(ability)});
 }
 
 Check lock() {
-  const int error = locks_on_fault().error;
-  return {"mlock",
-          error == 0 ? Verdict::kOk : Verdict::kProblem,
-          "mlock of a page " + outcome(error),
-          "without it nothing is pinned; the heap works as ordinary memory",
-          {"see memlock; in a container: docker run --ulimit memlock=-1 ..."}};
+  return check_of(locks_on_fault(), "mlock of a page", Verdict::kProblem,
+                  {"see memlock; in a container: docker run --ulimit memlock=-1 ..."});
 }
 
 Check seal() {
-  const int error = seals().error;
+  const Ability ability = seals();
   Options options;
   options.load();
-  const bool missed = error != 0 && options.on(OptionId::seal);
-  return {"seal",
-          missed ? Verdict::kNote : Verdict::kOk,
-          "mseal " + outcome(error),
-          "seal=on lets the kernel refuse that regions are unmapped; without mseal it does nothing",
-          {"a 64-bit kernel of 6.10 or newer   (uname -r tells yours: " + kernel_version() + ")"}};
+  const Verdict missed = options.on(OptionId::seal) ? Verdict::kNote : Verdict::kOk;
+  Check check = check_of(ability, "mseal", missed, {newer_kernel(ability) + ", of 64 bits"});
+  check.name = "seal";
+  return check;
 }
 
 Check placement() {
-  const int error = places().error;
+  const Ability ability = places();
   // A kernel without NUMA has nothing to place.
-  const bool forbidden = error == EPERM;
-  return {"placement",
-          forbidden ? Verdict::kNote : Verdict::kOk,
-          "mbind " + outcome(error),
-          "without it a region lies where it is first touched",
-          {"docker run --cap-add SYS_NICE ...   (its seccomp profile then allows mbind)"}};
+  const Verdict otherwise = ability.error == EPERM ? Verdict::kNote : Verdict::kOk;
+  return check_of(ability, "mbind", otherwise,
+                  {"docker run --cap-add SYS_NICE ...   (its seccomp profile then allows mbind)"});
 }
 
 Check copy_on_fork() {
   const Ability ability = copies_pins_at_fork();
-  Check check;
-  check.name = "copy-on-fork";
   // Determined by an io_uring registration.
   const bool is_unknown = !ability.works() && ability.error != ENOTSUP;
-  check.verdict = ability.works() || is_unknown ? Verdict::kOk : Verdict::kNote;
+  Check check = check_of(
+      ability, "", is_unknown ? Verdict::kOk : Verdict::kNote,
+      {newer_kernel(ability), "posix_spawn or vfork, which copy nothing, instead of fork"});
   check.found = ability.works() ? "registered memory stays registered in a process that forks"
                 : is_unknown    ? "unknown: io_uring is " + outcome(ability.error)
                                 : "missing: fork takes registered pages away from the process";
-  check.meaning = "without it " + ability.without;
-  check.cures = {"a kernel of 5.12 or newer   (uname -r tells yours: " + kernel_version() + ")",
-                 "posix_spawn or vfork, which copy nothing, instead of fork"};
   return check;
 }
 
 Check moving() {
-  const Ability ability = moves_locked_pages();
-  return {"moving",
-          ability.works() ? Verdict::kOk : Verdict::kNote,
-          "mremap of a locked page " + outcome(ability.error),
-          "without it " + ability.without,
-          {"a newer kernel   (uname -r tells yours: " + kernel_version() + ")"}};
+  Check check = check_of(moves_locked_pages(), "mremap of a locked page", Verdict::kNote,
+                         {"a newer kernel   (uname -r tells yours: " + kernel_version() + ")"});
+  check.name = "moving";
+  return check;
 }
 
 Check io_uring() {
-  const int error = has_io_uring().error;
-  return {
-      "io_uring",
-      error == 0 ? Verdict::kOk : Verdict::kNote,
-      with_sysctl(error, "/proc/sys/kernel/io_uring_disabled", "kernel.io_uring_disabled"),
-      "without it no region can be registered as a fixed buffer of io_uring",
+  Check check = check_of(
+      has_io_uring(), "io_uring", Verdict::kNote,
       {"sudo sysctl kernel.io_uring_disabled=0",
-       "docker run --security-opt seccomp=PROFILE.json ...   (one that allows io_uring_setup)"}};
+       "docker run --security-opt seccomp=PROFILE.json ...   (one that allows io_uring_setup)"});
+  return with_sysctl(std::move(check), "kernel.io_uring_disabled");
 }
 
 Check userfaultfd() {
-  const int error = has_userfaultfd().error;
-  return {
-      "userfaultfd",
-      error == 0 ? Verdict::kOk : Verdict::kNote,
-      with_sysctl(error, "/proc/sys/vm/unprivileged_userfaultfd", "vm.unprivileged_userfaultfd"),
-      "it reports when memory outside the heap is unmapped; without it fewer registrations of such "
-      "memory can be kept. The heap itself does not need it",
-      {"sudo sysctl vm.unprivileged_userfaultfd=1"}};
+  Check check = check_of(has_userfaultfd(), "userfaultfd", Verdict::kNote,
+                         {"sudo sysctl vm.unprivileged_userfaultfd=1"});
+  return with_sysctl(std::move(check), "vm.unprivileged_userfaultfd");
 }
 
 }  // namespace

@@ -5,10 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "allocator/tools/doctor/check.h"
-#include "allocator/tools/lines.h"
 #include "allocator/tools/refusal.h"
-#include "allocator/tools/render.h"
 #include "allocator/tools/terminal.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {

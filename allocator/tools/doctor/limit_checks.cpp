@@ -3,13 +3,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cstdio>
-
 #include "allocator/limits/budget.h"
 #include "allocator/limits/options.h"
 #include "allocator/os/limits.h"
 #include "allocator/tools/doctor/check.h"
 #include "allocator/tools/info/system_facts.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -38,13 +37,6 @@ std::vector<std::string> ways_to_raise_memlock(const os::LockLimit& limit) {
   return ways;
 }
 
-std::string share_text(uint64_t part, uint64_t whole) {
-  char text[32];
-  snprintf(text, sizeof text, "%.3g%%",
-           100.0 * static_cast<double>(part) / static_cast<double>(whole));
-  return text;
-}
-
 Check memlock() {
   Options options;
   options.load();
@@ -53,11 +45,13 @@ Check memlock() {
   const os::LockLimit limit = os::lock_limit();
   Check check;
   check.name = "memlock";
-  check.found = "soft " + size_text(limit.soft) + ", hard " + size_text(limit.hard) +
-                (limit.unlimited_by_right ? ", lifted by CAP_IPC_LOCK" : "") + ": " +
-                size_text(budget.pin_limit()) + " may be pinned, " +
-                share_text(budget.pin_limit(), budget.memory()) + " of memory, limited by " +
-                name(budget.limited_by());
+  check.found =
+      "soft " + size_text(limit.soft) + ", hard " + size_text(limit.hard) +
+      (limit.unlimited_by_right ? ", lifted by CAP_IPC_LOCK" : "") + ": " +
+      size_text(budget.pin_limit()) + " may be pinned, " +
+      format("%.3g%% of memory, limited by ", 100.0 * static_cast<double>(budget.pin_limit()) /
+                                                  static_cast<double>(budget.memory())) +
+      name(budget.limited_by());
   check.meaning =
       "memory beyond the limit is neither pinned nor registered, and lookups say so; each "
       "registration counts against the same limit again";

@@ -1,12 +1,12 @@
 // How the kernel manages memory: what is available, huge pages, NUMA, compaction, overcommit.
-#include <fstream>
-
 #include "allocator/limits/budget.h"
 #include "allocator/limits/options.h"
 #include "allocator/os/huge_page_size.h"
 #include "allocator/os/limits.h"
 #include "allocator/tools/doctor/check.h"
 #include "allocator/tools/info/system_facts.h"
+#include "allocator/tools/text.h"
+#include "allocator/tools/top/process_status.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -126,17 +126,6 @@ Check compaction() {
   return check;
 }
 
-uint64_t meminfo(const std::string& field) {
-  std::ifstream file("/proc/meminfo");
-  std::string name;
-  uint64_t kib = 0;
-  for (std::string unit; file >> name >> kib;) {
-    std::getline(file, unit);
-    if (name == field + ":") return kib << 10;
-  }
-  return 0;
-}
-
 Check overcommit() {
   const auto mode = read_count("/proc/sys/vm/overcommit_memory");
   Check check;
@@ -147,8 +136,9 @@ Check overcommit() {
       "reservation does not count";
   check.cures = {"sudo sysctl vm.overcommit_memory=0"};
   if (mode.value_or(0) != 2) return check;
-  const uint64_t limit = meminfo("CommitLimit");
-  const uint64_t used = meminfo("Committed_AS");
+  const std::string memory = read_text("/proc/meminfo").value_or("");
+  const uint64_t limit = parse_kib_line(memory, "CommitLimit:").value_or(0);
+  const uint64_t used = parse_kib_line(memory, "Committed_AS:").value_or(0);
   const uint64_t left = limit > used ? limit - used : 0;
   check.found += ", " + size_text(left) + " left to commit";
   check.verdict = left < kTooLittle ? Verdict::kProblem : Verdict::kNote;

@@ -1,6 +1,4 @@
 // The parent half of the probe: starts the child and reads its answer.
-#include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "allocator/tools/child.h"
 #include "allocator/tools/doctor/probe.h"
 #include "allocator/tools/run/library.h"
 
@@ -29,24 +28,9 @@ constexpr unsigned kSeconds = 30;
   _exit(127);
 }
 
-std::string read_all(int fd) {
-  std::string out;
-  char buffer[4096];
-  while (true) {
-    const ssize_t got = read(fd, buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return out;
-    out.append(buffer, static_cast<size_t>(got));
-  }
-}
-
+// Empty: well.
 std::string how_it_died(int status) {
-  if (WIFSIGNALED(status)) {
-    return "a process under the library was killed by signal " + std::to_string(WTERMSIG(status)) +
-           " (" + strsignal(WTERMSIG(status)) + ")";
-  }
-  if (WEXITSTATUS(status) == 0) return {};
-  return "a process under the library ended with status " + std::to_string(WEXITSTATUS(status));
+  return status == 0 ? "" : "a process under the library " + describe_status(status);
 }
 
 void parse(const std::string& text, ProbeResult* result) {
@@ -69,23 +53,16 @@ void parse(const std::string& text, ProbeResult* result) {
 
 ProbeResult run_probe(const std::string& library) {
   ProbeResult result;
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    result.failure = std::string("pipe: ") + strerror(errno);
-    return result;
-  }
-  const pid_t child = fork();
-  if (child == 0) become_probe(library, ends[1]);
-  close(ends[1]);
-  const std::string text = child > 0 ? read_all(ends[0]) : "";
-  close(ends[0]);
+  Pipe answer;
+  const pid_t child = answer.is_open() ? fork() : -1;
+  if (child == 0) become_probe(library, answer.in.get());
   if (child < 0) {
-    result.failure = std::string("fork: ") + strerror(errno);
+    result.failure = std::string("the probe cannot be started: ") + strerror(errno);
     return result;
   }
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  answer.in.shut();
+  const std::string text = read_all(answer.out.get());
+  const int status = wait_for(child);
   result.failure = how_it_died(status);
   if (result.failure.empty()) parse(text, &result);
   return result;

@@ -9,6 +9,7 @@
 #include "allocator/tools/doctor/check.h"
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/run/library.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -50,9 +51,8 @@ Check devices(const std::vector<std::string>& names) {
       "run --verbs registers the regions of the heap with a device, once for each protection "
       "domain and access, and each registration counts against the limit on locked memory";
   check.cures = {"ibv_devinfo -v   (what each can do; ODP: on-demand paging, which pins nothing)"};
-  for (const std::string& name : names) check.found += (check.found.empty() ? "" : ", ") + name;
-  if (names.empty())
-    check.found = "none in " + std::string(kDevices) + ": --verbs has nothing to do";
+  check.found = names.empty() ? "none in " + std::string(kDevices) + ": --verbs has nothing to do"
+                              : joined(names);
   return check;
 }
 

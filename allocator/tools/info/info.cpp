@@ -15,6 +15,7 @@
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/run/library.h"
 #include "allocator/tools/run/option_flags.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -170,15 +171,13 @@ void print_probe(const ProbeResult& probe) {
 
 // Includes the kernel version that adds a missing ability.
 std::string names_of(const std::vector<Ability>& abilities, bool works) {
-  std::string names;
+  std::vector<std::string> names;
   for (const Ability& ability : abilities) {
     if (ability.works() != works) continue;
-    if (!names.empty()) names += ", ";
-    names += works
-                 ? ability.name
-                 : ability.name + " (Linux " + ability.since + ": " + strerror(ability.error) + ")";
+    names.push_back(ability.name);
+    if (!works) names.back() += " (Linux " + ability.since + ": " + strerror(ability.error) + ")";
   }
-  return names.empty() ? "nothing of these" : names;
+  return names.empty() ? "nothing of these" : joined(names);
 }
 
 void print_options(const std::vector<OptionInForce>& options) {

@@ -15,6 +15,7 @@
 
 #include "allocator/os/limits.h"
 #include "allocator/os/memory.h"
+#include "allocator/tools/child.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -31,9 +32,7 @@ int attempt_in_child(Attempt attempt) {
     errno = 0;
     _exit(attempt() ? 0 : errno != 0 ? errno : EINVAL);
   }
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  const int status = wait_for(child);
   return WIFEXITED(status) ? WEXITSTATUS(status) : EFAULT;
 }
 
@@ -172,7 +171,10 @@ Ability moves_locked_pages() {
           "free pages are unlocked and locked again when they are gathered"};
 }
 
-Ability seals() { return {"mseal", "6.10", attempt_in_child(try_seal), "seal=on does nothing"}; }
+Ability seals() {
+  return {"mseal", "6.10", attempt_in_child(try_seal),
+          "seal=on, by which the kernel refuses that regions are unmapped, does nothing"};
+}
 
 Ability places() {
   return {"placement", "2.6", attempt_in_child(try_place),
@@ -185,8 +187,10 @@ Ability has_io_uring() {
 }
 
 Ability has_userfaultfd() {
-  return {"userfaultfd", "5.11", attempt_in_child(try_userfaultfd),
-          "that memory outside the heap changes is heard from functions of ours alone"};
+  return {
+      "userfaultfd", "5.11", attempt_in_child(try_userfaultfd),
+      "fewer registrations of memory outside the heap can be kept: that it is unmapped is heard "
+      "from functions of ours alone. The heap itself does not need it"};
 }
 
 std::vector<Ability> kernel_abilities() {

@@ -6,11 +6,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <fstream>
 #include <iterator>
-
-#include "allocator/os/limits.h"
 
 namespace rdmalloc::cli {
 
@@ -49,18 +46,6 @@ bool has_capability(int capability) {
   __user_cap_data_struct data[2] = {};
   if (syscall(SYS_capget, &header, data) != 0) return false;
   return (data[capability / 32].effective >> (capability % 32) & 1) != 0;
-}
-
-std::string size_text(uint64_t bytes) {
-  if (bytes == os::kNoLimit) return "unlimited";
-  static constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  auto amount = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; amount >= 1024 && unit + 1 < std::size(kUnits); ++unit) amount /= 1024;
-  char text[32];
-  const bool whole = amount == static_cast<double>(static_cast<uint64_t>(amount));
-  snprintf(text, sizeof text, whole ? "%.0f %s" : "%.1f %s", amount, kUnits[unit]);
-  return text;
 }
 
 std::vector<NumaNode> numa_nodes() {

@@ -20,9 +20,6 @@ std::string kernel_version();
 // Effective for this process; `capability` as in linux/capability.h.
 bool has_capability(int capability);
 
-// "64 KiB", "7.5 GiB", "unlimited".
-std::string size_text(uint64_t bytes);
-
 struct NumaNode {
   unsigned index = 0;
   uint64_t memory = 0;  // bytes

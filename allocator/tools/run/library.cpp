@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "allocator/tools/refusal.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -63,19 +64,35 @@ std::string find_recorder() {
                      "it belongs beside librdmalloc.so; install rdmalloc-tools");
 }
 
-void preload(const std::vector<std::string>& libraries) {
-  std::string value;
-  for (const std::string& library : libraries) value += (value.empty() ? "" : ":") + library;
-  const char* before = getenv("LD_PRELOAD");
-  const std::string kept = before != nullptr ? before : "";
-  for (size_t start = 0; start < kept.size();) {
-    const size_t end = std::min(kept.find_first_of(kSeparators, start), kept.size());
-    const std::string name = kept.substr(start, end - start);
-    // A program started by `run` may itself call `run`.
-    if (!name.empty() && std::ranges::find(libraries, name) == libraries.end()) value += ":" + name;
-    start = end + 1;
+std::string preloads() {
+  const char* const value = getenv("LD_PRELOAD");
+  return value != nullptr ? value : "";
+}
+
+void set_preloads(const std::string& value) {
+  if (value.empty()) {
+    unsetenv("LD_PRELOAD");
+  } else {
+    setenv("LD_PRELOAD", value.c_str(), 1);
   }
-  setenv("LD_PRELOAD", value.c_str(), 1);
+}
+
+std::string preloads_with(const std::vector<std::string>& libraries, const std::string& before,
+                          const std::function<bool(const std::string&)>& is_dropped) {
+  std::vector<std::string> all = libraries;
+  std::string separated = before;
+  std::ranges::replace(separated, ' ', ':');
+  for (const std::string& name : parts_of(separated, ':')) {
+    if (!name.empty() && !is_dropped(name)) all.push_back(name);
+  }
+  return joined(all, ":");
+}
+
+void preload(const std::vector<std::string>& libraries) {
+  // A program started by `run` may itself call `run`.
+  set_preloads(preloads_with(libraries, preloads(), [&](const std::string& name) {
+    return std::ranges::find(libraries, name) != libraries.end();
+  }));
 }
 
 }  // namespace rdmalloc::cli

@@ -1,6 +1,7 @@
 // Finds the library that this command preloads.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,15 @@ std::string find_shim(const Shim& shim);
 // The same for the library that records allocations.
 std::string find_recorder();
 
-// Puts the libraries in front of LD_PRELOAD in this process's environment and keeps what is there.
+// LD_PRELOAD in this process's environment; empty: none.
+std::string preloads();
+void set_preloads(const std::string& value);
+
+// The libraries, and then those of `before` that `is_dropped` does not say.
+std::string preloads_with(const std::vector<std::string>& libraries, const std::string& before,
+                          const std::function<bool(const std::string&)>& is_dropped);
+
+// Puts the libraries in front there, and keeps what is there.
 void preload(const std::vector<std::string>& libraries);
 
 }  // namespace rdmalloc::cli

@@ -10,6 +10,7 @@
 
 #include "allocator/report/file_name.h"
 #include "allocator/tools/refusal.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -18,56 +19,33 @@ namespace fs = std::filesystem;
 
 os::Text as_text(const std::string& value) { return {value.data(), value.size()}; }
 
-// "a|b|c", or with other separators "a, b or c": `last` goes before the last word.
-std::string joined(const Choices& choices, const char* between, const char* last) {
-  std::string text;
-  for (size_t i = 0; i < choices.count; ++i) {
-    if (i > 0) text += i + 1 == choices.count ? last : between;
-    text += choices.names[i];
-  }
-  return text;
-}
+// What a value looks like, in short and as advice.
+struct Form {
+  std::string placeholder, advice;
+};
 
-std::string placeholder(OptionType type) {
+Form form_of(OptionType type) {
   switch (type) {
     case OptionType::kAmount:
-      return "AMOUNT";
+      return {"AMOUNT",
+              "use bytes with K, M, G or T (64M), or a share of memory (50%) or of the memlock "
+              "limit (25%memlock)"};
     case OptionType::kSwitch:
-      return "on|off";
+      return {"on|off", "use on or off"};
     case OptionType::kStats:
-      return "on|off|full";
+      return {"on|off|full", "use on, off or full"};
     case OptionType::kNumber:
-      return "NUMBER";
+      return {"NUMBER", "use a number from 1 to 65535"};
     case OptionType::kSeconds:
-      return "SECONDS";
+      return {"SECONDS", "use a number from 0 to 65535"};
     case OptionType::kPath:
-      return "FILE";
+      return {"FILE", "use a file name"};
     case OptionType::kCpus:
-      return "inherit|all|LIST";
+      return {"inherit|all|LIST", "use inherit, all, or a list of processors (0-3,8)"};
     default:
-      return joined(choices_of(type), "|", "|");
-  }
-}
-
-std::string well_formed(OptionType type) {
-  switch (type) {
-    case OptionType::kAmount:
-      return "use bytes with K, M, G or T (64M), or a share of memory (50%) or of the memlock "
-             "limit (25%memlock)";
-    case OptionType::kSwitch:
-      return "use on or off";
-    case OptionType::kStats:
-      return "use on, off or full";
-    case OptionType::kNumber:
-      return "use a number from 1 to 65535";
-    case OptionType::kSeconds:
-      return "use a number from 0 to 65535";
-    case OptionType::kPath:
-      return "use a file name";
-    case OptionType::kCpus:
-      return "use inherit, all, or a list of processors (0-3,8)";
-    default:
-      return "use " + joined(choices_of(type), ", ", " or ");
+      const Choices choices = choices_of(type);
+      const std::vector<std::string> names(choices.names, choices.names + choices.count);
+      return {joined(names, "|"), "use " + joined(names, ", ", " or ")};
   }
 }
 
@@ -76,20 +54,12 @@ std::string objection(const OptionInfo& option, const std::string& value) {
   const bool no_file = option.type == OptionType::kPath && value.empty();
   if (!no_file && is_valid(option.type, as_text(value))) return {};
   const std::string wrong = "invalid value '" + value + "': ";
-  if (no_file) return wrong + "use a file name";
-  return wrong + (option.type == OptionType::kPath ? objection_to_path(as_text(value))
-                                                   : well_formed(option.type));
-}
-
-// Turns a file name into a pattern that expands to exactly that name.
-std::string as_pattern(const std::string& name) {
-  std::string pattern;
-  for (const char c : name) pattern += c == '%' ? std::string("%%") : std::string(1, c);
-  return pattern;
+  const bool is_path = option.type == OptionType::kPath && !no_file;
+  return wrong + (is_path ? objection_to_path(as_text(value)) : form_of(option.type).advice);
 }
 
 std::string absolute_pattern(const std::string& value) {
-  const fs::path folder = as_pattern(fs::current_path());
+  const fs::path folder = escaped_by(fs::current_path(), {{'%', "%%"}});
   return (value.front() == '/' ? fs::path(value) : folder / value).lexically_normal();
 }
 
@@ -133,7 +103,7 @@ std::string flag_name(const OptionInfo& option) {
 }
 
 std::string flag_usage(const OptionInfo& option) {
-  const std::string value = placeholder(option.type);
+  const std::string value = form_of(option.type).placeholder;
   return flag_name(option) + (takes_value(option) ? " " + value : "[=" + value + "]");
 }
 
@@ -152,7 +122,7 @@ void add_option_flags(CLI::App& app, std::vector<Setting>& settings) {
       settings.push_back({static_cast<OptionId>(i), value});
     };
     CLI::Option* flag = app.add_option_function<std::string>(flag_name(option), keep, option.help);
-    flag->type_name(placeholder(option.type));
+    flag->type_name(form_of(option.type).placeholder);
     // Without '=' a switch means on.
     if (!takes_value(option)) flag->expected(0, 1)->default_str("on");
     flag->take_last()->check([&option](const std::string& v) { return objection(option, v); });

@@ -1,6 +1,11 @@
 #include "allocator/tools/run/program.h"
 
+#include <endian.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,12 +13,11 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <sstream>
 
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/run/elf_file.h"
 #include "allocator/tools/run/library.h"
-#include "allocator/tools/run/privilege.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -45,10 +49,8 @@ std::optional<std::string> script_interpreter(const std::string& path) {
   file.read(line.data(), static_cast<std::streamsize>(line.size()));
   line.resize(static_cast<size_t>(file.gcount()));
   if (line.compare(0, 2, "#!") != 0) return std::nullopt;
-  std::istringstream words(line.substr(2, line.find('\n') - 2));
-  std::string interpreter;
-  words >> interpreter;
-  return interpreter;
+  const std::vector<std::string> words = words_of(line.substr(2, line.find('\n') - 2));
+  return words.empty() ? "" : words.front();
 }
 
 std::string base_name(const std::string& path) { return std::filesystem::path(path).filename(); }
@@ -76,6 +78,48 @@ void check_loader(const ElfFile& file, const std::string& program) {
                 "): run a build of the program that is made for this system");
 }
 
+bool on_nosuid_mount(const std::string& program) {
+  struct statvfs mount {};
+  return statvfs(program.c_str(), &mount) == 0 && (mount.f_flag & ST_NOSUID) != 0;
+}
+
+bool has_file_capabilities(const std::string& program) {
+  vfs_ns_cap_data data{};
+  const ssize_t got = getxattr(program.c_str(), "security.capability", &data, sizeof data);
+  if (got < static_cast<ssize_t>(XATTR_CAPS_SZ_1)) return false;
+  uint32_t any = le32toh(data.magic_etc) & VFS_CAP_FLAGS_EFFECTIVE;
+  any |= data.data[0].permitted;
+  if (got >= static_cast<ssize_t>(XATTR_CAPS_SZ_2)) any |= data.data[1].permitted;
+  return any != 0;
+}
+
+[[noreturn]] void refuse_privileged(const std::string& program, const std::string& what) {
+  throw Refusal(program + " " + what +
+                ", so ld.so ignores LD_PRELOAD; link the program with -lrdmalloc, or run a copy "
+                "without these rights (cp drops them)");
+}
+
+// Refuses when the kernel would start this file in secure-execution mode for this caller, where
+// ld.so ignores LD_PRELOAD: set-user-id, set-group-id or file capabilities that take effect.
+void check_privilege(const std::string& program) {
+  struct stat status {};
+  // On a nosuid mount the kernel itself ignores all such rights.
+  if (stat(program.c_str(), &status) != 0 || on_nosuid_mount(program)) return;
+  // File capabilities add nothing to a real root. no_new_privs withholds them, but ld.so is still
+  // told.
+  if (getuid() != 0 && has_file_capabilities(program))
+    refuse_privileged(program, "has file capabilities");
+  if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) return;
+  if ((status.st_mode & S_ISUID) != 0 && status.st_uid != getuid()) {
+    refuse_privileged(program, "is set-user-id to another user");
+  }
+  // Without the group's execute permission the bit has another meaning.
+  const bool set_group = (status.st_mode & S_ISGID) != 0 && (status.st_mode & S_IXGRP) != 0;
+  if (set_group && status.st_gid != getgid()) {
+    refuse_privileged(program, "is set-group-id to another group");
+  }
+}
+
 std::vector<std::string> check_elf(const ElfFile& file, const std::string& program,
                                    const std::string& library, const std::string& done) {
   const std::optional<ElfFile> ours = read_elf(library);
@@ -100,9 +144,8 @@ std::string find_program(const std::string& name) {
     throw Refusal(name + ": " + strerror(errno), kExitNotFound);
   }
   const char* path = getenv("PATH");
-  std::istringstream folders(path != nullptr ? path : "/bin:/usr/bin");
   std::string seen;
-  for (std::string folder; std::getline(folders, folder, ':');) {
+  for (const std::string& folder : parts_of(path != nullptr ? path : "/bin:/usr/bin", ':')) {
     std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
     if (is_executable(candidate)) return candidate;
     if (seen.empty() && is_file(candidate)) seen = candidate;

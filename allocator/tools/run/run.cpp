@@ -9,11 +9,11 @@
 #include <cstring>
 
 #include "allocator/limits/options.h"
+#include "allocator/tools/child.h"
 #include "allocator/tools/refusal.h"
-#include "allocator/tools/run/exec_list.h"
 #include "allocator/tools/run/library.h"
 #include "allocator/tools/run/program.h"
-#include "allocator/tools/run/watcher_start.h"
+#include "allocator/tools/run/watcher.h"
 
 namespace rdmalloc::cli {
 namespace {

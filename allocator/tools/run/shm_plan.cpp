@@ -9,6 +9,7 @@
 
 #include "allocator/limits/options.h"
 #include "allocator/tools/refusal.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -43,11 +44,13 @@ std::string objection_to_number(const std::string& value) {
 
 // `fallback` says what is used for a number that is 0 and not given; without it the number is
 // required.
-void add_number(CLI::App& command, const char* flag, uint64_t& number, const std::string& help,
+template <typename Number>
+void add_number(CLI::App& command, const char* flag, Number& number, const std::string& help,
                 const std::string& fallback = {}) {
   const auto keep = [&number](const std::string& value) {
     Amount amount;
-    if (parse_amount({value.data(), value.size()}, &amount)) number = amount.value;
+    if (parse_amount({value.data(), value.size()}, &amount))
+      number = static_cast<Number>(amount.value);
   };
   const bool is_required = number == 0 && fallback.empty();
   const std::string value = number == 0 ? fallback : std::to_string(number);
@@ -56,12 +59,10 @@ void add_number(CLI::App& command, const char* flag, uint64_t& number, const std
   option->type_name("NUMBER")->check(objection_to_number)->required(is_required);
 }
 
-std::string words_of(std::span<const Choice> choices, const char* between, const char* last) {
-  std::string words = choices.front().word;
-  for (const Choice& choice : choices.subspan(1)) {
-    words += (&choice == &choices.back() ? last : between) + std::string(choice.word);
-  }
-  return words;
+std::string words_of(std::span<const Choice> choices) {
+  std::vector<std::string> words;
+  for (const Choice& choice : choices) words.push_back(choice.word);
+  return joined(words, ", ", " or ");
 }
 
 void add_choice(CLI::App& command, const char* flag, std::string& word,
@@ -69,9 +70,9 @@ void add_choice(CLI::App& command, const char* flag, std::string& word,
   const auto check = [choices](const std::string& given) -> std::string {
     const auto same = [&given](const Choice& choice) { return given == choice.word; };
     if (std::any_of(choices.begin(), choices.end(), same)) return {};
-    return "invalid value '" + given + "': use " + words_of(choices, ", ", " or ");
+    return "invalid value '" + given + "': use " + words_of(choices);
   };
-  const std::string words = words_of(choices, ", ", " or ");
+  const std::string words = words_of(choices);
   command.add_option(flag, word, words + ": " + help + " (default " + word + ")")->check(check);
 }
 
@@ -84,23 +85,13 @@ unsigned value_of(const std::string& word, std::span<const Choice> choices) {
 
 rdm_shm_plan make_plan(const ShmPlanRequest& request) {
   char why[256] = "";
-  rdm_shm_plan_options options = {};
+  rdm_shm_plan_options options = request.plan;
   options.size = sizeof options;
   options.error = why;
   options.error_size = sizeof why;
-  options.procs = static_cast<unsigned>(request.procs);
   options.layout = value_of(request.layout, kLayouts);
   options.flags = value_of(request.threads, kThreads);
   if (request.eager_with_header) options.flags |= RDM_SHM_EAGER_WITH_HEADER;
-  options.queue_entries = static_cast<unsigned>(request.queue_entries);
-  options.page_size = request.page_size;
-  options.cacheline = request.cacheline;
-  options.eager_limit = request.eager_limit;
-  options.chunk_size = request.chunk_size;
-  options.eager_fragments = static_cast<unsigned>(request.eager_fragments);
-  options.max_fragments = static_cast<unsigned>(request.max_fragments);
-  options.boxes = static_cast<unsigned>(request.boxes);
-  options.box_size = request.box_size;
   rdm_shm_plan plan = {};
   plan.size = sizeof plan;
   if (rdm_shm_plan_get(&options, &plan) != RDM_OK) {
@@ -145,11 +136,11 @@ void print_line(const Row& row) {
 
 void print_text(const ShmPlanRequest& request, const rdm_shm_plan& plan) {
   printf("procs %s, layout %s, threads %s, page size %s, cacheline %s,\n",
-         grouped(request.procs).c_str(), request.layout.c_str(), request.threads.c_str(),
-         grouped(request.page_size).c_str(), grouped(request.cacheline).c_str());
+         grouped(request.plan.procs).c_str(), request.layout.c_str(), request.threads.c_str(),
+         grouped(request.plan.page_size).c_str(), grouped(request.plan.cacheline).c_str());
   printf("eager limit %s%s, queue entries %s, chunk size %s\n\n",
-         grouped(request.eager_limit).c_str(), request.eager_with_header ? " with header" : "",
-         grouped(request.queue_entries).c_str(), grouped(request.chunk_size).c_str());
+         grouped(request.plan.eager_limit).c_str(), request.eager_with_header ? " with header" : "",
+         grouped(request.plan.queue_entries).c_str(), grouped(request.plan.chunk_size).c_str());
   printf("  %-18s%12s%26s\n", "description", "10^6 bytes", "bytes");
   for (const Row& row : rows_of(plan, request.layout)) print_line(row);
   print_line({"total", plan.bytes});
@@ -162,15 +153,15 @@ ordered_json as_json(const ShmPlanRequest& request, const rdm_shm_plan& plan) {
                     {"bytes", row.bytes},
                     {"megabytes", in_millions(row.bytes)}});
   }
-  return {{"procs", request.procs},
+  return {{"procs", request.plan.procs},
           {"layout", request.layout},
           {"threads", request.threads},
-          {"page_size", request.page_size},
-          {"cacheline", request.cacheline},
-          {"eager_limit", request.eager_limit},
+          {"page_size", request.plan.page_size},
+          {"cacheline", request.plan.cacheline},
+          {"eager_limit", request.plan.eager_limit},
           {"eager_with_header", request.eager_with_header},
-          {"queue_entries", request.queue_entries},
-          {"chunk_size", request.chunk_size},
+          {"queue_entries", request.plan.queue_entries},
+          {"chunk_size", request.plan.chunk_size},
           {"rows", rows},
           {"bytes", plan.bytes},
           {"megabytes", in_millions(plan.bytes)}};
@@ -179,24 +170,25 @@ ordered_json as_json(const ShmPlanRequest& request, const rdm_shm_plan& plan) {
 }  // namespace
 
 void add_shm_plan_flags(CLI::App& command, ShmPlanRequest& request) {
-  add_number(command, "--procs", request.procs, "processes that share the segment");
+  add_number(command, "--procs", request.plan.procs, "processes that share the segment");
   add_choice(command, "--layout", request.layout, kLayouts,
              "how circular buffers lie in it, see below");
-  add_number(command, "--page-size", request.page_size, "bytes of a page");
-  add_number(command, "--cacheline", request.cacheline, "bytes of a cache line");
-  add_number(command, "--eager-limit", request.eager_limit,
+  add_number(command, "--page-size", request.plan.page_size, "bytes of a page");
+  add_number(command, "--cacheline", request.plan.cacheline, "bytes of a cache line");
+  add_number(command, "--eager-limit", request.plan.eager_limit,
              "bytes of a message that an eager fragment holds");
-  add_number(command, "--queue-entries", request.queue_entries, "entries of a circular buffer");
-  add_number(command, "--chunk-size", request.chunk_size,
+  add_number(command, "--queue-entries", request.plan.queue_entries,
+             "entries of a circular buffer");
+  add_number(command, "--chunk-size", request.plan.chunk_size,
              "bytes of a message that a max fragment holds");
-  add_number(command, "--eager-fragments", request.eager_fragments,
+  add_number(command, "--eager-fragments", request.plan.eager_fragments,
              "least eager fragments of each process",
              std::to_string(RDM_SHM_EAGER_FRAGMENTS) + " for each process that there is; mpsc: " +
                  std::to_string(RDM_SHM_EAGER_FRAGMENTS_MPSC) + " in all");
-  add_number(command, "--max-fragments", request.max_fragments,
+  add_number(command, "--max-fragments", request.plan.max_fragments,
              "max fragments of each process; mpsc has none");
-  add_number(command, "--boxes", request.boxes, "mpsc: most fast boxes of each process");
-  add_number(command, "--box-size", request.box_size, "mpsc: bytes of a fast box's slots",
+  add_number(command, "--boxes", request.plan.boxes, "mpsc: most fast boxes of each process");
+  add_number(command, "--box-size", request.plan.box_size, "mpsc: bytes of a fast box's slots",
              std::to_string(RDM_SHM_BOX_SIZE) + ", or two cache lines if that is more");
   add_choice(command, "--threads", request.threads, kThreads,
              "threads of a process that send and receive; heads and tails of the aggregated layout "

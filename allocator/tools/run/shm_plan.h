@@ -2,7 +2,6 @@
 // much room each takes.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "allocator/os/page_size.h"
@@ -15,17 +14,17 @@ class App;
 namespace rdmalloc::cli {
 
 struct ShmPlanRequest {
-  uint64_t procs = 0;
-  uint64_t page_size = os::page_size();
-  uint64_t cacheline = RDM_SHM_CACHELINE_SIZE;
-  uint64_t eager_limit = RDM_SHM_EAGER_LIMIT;
-  uint64_t queue_entries = RDM_SHM_QUEUE_ENTRIES;
-  uint64_t chunk_size = RDM_SHM_CHUNK_SIZE;
-  // 0: the default, which for the first and the last depends on others.
-  uint64_t eager_fragments = 0;
-  uint64_t max_fragments = RDM_SHM_MAX_FRAGMENTS;
-  uint64_t boxes = RDM_SHM_BOXES;
-  uint64_t box_size = 0;
+  ShmPlanRequest() {
+    plan.page_size = os::page_size();
+    plan.cacheline = RDM_SHM_CACHELINE_SIZE;
+    plan.eager_limit = RDM_SHM_EAGER_LIMIT;
+    plan.queue_entries = RDM_SHM_QUEUE_ENTRIES;
+    plan.chunk_size = RDM_SHM_CHUNK_SIZE;
+    plan.max_fragments = RDM_SHM_MAX_FRAGMENTS;
+    plan.boxes = RDM_SHM_BOXES;
+  }
+
+  rdm_shm_plan_options plan = {};  // but for its layout and flags
   std::string layout = "aggregated";
   std::string threads = "single";
   bool eager_with_header = false;

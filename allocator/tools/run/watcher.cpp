@@ -12,7 +12,8 @@
 #include <utility>
 
 #include "allocator/report/whole_file.h"
-#include "allocator/tools/top/counter_json.h"
+#include "allocator/tools/text.h"
+#include "allocator/tools/top/json.h"
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
@@ -67,22 +68,13 @@ bool receive(int socket, Announcement* out) {
   return true;
 }
 
-std::string now_in_words() {
-  const time_t now = time(nullptr);
-  tm parts{};
-  std::array<char, 32> text{};
-  gmtime_r(&now, &parts);
-  strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text.data();
-}
-
 std::string as_report(const ProcessCounters& counters, bool has_ended) {
   auto json = counters_json(counters);
   json["pid"] = counters.process;
   json["phases"] = phases_json(counters);
   json["partial"] = true;  // a report that the process writes has more keys, and not these
   json["ended"] = has_ended;
-  json["time"] = now_in_words();
+  json["time"] = time_text();
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

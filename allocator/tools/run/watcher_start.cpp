@@ -1,4 +1,4 @@
-#include "allocator/tools/run/watcher_start.h"
+#include "allocator/tools/run/watcher.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,8 +18,8 @@
 #include <string>
 
 #include "allocator/report/watcher_name.h"
+#include "allocator/tools/child.h"
 #include "allocator/tools/refusal.h"
-#include "allocator/tools/run/watcher.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -107,9 +106,7 @@ void start_watcher(std::chrono::seconds interval) {
     _exit(watcher < 0 ? 1 : 0);
   }
   close(socket);
-  int status = 0;
-  while (waitpid(between, &status, 0) < 0 && errno == EINTR) continue;
-  if (status != 0) refuse("no process");
+  if (wait_for(between) != 0) refuse("no process");
   setenv(kWatcherVariable, name.c_str(), 1);
 }
 

@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <sstream>
 
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/run/library.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli::study {
 namespace {
@@ -43,19 +43,12 @@ const Peer* find_peer(const std::string& name) {
   return nullptr;
 }
 
-std::string joined_names() {
-  std::string all;
-  for (const std::string& name : allocator_names()) all += (all.empty() ? "" : ", ") + name;
-  return all;
-}
-
 // Folders with libraries of this command's architecture: those that users name, then those next to
 // the libc it runs on, then the usual install locations.
 std::vector<fs::path> library_folders() {
   std::vector<fs::path> folders;
   if (const char* path = getenv("LD_LIBRARY_PATH")) {
-    std::istringstream list(path);
-    for (std::string folder; std::getline(list, folder, ':');) {
+    for (const std::string& folder : parts_of(path, ':')) {
       if (!folder.empty()) folders.push_back(fs::absolute(folder));
     }
   }
@@ -129,7 +122,7 @@ std::optional<Allocator> look_for_allocator(const std::string& name) {
   if (name == kOurs) return Allocator{name, find_library(), true};
   const Peer* peer = find_peer(name);
   if (peer == nullptr) {
-    throw Refusal("there is no allocator '" + name + "': known are " + joined_names());
+    throw Refusal("there is no allocator '" + name + "': known are " + joined(allocator_names()));
   }
   const std::string library = find_library_file(*peer);
   if (library.empty()) return std::nullopt;
@@ -144,26 +137,21 @@ Allocator find_allocator(const std::string& name) {
 }
 
 std::string preload_for(const Allocator& allocator, const std::string& before) {
-  std::string value = allocator.library;
-  for (size_t start = 0; start < before.size();) {
-    const size_t end = std::min(before.find_first_of(" :", start), before.size());
-    const std::string name = before.substr(start, end - start);
-    if (!name.empty() && !is_allocator_library(name)) value += (value.empty() ? "" : ":") + name;
-    start = end + 1;
-  }
-  return value;
+  std::vector<std::string> first;
+  if (!allocator.library.empty()) first.push_back(allocator.library);
+  return preloads_with(first, before, is_allocator_library);
 }
 
 std::vector<std::string> parse_allocators(const std::string& list) {
   std::vector<std::string> names;
-  std::istringstream words(list);
-  for (std::string name; std::getline(words, name, ',');) {
+  for (const std::string& name : parts_of(list, ',')) {
     if (std::ranges::find(allocator_names(), name) == allocator_names().end()) {
-      throw Refusal("there is no allocator '" + name + "': known are " + joined_names());
+      throw Refusal("there is no allocator '" + name + "': known are " + joined(allocator_names()));
     }
     if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   }
-  if (names.empty()) throw Refusal("no allocator was named: known are " + joined_names());
+  if (names.empty())
+    throw Refusal("no allocator was named: known are " + joined(allocator_names()));
   return names;
 }
 

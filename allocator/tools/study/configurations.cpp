@@ -2,13 +2,10 @@
 
 #include <unistd.h>
 
-#include <array>
-#include <cstdio>
-#include <sstream>
-
 #include "allocator/limits/options.h"
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/run/option_flags.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli::study {
 namespace {
@@ -49,8 +46,7 @@ uint64_t Cap::bytes_of(uint64_t peak_held) const {
 std::vector<Cap> parse_caps(const std::string& list) {
   std::vector<Cap> caps;
   if (list == "none") return caps;
-  std::istringstream words(list);
-  for (std::string word; std::getline(words, word, ',');) caps.push_back(parse_cap(word));
+  for (const std::string& word : parts_of(list, ',')) caps.push_back(parse_cap(word));
   return caps;
 }
 
@@ -74,7 +70,7 @@ std::vector<Configuration> configurations_of(const std::vector<Allocator>& alloc
 
 Configuration capped(const Allocator& ours, const Cap& cap, uint64_t peak_held) {
   const uint64_t bytes = cap.bytes_of(peak_held);
-  std::string label = "rdmalloc, cap " + human_bytes(bytes);
+  std::string label = "rdmalloc, cap " + size_text(bytes);
   if (cap.is_share) label += " (" + std::to_string(cap.value) + " % of its peak)";
   return {std::string(kPinnedName) + "-" + cap.text, label, ours, true, bytes,
           {{kCapVariable, std::to_string(bytes)}}};
@@ -97,21 +93,6 @@ Configuration with_option(const Allocator& ours, const std::string& assignment) 
           true,
           std::nullopt,
           {{variable_name(option), value}}};
-}
-
-std::string human_bytes(uint64_t bytes) {
-  constexpr std::array kUnits{"bytes", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (value >= 1024 && unit + 1 < kUnits.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  std::array<char, 32> text{};
-  const bool is_whole = value == static_cast<double>(static_cast<uint64_t>(value));
-  const int digits = is_whole || value >= 100 ? 0 : value >= 10 ? 1 : 2;
-  snprintf(text.data(), text.size(), "%.*f %s", digits, value, kUnits.at(unit));
-  return text.data();
 }
 
 }  // namespace rdmalloc::cli::study

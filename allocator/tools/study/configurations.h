@@ -43,9 +43,6 @@ Configuration capped(const Allocator& ours, const Cap& cap, uint64_t peak_held);
 // an unknown option or a malformed value.
 Configuration with_option(const Allocator& ours, const std::string& assignment);
 
-// 67108864 as "64 MiB", 1234567 as "1.18 MiB".
-std::string human_bytes(uint64_t bytes);
-
 inline constexpr const char* kPinnedName = "rdmalloc";
 inline constexpr const char* kUnpinnedName = "rdmalloc-unpinned";
 

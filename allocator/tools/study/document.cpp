@@ -4,6 +4,7 @@
 
 #include "allocator/tools/study/summary.h"
 #include "allocator/tools/study/verdict.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli::study {
 namespace {
@@ -52,6 +53,26 @@ json phase_of(const Phase& phase) {
 json counted(const Samples& samples, uint64_t value) {
   return samples.has_counters ? json(value) : json(nullptr);
 }
+
+// The members of a run in runs.csv.
+constexpr const char* kColumns[] = {"configuration",
+                                    "repeat",
+                                    "outcome",
+                                    "ok",
+                                    "seconds",
+                                    "user_seconds",
+                                    "system_seconds",
+                                    "processes",
+                                    "peak_resident_bytes",
+                                    "mean_resident_bytes",
+                                    "peak_live_bytes",
+                                    "peak_held_bytes",
+                                    "peak_pinned_bytes",
+                                    "peak_overflow_bytes",
+                                    "minor_faults",
+                                    "major_faults",
+                                    "samples",
+                                    "sampling_cpu_share"};
 
 json run_of(const Run& run) {
   const Samples& samples = run.samples;
@@ -144,7 +165,47 @@ json list_of(const Range& range, Convert convert) {
   return list;
 }
 
+std::string csv_value(const json& value) {
+  if (value.is_null()) return "";
+  if (value.is_boolean()) return value ? "1" : "0";
+  if (value.is_number_float()) return format("%.6f", value.get<double>());
+  return value.is_string() ? csv_field(value) : value.dump();
+}
+
 }  // namespace
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  return "\"" + escaped_by(text, {{'"', "\"\""}}) + "\"";
+}
+
+std::string runs_header() { return joined({std::begin(kColumns), std::end(kColumns)}, ",") + "\n"; }
+
+std::string runs_line(const Run& run) {
+  const json all = run_of(run);
+  std::vector<std::string> fields;
+  for (const char* column : kColumns) fields.push_back(csv_value(all[column]));
+  return joined(fields, ",") + "\n";
+}
+
+std::string samples_header() {
+  return "configuration,repeat,seconds,resident_bytes,live_bytes,held_bytes,pinned_bytes,"
+         "overflow_bytes,faults\n";
+}
+
+std::string samples_lines(const Run& run) {
+  std::string lines;
+  const auto known = [&](uint64_t value) { return csv_value(counted(run.samples, value)); };
+  const std::string start = csv_field(run.configuration) + "," + std::to_string(run.repeat) + ",";
+  for (const Sample& sample : run.samples.series) {
+    const std::vector<std::string> fields = {csv_value(sample.seconds), csv_value(sample.resident),
+                                             known(sample.live),        known(sample.held),
+                                             csv_value(sample.pinned),  known(sample.overflow),
+                                             csv_value(sample.faults)};
+    lines += start + joined(fields, ",") + "\n";
+  }
+  return lines;
+}
 
 json as_document(const Study& study) {
   return {{"format", "rdmalloc-study"},

@@ -3,10 +3,25 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
-#include "allocator/tools/study/study_data.h"
+#include "allocator/tools/study/configurations.h"
+#include "allocator/tools/study/machine.h"
+#include "allocator/tools/study/program_run.h"
 
 namespace rdmalloc::cli::study {
+
+// A study: the request, the runs, and the results.
+struct Study {
+  std::vector<std::string> command;
+  std::string date;
+  Machine machine;
+  double rate_hz = 0;
+  unsigned repeats = 0;
+  std::vector<Configuration> configurations;
+  std::vector<Run> runs;
+  std::vector<std::string> notes;
+};
 
 // null: not known for this allocator.
 nlohmann::json as_document(const Study& study);

@@ -12,27 +12,18 @@
 #include <map>
 
 #include "allocator/os/clock.h"
+#include "allocator/tools/child.h"
 #include "allocator/tools/refusal.h"
-#include "allocator/tools/run/exec_list.h"
 
 namespace rdmalloc::cli::study {
 namespace {
 
-// An open file for one of the child's standard streams.
-class Stream {
- public:
-  Stream(const std::string& path, int flags)
-      : descriptor_(open(path.c_str(), flags | O_CLOEXEC, 0666)) {
-    if (descriptor_ < 0) throw Refusal(path + ": " + strerror(errno), kExitProblem);
-  }
-  ~Stream() { close(descriptor_); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  int descriptor() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
+// For one of the child's standard streams.
+Descriptor open_stream(const std::string& path, int flags) {
+  Descriptor stream(open(path.c_str(), flags | O_CLOEXEC, 0666));
+  if (stream.get() < 0) throw Refusal(path + ": " + strerror(errno), kExitProblem);
+  return stream;
+}
 
 std::vector<std::string> environment_of(const Launch& launch) {
   std::map<std::string, std::string> all;
@@ -84,32 +75,28 @@ struct Child {
 }  // namespace
 
 RunningProgram::RunningProgram(const Launch& launch, const Interrupts& interrupts) {
-  const Stream input(launch.input, O_RDONLY);
-  const Stream output(launch.output, O_WRONLY | O_CREAT | O_TRUNC);
-  const Stream errors(launch.errors, O_WRONLY | O_CREAT | O_TRUNC);
+  const Descriptor input = open_stream(launch.input, O_RDONLY);
+  const Descriptor output = open_stream(launch.output, O_WRONLY | O_CREAT | O_TRUNC);
+  const Descriptor errors = open_stream(launch.errors, O_WRONLY | O_CREAT | O_TRUNC);
   const std::vector<std::string> variables = environment_of(launch);
   const std::vector<char*> arguments = exec_list(launch.command);
   const std::vector<char*> environment = exec_list(variables);
-  std::array<int, 2> told{};
-  if (pipe2(told.data(), O_CLOEXEC) != 0) throw Refusal(std::string("pipe: ") + strerror(errno));
-  const Child child{launch.program.c_str(),
-                    arguments.data(),
-                    environment.data(),
-                    {input.descriptor(), output.descriptor(), errors.descriptor()},
-                    told[1],
-                    getpid()};
+  Pipe told;
+  if (!told.is_open()) throw Refusal(std::string("pipe: ") + strerror(errno));
+  const Child child{launch.program.c_str(), arguments.data(),
+                    environment.data(),     {input.get(), output.get(), errors.get()},
+                    told.in.get(),          getpid()};
   pid_ = fork();
   if (pid_ == 0) become(child, interrupts);
   const int fork_error = errno;
-  close(told[1]);
+  told.in.shut();
   Word word{0, 0};
   Word last{0, 0};
-  while (pid_ > 0 && read(told[0], &word, sizeof(word)) == sizeof(word)) last = word;
-  close(told[0]);
+  while (pid_ > 0 && read(told.out.get(), &word, sizeof(word)) == sizeof(word)) last = word;
   if (pid_ < 0) throw Refusal(std::string("fork: ") + strerror(fork_error));
   start_ns_ = last.start_ns;
   if (start_ns_ == 0 || last.error != 0) {
-    waitpid(pid_, nullptr, 0);
+    wait_for(pid_);
     throw Refusal(launch.program + ": " + strerror(last.error),
                   last.error == ENOENT ? kExitNotFound : kExitNotExecutable);
   }

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "allocator/tools/study/interrupts.h"
+#include "allocator/tools/interrupts.h"
 
 namespace rdmalloc::cli::study {
 

@@ -3,8 +3,6 @@
 #include <sched.h>
 #include <sys/utsname.h>
 
-#include <array>
-#include <ctime>
 #include <fstream>
 
 #include "allocator/os/limits.h"
@@ -42,15 +40,6 @@ Machine this_machine() {
   double load = 0;
   if (getloadavg(&load, 1) == 1) machine.load = load;
   return machine;
-}
-
-std::string date_now() {
-  const time_t now = time(nullptr);
-  tm parts{};
-  gmtime_r(&now, &parts);
-  std::array<char, 32> text{};
-  strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text.data();
 }
 
 }  // namespace rdmalloc::cli::study

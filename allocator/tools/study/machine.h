@@ -18,7 +18,4 @@ struct Machine {
 
 Machine this_machine();
 
-// The current time, as 2026-11-21T18:00:00Z.
-std::string date_now();
-
 }  // namespace rdmalloc::cli::study

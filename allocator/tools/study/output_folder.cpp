@@ -6,16 +6,13 @@
 #include <cstring>
 #include <filesystem>
 
+#include "allocator/os/file.h"
+#include "allocator/report/whole_file.h"
 #include "allocator/tools/refusal.h"
 
 namespace rdmalloc::cli::study {
-namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kUnfinished = ".unfinished";
-
-}  // namespace
 
 OutputFolder::OutputFolder(const std::string& path, bool force) : path_(path) {
   std::error_code error;
@@ -64,17 +61,11 @@ void OutputFolder::append(const std::string& name, const std::string& text) {
 }
 
 void OutputFolder::write(const std::string& name, const std::string& text) {
-  const std::string unfinished = file(name) + kUnfinished;
-  FILE* to = fopen(unfinished.c_str(), "we");
-  if (to == nullptr) fail(name, errno);
-  const bool written = fwrite(text.data(), 1, text.size(), to) == text.size() && fflush(to) == 0;
-  const int write_error = errno;
-  const bool closed = fclose(to) == 0;
-  if (!written || !closed || rename(unfinished.c_str(), file(name).c_str()) != 0) {
-    const int error = written ? errno : write_error;
-    unlink(unfinished.c_str());
-    fail(name, error);
-  }
+  const std::string path = file(name);
+  WholeFile to(path.c_str(), static_cast<uint64_t>(getpid()));
+  const bool is_there =
+      to.descriptor() >= 0 && os::write_all(to.descriptor(), text.data(), text.size()) && to.keep();
+  if (!is_there) fail(name, errno);
 }
 
 std::string default_output_path(const std::string& program, const std::string& date) {

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "allocator/tools/top/process_status.h"
+
 namespace rdmalloc::cli::study {
 namespace {
 

@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <cstring>
-#include <fstream>
 
 #include "allocator/os/clock.h"
+#include "allocator/tools/child.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli::study {
 namespace {
@@ -36,26 +36,21 @@ rusage usage_of(int who) {
 class Timer {
  public:
   Timer() : descriptor_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {}
-  ~Timer() { close(descriptor_); }
-  Timer(const Timer&) = delete;
-  Timer& operator=(const Timer&) = delete;
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return descriptor_.get(); }
   void set(uint64_t at_ns) {
     itimerspec when{};
     when.it_value.tv_sec = static_cast<time_t>(at_ns / 1'000'000'000U);
     when.it_value.tv_nsec = static_cast<long>(at_ns % 1'000'000'000U);
-    timerfd_settime(descriptor_, TFD_TIMER_ABSTIME, &when, nullptr);
+    timerfd_settime(descriptor_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
   }
 
  private:
-  int descriptor_;
+  Descriptor descriptor_;
 };
 
 std::string name_of(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
-  std::string name;
-  std::getline(file, name);
-  return name.empty() ? "?" : name;
+  const std::string_view name = ProcFile(pid, "comm").read();
+  return name.empty() ? "?" : std::string(name.substr(0, name.find('\n')));
 }
 
 }  // namespace
@@ -66,12 +61,6 @@ uint64_t sample_moment_ns(uint64_t index, double rate_hz) {
       kEarlyNs, [&](uint64_t moment) { return static_cast<double>(moment) < period; }));
   if (index < early) return kEarlyNs.at(index);
   return static_cast<uint64_t>(static_cast<double>(index - early + 1) * period);
-}
-
-std::string describe_status(int status) {
-  if (WIFEXITED(status)) return "exited with " + std::to_string(WEXITSTATUS(status));
-  const int signal = WTERMSIG(status);
-  return "was killed by signal " + std::to_string(signal) + " (" + strsignal(signal) + ")";
 }
 
 Run ProgramRun::run(const Launch& launch, bool under_library) {
@@ -151,11 +140,10 @@ void ProgramRun::wait_for_others(Sampler& sampler, Run& run) {
     others = sampler.alive();
   }
   if (others.empty()) return;
-  std::string names;
-  for (const pid_t pid : others) {
-    names += (names.empty() ? "" : ", ") + name_of(pid) + " (" + std::to_string(pid) + ")";
-  }
-  run.left_behind = "still there after the program had ended, and ended by the study: " + names;
+  std::vector<std::string> names;
+  for (const pid_t pid : others) names.push_back(name_of(pid) + " (" + std::to_string(pid) + ")");
+  run.left_behind =
+      "still there after the program had ended, and ended by the study: " + joined(names);
   end_processes(sampler);
 }
 

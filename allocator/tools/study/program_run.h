@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "allocator/tools/study/interrupts.h"
+#include "allocator/tools/interrupts.h"
 #include "allocator/tools/study/launch.h"
 #include "allocator/tools/study/process_tree.h"
 #include "allocator/tools/study/sampler.h"
@@ -62,8 +62,5 @@ class ProgramRun {
 // The time of sample `index` after the start: a few early ones for programs that end before the
 // first regular sample, then one each 1/rate.
 uint64_t sample_moment_ns(uint64_t index, double rate_hz);
-
-// "exited with 3", "was killed by signal 11 (Segmentation fault)".
-std::string describe_status(int status);
 
 }  // namespace rdmalloc::cli::study

@@ -5,6 +5,7 @@
 
 #include "allocator/os/clock.h"
 #include "allocator/tools/terminal.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli::study {
 namespace {
@@ -60,7 +61,7 @@ void Progress::end(const Run& run) {
   if (quiet_ || on_terminal_) return;
   fprintf(stderr, "%zu/%zu %s, %u: %s, %.3f s, peak %s\n", done_, runs_, run.configuration.c_str(),
           run.repeat, run.outcome.c_str(), run.seconds,
-          human_bytes(run.samples.peak_resident).c_str());
+          size_text(run.samples.peak_resident).c_str());
 }
 
 void Progress::say(const std::string& sentence) {

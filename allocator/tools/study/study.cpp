@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 
 #include "allocator/tools/refusal.h"
-#include "allocator/tools/study/study_runner.h"
 
 namespace rdmalloc::cli::study {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/run/program.h"
-#include "allocator/tools/trace/replay.h"
+#include "allocator/tools/trace/trace.h"
 #include "allocator/trace/trace_file.h"
 
 namespace rdmalloc::cli::study {

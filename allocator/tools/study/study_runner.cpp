@@ -1,4 +1,4 @@
-#include "allocator/tools/study/study_runner.h"
+#include "allocator/tools/study/study.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -7,15 +7,16 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "allocator/tools/interrupts.h"
 #include "allocator/tools/refusal.h"
+#include "allocator/tools/run/library.h"
 #include "allocator/tools/study/allocators.h"
 #include "allocator/tools/study/document.h"
-#include "allocator/tools/study/interrupts.h"
 #include "allocator/tools/study/output_folder.h"
 #include "allocator/tools/study/progress.h"
 #include "allocator/tools/study/report/report.h"
-#include "allocator/tools/study/study_data.h"
 #include "allocator/tools/study/study_plan.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli::study {
 namespace {
@@ -68,7 +69,7 @@ class StudyRunner {
   std::vector<Cap> caps_;  // that have no configuration yet
   std::optional<OutputFolder> folder_;
   std::optional<Progress> progress_;
-  Interrupts interrupts_;
+  Interrupts interrupts_{SIGINT, SIGTERM, SIGHUP};
   ProcessTree tree_;
   bool stopped_ = false;
 };
@@ -76,7 +77,7 @@ class StudyRunner {
 StudyRunner::StudyRunner(const StudyRequest& request, const StudyPlan& plan)
     : request_(request), plan_(plan), caps_(plan.caps) {
   study_.command = plan.command;
-  study_.date = date_now();
+  study_.date = time_text();
   study_.machine = this_machine();
   study_.rate_hz = request.rate_hz;
   study_.repeats = static_cast<unsigned>(request.repeats);
@@ -89,11 +90,9 @@ Launch StudyRunner::launch_of(const Configuration& configuration, unsigned repea
   launch.program = plan_.program;
   launch.command = study_.command;
   launch.variables = configuration.variables;
-  const char* before = getenv("LD_PRELOAD");
   // Count from the start, even in small processes.
   launch.variables.emplace_back("RDMALLOC_COUNTERS_FROM", "1");
-  launch.variables.emplace_back(
-      "LD_PRELOAD", preload_for(configuration.allocator, before == nullptr ? "" : before));
+  launch.variables.emplace_back("LD_PRELOAD", preload_for(configuration.allocator, preloads()));
   launch.input = request_.input;
   const std::string name = output_name(configuration, repeat);
   launch.output = folder_->file(name + ".stdout");
@@ -177,8 +176,7 @@ void StudyRunner::add_notes() {
                            " samples were left out, so that sampling took no more than its share");
   }
   if (share > kTooDear) {
-    study_.notes.push_back("sampling took up to " + std::to_string(share * 100).substr(0, 4) +
-                           " % of a processor");
+    study_.notes.push_back("sampling took up to " + format("%.2f %% of a processor", share * 100));
   }
   if (processes > 1) {
     study_.notes.emplace_back(

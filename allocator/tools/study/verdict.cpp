@@ -1,11 +1,10 @@
 #include "allocator/tools/study/verdict.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "allocator/tools/study/comparison.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli::study {
 namespace {
@@ -19,23 +18,15 @@ constexpr double kMostRepeats = 1000;
 constexpr double kLeastBytes = 4 << 20;
 constexpr uint64_t kMiB = 1 << 20;
 
-std::string bytes(double value) { return human_bytes(static_cast<uint64_t>(std::llround(value))); }
+std::string bytes(double value) { return size_text(static_cast<uint64_t>(std::llround(value))); }
 
 std::string percent(double ratio) {
-  std::array<char, 32> text{};
   const double value = std::abs(ratio - 1) * kPercent;
-  snprintf(text.data(), text.size(), value < 10 ? "%.1f %%" : "%.0f %%", value);
-  return text.data();
-}
-
-std::string number(double value, const char* format) {
-  std::array<char, 32> text{};
-  snprintf(text.data(), text.size(), format, value);
-  return text.data();
+  return format(value < 10 ? "%.1f %%" : "%.0f %%", value);
 }
 
 std::string seconds(const Spread& value) {
-  return number(value.median, value.median < 1 ? "%.3f s" : "%.2f s");
+  return format(value.median < 1 ? "%.3f s" : "%.2f s", value.median);
 }
 
 bool is_one(double ratio) { return std::abs(ratio - 1) < kRounding; }
@@ -59,8 +50,8 @@ std::string settling(const Comparison& found, const std::string& quieter) {
     return "the difference is below 1 %";
   }
   return (repeats > kMostRepeats
-              ? "more than " + number(kMostRepeats, "%.0f")
-              : "about " + number(std::max(repeats, kFewestRepeats + 1.0), "%.0f")) +
+              ? "more than " + format("%.0f", kMostRepeats)
+              : "about " + format("%.0f", std::max(repeats, kFewestRepeats + 1.0))) +
          " repeats would tell (--repeats)" + quieter;
 }
 
@@ -165,7 +156,7 @@ std::string mean_answer(const Row& ours, const Row& other) {
 }
 
 std::string held_answer(const Row& ours) {
-  return "At its peak it holds " + number(*ours.held_to_live, "%.2f") + " times what is live (" +
+  return "At its peak it holds " + format("%.2f", *ours.held_to_live) + " times what is live (" +
          bytes(*ours.peak_held) + " for " + bytes(*ours.peak_live) + ").";
 }
 
@@ -380,21 +371,21 @@ void fill_tiles(const std::vector<Row>& rows, Verdict& verdict) {
 }
 
 void answer_about_tradeoff(const std::vector<Row>& rows, Verdict& verdict) {
-  std::string best;
+  std::vector<std::string> best;
   size_t measured = 0;
   for (const Row& row : rows) {
     if (row.runs_ok != 0) ++measured;
-    if (row.on_pareto) best += (best.empty() ? "" : "; ") + row.configuration.label;
+    if (row.on_pareto) best.push_back(row.configuration.label);
   }
   if (measured < 2 || best.empty()) return;
-  verdict.answers.push_back("Beaten by none in both peak and time, by their medians: " + best +
-                            ".");
+  verdict.answers.push_back(
+      "Beaten by none in both peak and time, by their medians: " + joined(best, "; ") + ".");
 }
 
 void answer_about_machine(const std::vector<Row>& rows, const Machine& machine, Verdict& verdict) {
   const auto was_measured = [](const Row& row) { return row.runs_ok != 0; };
   if (!machine.load || std::ranges::none_of(rows, was_measured)) return;
-  std::string answer = "Before the study the machine's load was " + number(*machine.load, "%.1f") +
+  std::string answer = "Before the study the machine's load was " + format("%.1f", *machine.load) +
                        " on " + std::to_string(machine.cores) + " processors";
   if (*machine.load > machine.cores / 2.0) {
     answer += ": other work used some of them, so trust the times less";
@@ -403,11 +394,12 @@ void answer_about_machine(const std::vector<Row>& rows, const Machine& machine, 
 }
 
 void answer_about_failures(const std::vector<Row>& rows, Verdict& verdict) {
-  std::string failed;
+  std::vector<std::string> failed;
   for (const Row& row : rows) {
-    if (row.runs_ok == 0) failed += (failed.empty() ? "" : "; ") + row.configuration.label;
+    if (row.runs_ok == 0) failed.push_back(row.configuration.label);
   }
-  if (!failed.empty()) verdict.answers.push_back("No run succeeded under: " + failed + ".");
+  if (failed.empty()) return;
+  verdict.answers.push_back("No run succeeded under: " + joined(failed, "; ") + ".");
 }
 
 }  // namespace

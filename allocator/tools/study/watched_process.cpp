@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "allocator/tools/top/process_status.h"
+
 namespace rdmalloc::cli::study {
 namespace {
 

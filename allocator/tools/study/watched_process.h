@@ -29,7 +29,6 @@ class WatchedProcess {
   // `wants_counters`: the process was started under the library.
   WatchedProcess(pid_t pid, bool wants_counters);
 
-  pid_t pid() const { return pid_; }
   const ProcessReading& reading() const { return reading_; }
   uint64_t peak_resident() const { return peak_resident_; }
 

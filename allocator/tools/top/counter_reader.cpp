@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "allocator/limits/budget.h"
 #include "allocator/os/clock.h"
 #include "allocator/os/file.h"
 #include "allocator/os/memory.h"
+#include "allocator/tools/child.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -23,20 +23,6 @@ const std::string& link_text() {
   static const std::string text = std::string("/memfd:") + kCounterPageName + " (deleted)";
   return text;
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 bool is_page_link(int folder, const char* name) {
   char target[64];
@@ -112,23 +98,14 @@ PhaseCounters read_phase(const CounterPage& page, size_t index) {
 
 }  // namespace
 
-std::optional<CounterReader> CounterReader::open(pid_t process, NoCounters* why) {
-  const auto none = [why](NoCounters reason) {
-    if (why != nullptr) *why = reason;
-    return std::nullopt;
-  };
+std::optional<CounterReader> CounterReader::open(pid_t process) {
   const std::string path = "/proc/" + std::to_string(process) + "/fd";
   const Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.get() < 0) {
-    return none(errno == EACCES || errno == EPERM ? NoCounters::kForbidden
-                                                  : NoCounters::kNoProcess);
-  }
-  const std::string name = find_descriptor(folder.get());
-  if (name.empty()) return none(NoCounters::kNone);
+  const std::string name = folder.get() < 0 ? "" : find_descriptor(folder.get());
+  if (name.empty()) return std::nullopt;
   const Descriptor file(openat(folder.get(), name.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) return none(NoCounters::kNone);
-  auto reader = of_descriptor(file.get());
-  if (!reader || get(reader->page_->process) != own_number(process)) return none(NoCounters::kNone);
+  auto reader = file.get() < 0 ? std::nullopt : of_descriptor(file.get());
+  if (!reader || get(reader->page_->process) != own_number(process)) return std::nullopt;
   return reader;
 }
 

@@ -37,19 +37,12 @@ struct ProcessCounters {
   std::vector<PhaseCounters> phases;
 };
 
-// Why there is no page to be read.
-enum class NoCounters : uint8_t {
-  kNoProcess,
-  kForbidden,  // another user's process, or one that may not be looked into
-  kNone        // not under rdmalloc, without counters, or it closed the descriptor
-};
-
 // One process's page. It stays mapped, so that its last values can be read after the process is
 // gone.
 class CounterReader {
  public:
-  // Nothing, and *why unless null.
-  static std::optional<CounterReader> open(pid_t process, NoCounters* why = nullptr);
+  // Nothing: there is no such process, it may not be looked into, or it has no counters to show.
+  static std::optional<CounterReader> open(pid_t process);
 
   // By a descriptor of the page, which stays the caller's.
   static std::optional<CounterReader> of_descriptor(int page);

@@ -1,9 +1,7 @@
 #include "allocator/tools/top/json.h"
 
-#include <ctime>
-#include <nlohmann/json.hpp>
-
 #include "allocator/os/limits.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -15,29 +13,27 @@ ordered_json or_null(const std::optional<Value>& value) {
   return value ? ordered_json(*value) : ordered_json(nullptr);
 }
 
-std::string time_now() {
-  const time_t now = time(nullptr);
-  tm parts{};
-  char text[32] = "";
-  if (gmtime_r(&now, &parts) != nullptr) strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
+ordered_json phase_json(const PhaseCounters& phase) {
+  return {{"name", phase.name},
+          {"in_force", phase.is_in_force},
+          {"entered", phase.entered},
+          {"ns", phase.ns},
+          {"peak_live_bytes", phase.peak_live},
+          {"peak_held_bytes", phase.peak_held},
+          {"peak_pinned_bytes", phase.peak_pinned},
+          {"peak_overflow_bytes", phase.peak_overflow}};
 }
 
-ordered_json counters_json(const std::optional<ProcessCounters>& counters) {
-  const auto field = [&counters](auto ProcessCounters::*of) -> ordered_json {
-    return counters ? ordered_json((*counters).*of) : ordered_json(nullptr);
-  };
-  return {{"rdmalloc", counters.has_value()},
-          {"held_bytes", field(&ProcessCounters::held)},
-          {"pinned_bytes", field(&ProcessCounters::pinned)},
-          {"live_bytes", field(&ProcessCounters::live)},
-          {"overflow_bytes", field(&ProcessCounters::overflow)},
-          {"budget_bytes", field(&ProcessCounters::budget)},
-          {"budget_limited_by", field(&ProcessCounters::limit_name)},
-          {"memory_cap_bytes", field(&ProcessCounters::memory_cap)},
-          {"domains", field(&ProcessCounters::domains)},
-          {"registered_bytes", field(&ProcessCounters::registered)},
-          {"registered_pinned_bytes", field(&ProcessCounters::registered_pinned)}};
+// Null without counters.
+ordered_json some_counters_json(const std::optional<ProcessCounters>& counters) {
+  const ordered_json all = counters ? counters_json(*counters) : ordered_json();
+  ordered_json json = {{"rdmalloc", counters.has_value()}};
+  for (const char* key : {"held_bytes", "pinned_bytes", "live_bytes", "overflow_bytes",
+                          "budget_bytes", "budget_limited_by", "memory_cap_bytes", "domains",
+                          "registered_bytes", "registered_pinned_bytes"}) {
+    json[key] = counters ? all[key] : ordered_json();
+  }
+  return json;
 }
 
 ordered_json memlock_json(const MachineProcess& process) {
@@ -57,7 +53,7 @@ ordered_json process_json(const MachineProcess& process) {
                        {"resident_bytes", or_null(status.resident)},
                        {"vm_pin_bytes", or_null(status.pinned)},
                        {"vm_lck_bytes", or_null(status.locked)}};
-  json.update(counters_json(process.counters));
+  json.update(some_counters_json(process.counters));
   json.update(memlock_json(process));
   json["granted_bytes"] = or_null(process.granted);
   json["over"] = process.over;
@@ -92,12 +88,37 @@ ordered_json totals_json(const ordered_json& processes) {
 
 }  // namespace
 
+ordered_json counters_json(const ProcessCounters& counters) {
+  return {{"live_bytes", counters.live},
+          {"peak_live_bytes", counters.peak_live},
+          {"held_bytes", counters.held},
+          {"peak_held_bytes", counters.peak_held},
+          {"pinned_bytes", counters.pinned},
+          {"peak_pinned_bytes", counters.peak_pinned},
+          {"overflow_bytes", counters.overflow},
+          {"sparse_bytes", counters.sparse},
+          {"regions", counters.regions},
+          {"domains", counters.domains},
+          {"registered_bytes", counters.registered},
+          {"registered_pinned_bytes", counters.registered_pinned},
+          {"budget_bytes", counters.budget},
+          {"memory_cap_bytes", counters.memory_cap},
+          {"budget_limited_by", counters.limit_name},
+          {"forked", counters.forked}};
+}
+
+ordered_json phases_json(const ProcessCounters& counters) {
+  auto phases = ordered_json::array();
+  for (const PhaseCounters& phase : counters.phases) phases.push_back(phase_json(phase));
+  return phases;
+}
+
 ordered_json as_json(const TopView& view) {
   ordered_json processes = ordered_json::array();
   for (const MachineProcess& one : view.scan.processes) processes.push_back(process_json(one));
   ordered_json json = {{"format", "rdmalloc-top"},
                        {"version", 1},
-                       {"date", time_now()},
+                       {"date", time_text()},
                        {"processes_seen", view.scan.seen},
                        {"processes_unreadable", view.scan.unreadable},
                        {"ledger", ledger_json(view.ledger)},

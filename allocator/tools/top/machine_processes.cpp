@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "allocator/tools/refusal.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {

@@ -1,31 +1,15 @@
 #include "allocator/tools/top/process_status.h"
 
 #include <linux/capability.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "allocator/os/limits.h"
 
 namespace rdmalloc::cli {
 namespace {
-
-// Cuts off the first line. After the last one, nothing is left.
-std::string_view take_line(std::string_view* text) {
-  const size_t end = text->find('\n');
-  const std::string_view line = text->substr(0, end);
-  text->remove_prefix(end == std::string_view::npos ? text->size() : end + 1);
-  return line;
-}
-
-// Cuts off the first word and the blanks before it.
-std::string_view take_word(std::string_view* line) {
-  const size_t start = line->find_first_not_of(" \t");
-  if (start == std::string_view::npos) return *line = {};
-  const size_t end = line->find_first_of(" \t", start);
-  const std::string_view word = line->substr(start, end - start);
-  line->remove_prefix(end == std::string_view::npos ? line->size() : end);
-  return word;
-}
 
 std::optional<uint64_t> parse_number(std::string_view word, int base = 10) {
   uint64_t number = 0;
@@ -34,11 +18,8 @@ std::optional<uint64_t> parse_number(std::string_view word, int base = 10) {
   return number;
 }
 
-// "   1234 kB", in bytes.
-std::optional<uint64_t> parse_kib(std::string_view value) {
-  const auto kib = parse_number(take_word(&value));
-  if (!kib || *kib > UINT64_MAX >> 10) return std::nullopt;
-  return *kib << 10;
+uint64_t take_number(std::string_view* text, int base = 10) {
+  return parse_number(take_word(text), base).value_or(0);
 }
 
 // In a name the kernel writes a newline as \n and doubles backslashes.
@@ -52,65 +33,97 @@ std::string unescaped(std::string_view name) {
   return out;
 }
 
-void parse_line(std::string_view key, std::string_view value, ProcessStatus* out) {
-  if (key == "State") {
-    const std::string_view state = take_word(&value);
-    out->has_ended = state == "Z" || state == "X";
-  } else if (key == "Uid") {
-    out->user = parse_number(take_word(&value)).value_or(0);
-    out->effective_user = parse_number(take_word(&value)).value_or(out->user);
-  } else if (key == "VmRSS") {
-    out->resident = parse_kib(value);
-  } else if (key == "VmLck") {
-    out->locked = parse_kib(value);
-  } else if (key == "VmPin") {
-    out->pinned = parse_kib(value);
-  } else if (key == "CapEff") {
-    const uint64_t set = parse_number(take_word(&value), 16).value_or(0);
-    out->may_lock_all = (set >> CAP_IPC_LOCK & 1) != 0;
-  }
-}
+// Fields of /proc/PID/stat after the name; the state is 0 (proc(5) counts it as 3).
+constexpr int kParent = 1;
+constexpr int kMinorFaults = 7;
+constexpr int kMajorFaults = 9;
+constexpr int kStart = 19;
+constexpr int kStartOfStack = 25;
 
 }  // namespace
 
-std::optional<ProcessStatus> parse_status(std::string_view text) {
-  constexpr std::string_view kName = "Name:\t";
-  const std::string_view name = take_line(&text);
-  if (!name.starts_with(kName)) return std::nullopt;
-  ProcessStatus status;
-  status.name = unescaped(name.substr(kName.size()));
-  bool has_user = false;
-  while (!text.empty()) {
-    const std::string_view line = take_line(&text);
-    const size_t colon = line.find(':');
-    if (colon == std::string_view::npos) continue;
-    const std::string_view key = line.substr(0, colon);
-    has_user = has_user || key == "Uid";
-    parse_line(key, line.substr(colon + 1), &status);
-  }
-  if (!has_user) return std::nullopt;
-  return status;
+std::string_view take_word(std::string_view* text) {
+  const size_t start = text->find_first_not_of(" \t\n");
+  if (start == std::string_view::npos) return *text = {};
+  const size_t end = std::min(text->find_first_of(" \t\n", start), text->size());
+  const std::string_view word = text->substr(start, end - start);
+  text->remove_prefix(end);
+  return word;
 }
 
-std::optional<uint64_t> parse_memlock(std::string_view limits) {
-  constexpr std::string_view kTitle = "Max locked memory";
-  while (!limits.empty()) {
-    std::string_view line = take_line(&limits);
-    if (!line.starts_with(kTitle)) continue;
-    line.remove_prefix(kTitle.size());
-    const std::string_view soft = take_word(&line);
-    if (soft == "unlimited") return os::kNoLimit;
-    return parse_number(soft);
+std::optional<std::string_view> line_after(std::string_view text, std::string_view key) {
+  for (size_t at = text.find(key); at != std::string_view::npos; at = text.find(key, at + 1)) {
+    if (at != 0 && text[at - 1] != '\n') continue;
+    text.remove_prefix(at + key.size());
+    return text.substr(0, text.find('\n'));
   }
   return std::nullopt;
 }
 
-std::string printable(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c < ' ' || c > '~') c = '?';
+std::optional<uint64_t> parse_kib_line(std::string_view text, std::string_view key) {
+  auto line = line_after(text, key);
+  const auto kib = line ? parse_number(take_word(&*line)) : std::nullopt;
+  if (!kib || *kib > UINT64_MAX >> 10) return std::nullopt;
+  return *kib << 10;
+}
+
+std::optional<ProcessStatus> parse_status(std::string_view text) {
+  constexpr std::string_view kName = "Name:\t";
+  auto users = line_after(text, "Uid:");
+  if (!text.starts_with(kName) || !users) return std::nullopt;
+  ProcessStatus status;
+  status.name = unescaped(*line_after(text, kName));
+  status.user = take_number(&*users);
+  status.effective_user = parse_number(take_word(&*users)).value_or(status.user);
+  status.resident = parse_kib_line(text, "VmRSS:");
+  status.locked = parse_kib_line(text, "VmLck:");
+  status.pinned = parse_kib_line(text, "VmPin:");
+  auto state = line_after(text, "State:").value_or("");
+  const std::string_view letter = take_word(&state);
+  status.has_ended = letter == "Z" || letter == "X";
+  auto capabilities = line_after(text, "CapEff:").value_or("");
+  status.may_lock_all = (take_number(&capabilities, 16) >> CAP_IPC_LOCK & 1) != 0;
+  return status;
+}
+
+ProcMemory parse_memory(std::string_view statm) {
+  static const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  ProcMemory memory;
+  memory.mapped = take_number(&statm);
+  memory.resident = take_number(&statm) * page;
+  return memory;
+}
+
+std::optional<ProcStat> parse_stat(std::string_view stat) {
+  const size_t name_end = stat.rfind(')');
+  if (name_end == std::string_view::npos) return std::nullopt;
+  stat.remove_prefix(name_end + 1);
+  ProcStat result;
+  const std::string_view state = take_word(&stat);
+  if (state.size() != 1) return std::nullopt;
+  result.state = state[0];
+  for (int i = 1; i <= kStartOfStack; ++i) {
+    const std::string_view word = take_word(&stat);
+    if (word.empty()) return std::nullopt;
+    const uint64_t number = parse_number(word).value_or(0);
+    if (i == kParent) result.parent = static_cast<pid_t>(number);
+    if (i == kMinorFaults) result.minor_faults = number;
+    if (i == kMajorFaults) result.major_faults = number;
+    if (i == kStart) result.start = number;
+    if (i == kStartOfStack) result.image = number;
   }
-  return out;
+  return result;
+}
+
+uint64_t parse_last_number(std::string_view loadavg) {
+  for (int i = 0; i < 4; ++i) (void)take_word(&loadavg);
+  return take_number(&loadavg);
+}
+
+std::optional<uint64_t> parse_memlock(std::string_view limits) {
+  auto line = line_after(limits, "Max locked memory");
+  const std::string_view soft = line ? take_word(&*line) : "";
+  return soft == "unlimited" ? os::kNoLimit : parse_number(soft);
 }
 
 }  // namespace rdmalloc::cli

@@ -1,6 +1,8 @@
-// What /proc says of a process, parsed from its text. The kernel writes it, except the name, which
+// What /proc says, parsed from its text. The kernel writes it, except the name, which
 // the process chooses and which may hold any byte.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstdint>
 #include <optional>
@@ -24,11 +26,39 @@ struct ProcessStatus {
 // /proc/PID/status. Nothing when it is not one.
 std::optional<ProcessStatus> parse_status(std::string_view text);
 
+// The rest of the line that begins with `key`. Nothing: there is none.
+std::optional<std::string_view> line_after(std::string_view text, std::string_view key);
+
+// Cuts off the first word and the blanks before it.
+std::string_view take_word(std::string_view* text);
+
+// The bytes after "VmLck:" in /proc/PID/status, or after "Pss:" in smaps_rollup.
+std::optional<uint64_t> parse_kib_line(std::string_view text, std::string_view key);
+
+// /proc/PID/statm.
+struct ProcMemory {
+  uint64_t mapped = 0;    // pages; 0: a zombie, or nothing to read
+  uint64_t resident = 0;  // bytes; may be 0 for a small process, as the kernel counts roughly
+};
+ProcMemory parse_memory(std::string_view statm);
+
+// /proc/PID/stat.
+struct ProcStat {
+  char state = '?';  // 'Z': a zombie
+  pid_t parent = 0;
+  uint64_t minor_faults = 0;
+  uint64_t major_faults = 0;
+  uint64_t start = 0;  // clock ticks since boot: identifies a process whose number is reused
+  uint64_t image = 0;  // its stack's start address: changes with each exec; 0: not visible
+};
+// Nothing: malformed. The program's name may have blanks and parentheses.
+std::optional<ProcStat> parse_stat(std::string_view stat);
+
+// The last number that the kernel gave to a process or thread, from /proc/loadavg: while it stays
+// the same, there is no new one. 0: malformed.
+uint64_t parse_last_number(std::string_view loadavg);
+
 // The soft limit on locked memory in /proc/PID/limits: bytes, or os::kNoLimit.
 std::optional<uint64_t> parse_memlock(std::string_view limits);
-
-// With a question mark for each byte that is not printable ASCII: a terminal would obey escape
-// sequences in a name, and what UTF-8 it shows, and how wide, nobody can know.
-std::string printable(std::string_view text);
 
 }  // namespace rdmalloc::cli

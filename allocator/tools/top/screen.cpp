@@ -1,13 +1,15 @@
 #include "allocator/tools/top/screen.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 
-#include "allocator/tools/lines.h"
+#include "allocator/tools/interrupts.h"
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/terminal.h"
-#include "allocator/tools/top/signals.h"
+#include "allocator/tools/text.h"
 #include "allocator/tools/top/table.h"
 #include "allocator/tools/top/view.h"
 
@@ -167,14 +169,15 @@ class Pager {
   }
 
   Lines help(const std::vector<ColumnInfo>& columns, size_t width) const {
-    char every[32];
-    snprintf(every, sizeof every, "every %g s", seconds_);
     const auto all = all_columns();
     const auto sorted = std::ranges::find(all, order_.key, &ColumnInfo::key);
     const std::string by = sorted == all.end() ? "VMPIN + VMLCK" : sorted->title;
-    Lines words = {"q quit",    "a all",
-                   "R reverse", "sorted by " + by + (order_.is_reversed ? " reversed;" : ";"),
-                   every,       "sort by:",
+    Lines words = {"q quit",
+                   "a all",
+                   "R reverse",
+                   "sorted by " + by + (order_.is_reversed ? " reversed;" : ";"),
+                   format("every %g s", seconds_),
+                   "sort by:",
                    "p pinned"};
     for (const ColumnInfo& column : columns) {
       words.push_back(std::string(1, column.key) + " " + column.title);
@@ -203,15 +206,42 @@ bool obey_keys(Pager* pager) {
   return true;
 }
 
+// Blocks the signal of a new size, which ncurses handles, except while waiting: so that none is
+// missed between reading the size and waiting.
+class ResizeBlocked {
+ public:
+  ResizeBlocked() {
+    sigset_t resize;
+    sigemptyset(&resize);
+    sigaddset(&resize, SIGWINCH);
+    sigprocmask(SIG_BLOCK, &resize, &before_);
+  }
+  ~ResizeBlocked() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+  // Until there is a key, a signal, or the time is up. False: the terminal is gone.
+  bool wait(Clock::duration time, int signals) const {
+    const auto left = std::max(time, Clock::duration::zero());
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+    const timespec limit = {seconds.count(), static_cast<long>((left - seconds).count())};
+    pollfd events[] = {{STDIN_FILENO, POLLIN, 0}, {signals, POLLIN, 0}};
+    if (ppoll(events, std::size(events), &limit, &before_) <= 0) return true;
+    return (events[0].revents & (POLLHUP | POLLERR | POLLNVAL)) == 0;
+  }
+
+ private:
+  sigset_t before_;
+};
+
 // False: ended by a signal.
-bool show(Pager* pager, const Screen& screen, const TopSignals& signals, Clock::duration pause) {
+bool show(Pager* pager, const Screen& screen, Interrupts* interrupts, Clock::duration pause) {
+  const ResizeBlocked resize;
   for (;;) {
     pager->take_view();
     const auto next = Clock::now() + pause;
     while (Clock::now() < next) {
       pager->draw(screen);
-      const bool is_there = signals.wait(next - Clock::now());
-      if (signals.has_caught()) return false;
+      const bool is_there = resize.wait(next - Clock::now(), interrupts->descriptor());
+      if (interrupts->pending() != 0) return false;
       if (!is_there || !obey_keys(pager)) return true;
     }
   }
@@ -220,17 +250,16 @@ bool show(Pager* pager, const Screen& screen, const TopSignals& signals, Clock::
 }  // namespace
 
 int show_on_screen(const ProcessFilter& filter, double seconds) {
-  const TopSignals signals;
-  const auto pause =
-      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-  bool is_asked = false;
+  int ending = 0;
   {
+    Interrupts interrupts({SIGINT, SIGTERM, SIGHUP, SIGQUIT});
+    const auto pause =
+        std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
     const Screen screen;
     Pager pager(filter, seconds);
-    is_asked = show(&pager, screen, signals, pause);
+    if (!show(&pager, screen, &interrupts, pause)) ending = interrupts.pending();
   }
-  if (!is_asked) signals.die();
-  return kExitOk;
+  return ending == 0 ? kExitOk : die_of(ending);
 }
 
 }  // namespace rdmalloc::cli

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "allocator/tools/refusal.h"
-#include "allocator/tools/top/counter_json.h"
+#include "allocator/tools/text.h"
 #include "allocator/tools/top/counter_reader.h"
 #include "allocator/tools/top/json.h"
 #include "allocator/tools/top/machine_processes.h"

@@ -1,82 +1,60 @@
 #include "allocator/tools/top/table.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 
 #include "allocator/os/limits.h"
-#include "allocator/tools/info/system_facts.h"
-#include "allocator/tools/lines.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {
 
+using Kind = ColumnInfo::Kind;
+
+Number process_number(const MachineProcess& process) {
+  return static_cast<uint64_t>(process.number);
+}
+
+template <auto kField>
+Number of(const MachineProcess& process) {
+  return process.*kField;
+}
+
+template <auto kField>
+Number of_status(const MachineProcess& process) {
+  return process.status.*kField;
+}
+
+template <auto kField>
+Number of_counters(const MachineProcess& process) {
+  return process.counters ? Number((*process.counters).*kField) : std::nullopt;
+}
+
+std::string user(const MachineProcess& process) { return process.user; }
+std::string name(const MachineProcess& process) { return printable(process.status.name); }
+std::string over_text(const MachineProcess& process) { return joined(process.over); }
+
 constexpr ColumnInfo kColumns[] = {
-    {"PID", 7, 0, Column::kProcess, false, 'i'},  {"USER", 8, 6, Column::kUser, true, 'u'},
-    {"NAME", 15, 0, Column::kName, true, 'n'},    {"RSS", 6, 5, Column::kResident, false, 'r'},
-    {"VMPIN", 6, 0, Column::kVmPin, false, 'v'},  {"VMLCK", 6, 0, Column::kVmLck, false, 'k'},
-    {"HELD", 6, 3, Column::kHeld, false, 'h'},    {"PINNED", 6, 1, Column::kPinned, false, 'e'},
-    {"LIVE", 6, 4, Column::kLive, false, 'l'},    {"OVERFL", 6, 2, Column::kOverflow, false, 'o'},
-    {"CAP", 6, 8, Column::kCap, false, 'c'},      {"MEMLOCK", 7, 9, Column::kMemlock, false, 'm'},
-    {"DOM", 3, 10, Column::kDomains, false, 'd'}, {"GRANT", 6, 7, Column::kGranted, false, 'g'},
-    {"OVER", 43, 0, Column::kOver, true, 'w'}};
+    {"PID", 7, 0, 'i', Kind::kNumber, process_number},
+    {"USER", 8, 6, 'u', Kind::kText, nullptr, user},
+    {"NAME", 15, 0, 'n', Kind::kText, nullptr, name},
+    {"RSS", 6, 5, 'r', Kind::kBytes, of_status<&ProcessStatus::resident>},
+    {"VMPIN", 6, 0, 'v', Kind::kBytes, of_status<&ProcessStatus::pinned>},
+    {"VMLCK", 6, 0, 'k', Kind::kBytes, of_status<&ProcessStatus::locked>},
+    {"HELD", 6, 3, 'h', Kind::kBytes, of_counters<&ProcessCounters::held>},
+    {"PINNED", 6, 1, 'e', Kind::kBytes, of_counters<&ProcessCounters::pinned>},
+    {"LIVE", 6, 4, 'l', Kind::kBytes, of_counters<&ProcessCounters::live>},
+    {"OVERFL", 6, 2, 'o', Kind::kBytes, of_counters<&ProcessCounters::overflow>},
+    {"CAP", 6, 8, 'c', Kind::kLimit, of_counters<&ProcessCounters::budget>},
+    {"MEMLOCK", 7, 9, 'm', Kind::kLimit, of<&MachineProcess::memlock>},
+    {"DOM", 3, 10, 'd', Kind::kCount, of_counters<&ProcessCounters::domains>},
+    {"GRANT", 6, 7, 'g', Kind::kBytes, of<&MachineProcess::granted>},
+    {"OVER", 43, 0, 'w', Kind::kText, nullptr, over_text}};
+constexpr char kName = 'n';
+constexpr char kOver = 'w';
 
 constexpr size_t kLeastName = 8;
 constexpr size_t kLeastOver = 9;
-
-using Number = std::optional<uint64_t>;
-
-Number of_counters(const MachineProcess& process, uint64_t ProcessCounters::*field) {
-  if (!process.counters) return std::nullopt;
-  return (*process.counters).*field;
-}
-
-Number number(const MachineProcess& process, Column column) {
-  switch (column) {
-    case Column::kProcess:
-      return static_cast<uint64_t>(process.number);
-    case Column::kResident:
-      return process.status.resident;
-    case Column::kVmPin:
-      return process.status.pinned;
-    case Column::kVmLck:
-      return process.status.locked;
-    case Column::kHeld:
-      return of_counters(process, &ProcessCounters::held);
-    case Column::kPinned:
-      return of_counters(process, &ProcessCounters::pinned);
-    case Column::kLive:
-      return of_counters(process, &ProcessCounters::live);
-    case Column::kOverflow:
-      return of_counters(process, &ProcessCounters::overflow);
-    case Column::kCap:
-      return of_counters(process, &ProcessCounters::budget);
-    case Column::kMemlock:
-      return process.memlock;
-    case Column::kDomains:
-      return of_counters(process, &ProcessCounters::domains);
-    case Column::kGranted:
-      return process.granted;
-    case Column::kUser:
-    case Column::kName:
-    case Column::kOver:
-      break;
-  }
-  return std::nullopt;
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
-}
-
-bool has_sum(Column column) {
-  constexpr Column kSummed[] = {Column::kResident, Column::kVmPin,   Column::kVmLck,
-                                Column::kHeld,     Column::kPinned,  Column::kLive,
-                                Column::kOverflow, Column::kDomains, Column::kGranted};
-  return std::ranges::find(kSummed, column) != std::end(kSummed);
-}
 
 const ColumnInfo* column_of(char key) {
   const auto found = std::ranges::find(kColumns, key, &ColumnInfo::key);
@@ -96,11 +74,11 @@ std::string short_over(std::string text) {
 
 // Cuts instead of wrapping.
 void append(std::string* line, const std::string& text, const ColumnInfo& column) {
-  const bool is_short = column.column == Column::kOver && text.size() > column.width;
+  const bool is_short = column.key == kOver && text.size() > column.width;
   const std::string shown = (is_short ? short_over(text) : text).substr(0, column.width);
   const std::string blanks(shown.size() < column.width ? column.width - shown.size() : 0, ' ');
   if (!line->empty()) *line += ' ';
-  *line += column.is_text ? shown + blanks : blanks + shown;
+  *line += column.is_text() ? shown + blanks : blanks + shown;
 }
 
 std::string trimmed(std::string line) {
@@ -127,40 +105,36 @@ std::string short_size(uint64_t bytes) {
   size_t unit = 0;
   // Rounded, only 1000 to 1023 have four digits.
   for (; amount >= 1023.5; ++unit) amount /= 1024;
-  char text[16];
-  snprintf(text, sizeof text, amount < 9.95 ? "%.1f%c" : "%.0f%c", amount, kUnits[unit]);
-  return text;
+  return format(amount < 9.95 ? "%.1f%c" : "%.0f%c", amount, kUnits[unit]);
 }
 
-std::string cell(const MachineProcess& process, Column column) {
-  if (column == Column::kUser) return process.user;
-  if (column == Column::kName) return printable(process.status.name);
-  if (column == Column::kOver) return joined(process.over);
-  const Number value = number(process, column);
+std::string cell(const MachineProcess& process, const ColumnInfo& column) {
+  if (column.is_text()) return column.text(process);
+  const Number value = column.number(process);
   if (!value) return "-";
-  const bool is_count = column == Column::kProcess || column == Column::kDomains;
-  return is_count ? std::to_string(*value) : short_size(*value);
+  const bool is_size = column.kind == Kind::kBytes || column.kind == Kind::kLimit;
+  return is_size ? short_size(*value) : std::to_string(*value);
 }
 
-std::string total(const std::vector<MachineProcess>& processes, Column column) {
-  if (column == Column::kProcess) return "total";
-  if (!has_sum(column)) return "";
+std::string total(const std::vector<MachineProcess>& processes, const ColumnInfo& column) {
+  if (column.key == kColumns[0].key) return "total";
+  if (column.kind != Kind::kBytes && column.kind != Kind::kCount) return "";
   uint64_t sum = 0;
-  for (const MachineProcess& process : processes) sum += number(process, column).value_or(0);
-  return column == Column::kDomains ? std::to_string(sum) : short_size(sum);
+  for (const MachineProcess& process : processes) sum += column.number(process).value_or(0);
+  return column.kind == Kind::kCount ? std::to_string(sum) : short_size(sum);
 }
 
 // Unknown values come last.
 void sort_processes(std::vector<MachineProcess>* processes, Order order) {
   const ColumnInfo* const column = column_of(order.key);
-  const bool is_text = column != nullptr && column->is_text;
+  const bool is_text = column != nullptr && column->is_text();
   const auto amount = [column](const MachineProcess& of) {
     if (column == nullptr) return of.weight() + 1;
-    const Number value = number(of, column->column);
+    const Number value = column->number(of);
     return value ? *value + (*value != UINT64_MAX) : 0;
   };
   const auto is_before = [&](const MachineProcess& a, const MachineProcess& b) {
-    if (is_text) return cell(a, column->column) < cell(b, column->column);
+    if (is_text) return cell(a, *column) < cell(b, *column);
     return amount(a) > amount(b);
   };
   std::ranges::sort(*processes, {}, &MachineProcess::number);
@@ -181,7 +155,7 @@ std::vector<ColumnInfo> columns_within(size_t width) {
     if (highest->rank == 0) break;
     columns.erase(highest);
   }
-  ColumnInfo& name = *std::ranges::find(columns, Column::kName, &ColumnInfo::column);
+  ColumnInfo& name = *std::ranges::find(columns, kName, &ColumnInfo::key);
   while (before_over() + kLeastOver > width && name.width > kLeastName) --name.width;
   columns.back().width =
       std::clamp(width - std::min(width, before_over()), kLeastOver, columns.back().width);
@@ -193,29 +167,28 @@ std::string title_line(std::span<const ColumnInfo> columns) {
 }
 
 std::string line_of(const MachineProcess& process, std::span<const ColumnInfo> columns) {
-  return make_line(columns, [&](const ColumnInfo& column) { return cell(process, column.column); });
+  return make_line(columns, [&](const ColumnInfo& column) { return cell(process, column); });
 }
 
 std::string total_line(const std::vector<MachineProcess>& processes,
                        std::span<const ColumnInfo> columns) {
-  return make_line(columns,
-                   [&](const ColumnInfo& column) { return total(processes, column.column); });
+  return make_line(columns, [&](const ColumnInfo& column) { return total(processes, column); });
 }
 
 std::vector<std::string> head_lines(const TopView& view, size_t width) {
   const LedgerView& ledger = view.ledger;
-  std::vector<std::string> lines = {count_of_processes(view.scan.seen) + ", " +
+  std::vector<std::string> lines = {count_text(view.scan.seen, "process") + ", " +
                                     std::to_string(view.scan.processes.size()) + " shown"};
   if (ledger.is_kept && ledger.cap) {
     lines.push_back("the node's limit is " + size_text(*ledger.cap) + ": " +
                     size_text(ledger.sum()) + " granted to " +
-                    count_of_processes(ledger.granted.size()) + ", " + size_text(ledger.left()) +
+                    count_text(ledger.granted.size(), "process") + ", " + size_text(ledger.left()) +
                     " left (" + printable(ledger.path) + ")");
   } else if (ledger.is_kept && ledger.granted_in_groups.empty()) {
     lines.push_back("the node's ledger has no process in it (" + printable(ledger.path) + ")");
   }
   if (!ledger.granted_in_groups.empty()) {
-    lines.push_back(count_of_processes(ledger.granted_in_groups.size()) +
+    lines.push_back(count_text(ledger.granted_in_groups.size(), "process") +
                     " in the limits of control groups (" + printable(ledger.path) + ")");
   }
   std::ranges::copy(view.notes, std::back_inserter(lines));

@@ -12,31 +12,20 @@
 
 namespace rdmalloc::cli {
 
-enum class Column : uint8_t {
-  kProcess,
-  kUser,
-  kName,
-  kResident,
-  kVmPin,
-  kVmLck,
-  kHeld,
-  kPinned,
-  kLive,
-  kOverflow,
-  kCap,
-  kMemlock,
-  kDomains,
-  kGranted,
-  kOver
-};
+using Number = std::optional<uint64_t>;
 
 struct ColumnInfo {
+  enum class Kind { kText, kNumber, kCount, kLimit, kBytes };  // counts and bytes have a sum
+
   const char* title;
   size_t width;
   int rank;  // in a narrow table the highest go first; 0 stay
-  Column column;
-  bool is_text;  // to the left, and sorted upwards
-  char key;      // that sorts by it
+  char key;  // that sorts by it
+  Kind kind;
+  Number (*number)(const MachineProcess&);               // nothing: not known
+  std::string (*text)(const MachineProcess&) = nullptr;  // of kText, instead
+
+  bool is_text() const { return kind == Kind::kText; }  // to the left, and sorted upwards
 };
 
 std::span<const ColumnInfo> all_columns();
@@ -50,10 +39,10 @@ struct Order {
 void sort_processes(std::vector<MachineProcess>* processes, Order order);
 
 // "-" where it is not known.
-std::string cell(const MachineProcess& process, Column column);
+std::string cell(const MachineProcess& process, const ColumnInfo& column);
 
 // The sum of a column that has one; "" of the others.
-std::string total(const std::vector<MachineProcess>& processes, Column column);
+std::string total(const std::vector<MachineProcess>& processes, const ColumnInfo& column);
 
 // Bytes in five columns at most, such as 512K or 1.5G (powers of 1024).
 std::string short_size(uint64_t bytes);

@@ -13,6 +13,7 @@
 
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/terminal.h"
+#include "allocator/tools/text.h"
 #include "allocator/tools/top/json.h"
 #include "allocator/tools/top/screen.h"
 #include "allocator/tools/top/table.h"

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "allocator/tools/text.h"
+
 namespace rdmalloc::cli {
 namespace {
 
@@ -19,7 +21,7 @@ void note_missing(const ProcessFilter& filter, TopView* view) {
 
 void note_hidden(const TopView& view, std::vector<std::string>* notes) {
   if (view.scan.unreadable != 0) {
-    notes->push_back(count_of_processes(view.scan.unreadable) +
+    notes->push_back(count_text(view.scan.unreadable, "process") +
                      " may not be inspected: ask as root");
   }
   if (hides_processes()) {
@@ -37,10 +39,6 @@ void note_ledger(const LedgerView& ledger, std::vector<std::string>* notes) {
 }
 
 }  // namespace
-
-std::string count_of_processes(size_t count) {
-  return std::to_string(count) + (count == 1 ? " process" : " processes");
-}
 
 std::vector<std::string> over(const MachineProcess& process, const LedgerView& ledger) {
   std::vector<std::string> words;

@@ -16,9 +16,6 @@ struct TopView {
   std::vector<std::string> notes;  // sentences: what could not be seen, and why
 };
 
-// "1 process", "2 processes".
-std::string count_of_processes(size_t count);
-
 TopView view_of_machine(const ProcessFilter& filter);
 
 // What a process has more of than it should: none, or some of

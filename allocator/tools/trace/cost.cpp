@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "allocator/tools/refusal.h"
-#include "allocator/tools/trace/record.h"
+#include "allocator/tools/trace/trace.h"
 
 namespace rdmalloc::cli {
 namespace {

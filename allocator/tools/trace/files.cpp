@@ -1,4 +1,4 @@
-#include "allocator/tools/trace/files.h"
+#include "allocator/tools/trace/trace.h"
 
 #include <unistd.h>
 

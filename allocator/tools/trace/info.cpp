@@ -8,7 +8,8 @@
 #include <unordered_map>
 
 #include "allocator/tools/refusal.h"
-#include "allocator/tools/trace/files.h"
+#include "allocator/tools/text.h"
+#include "allocator/tools/trace/trace.h"
 #include "allocator/trace/trace_file.h"
 
 namespace rdmalloc::cli {
@@ -100,16 +101,6 @@ ordered_json as_json(const std::string& file, const Sum& sum) {
           {"sizes", sizes}};
 }
 
-std::string in_units(uint64_t bytes) {
-  constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  auto amount = static_cast<double>(bytes);
-  for (; amount >= 1024 && unit + 1 < std::size(kUnits); ++unit) amount /= 1024;
-  char text[32];
-  snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", amount, kUnits[unit]);
-  return text;
-}
-
 void print_sizes(const Sum& sum) {
   uint64_t all = 0;
   uint64_t most = 1;
@@ -124,7 +115,7 @@ void print_sizes(const Sum& sum) {
     if (count == 0) continue;
     constexpr uint64_t kWidth = 40;
     const auto bar = static_cast<size_t>((count * kWidth + most - 1) / most);
-    printf("  up to %10s %12ju %5.1f %%  %s\n", in_units(uint64_t{1} << i).c_str(),
+    printf("  up to %10s %12ju %5.1f %%  %s\n", size_text(uint64_t{1} << i).c_str(),
            static_cast<uintmax_t>(count),
            100 * static_cast<double>(count) / static_cast<double>(all),
            std::string(bar, '#').c_str());
@@ -143,9 +134,9 @@ void print_text(const Sum& sum) {
   printf("threads   %ju\n", static_cast<uintmax_t>(sum.counts.threads));
   printf("duration  %.6f s\n", static_cast<double>(sum.counts.duration_ns) / 1e9);
   printf("peak      %s asked for at once (%ju bytes), in at most %ju objects\n",
-         in_units(sum.counts.peak_bytes).c_str(), static_cast<uintmax_t>(sum.counts.peak_bytes),
+         size_text(sum.counts.peak_bytes).c_str(), static_cast<uintmax_t>(sum.counts.peak_bytes),
          static_cast<uintmax_t>(sum.counts.objects));
-  printf("at end    %s alive, in %ju objects\n", in_units(sum.alive_bytes).c_str(),
+  printf("at end    %s alive, in %ju objects\n", size_text(sum.alive_bytes).c_str(),
          static_cast<uintmax_t>(sum.alive));
   print_sizes(sum);
 }

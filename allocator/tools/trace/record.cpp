@@ -1,4 +1,4 @@
-#include "allocator/tools/trace/record.h"
+#include "allocator/tools/trace/trace.h"
 
 #include <unistd.h>
 
@@ -14,6 +14,7 @@
 #include "allocator/tools/run/library.h"
 #include "allocator/tools/run/program.h"
 #include "allocator/tools/study/allocators.h"
+#include "allocator/tools/text.h"
 #include "allocator/tools/trace/recorded_run.h"
 #include "allocator/tools/trace/recording_report.h"
 #include "allocator/trace/ticks.h"
@@ -59,8 +60,7 @@ RecordedRun prepare(const TraceRecordRequest& request) {
   for (const std::string& note : check_preloadable(run.program, run.recorder, "recorded")) {
     fprintf(stderr, "rdmalloc trace record: %s\n", note.c_str());
   }
-  const char* before = getenv("LD_PRELOAD");
-  run.preloads = before != nullptr ? before : "";
+  run.preloads = preloads();
   if (!request.under.empty()) {
     run.preloads = study::preload_for(study::find_allocator(request.under), run.preloads);
   }
@@ -105,12 +105,12 @@ std::string explain_nothing(const TraceRecordRequest& request,
     return "nothing was recorded: the program made no malloc call that a preloaded library sees, "
            "or cleared its environment first";
   }
-  std::string names;
+  std::vector<std::string> names;
   for (const RawFile& one : recordings) {
-    if ((", " + names + ", ").find(", " + one.name() + ", ") != std::string::npos) continue;
-    names += (names.empty() ? "" : ", ") + one.name();
+    if (std::ranges::find(names, one.name()) == names.end()) names.push_back(one.name());
   }
-  return "no process of the name " + request.process + " was recorded; there were: " + names;
+  return "no process of the name " + request.process +
+         " was recorded; there were: " + joined(names);
 }
 
 // OUT.rdtrace, or with --all for example OUT.1234.0.rdtrace for the first image of process 1234.

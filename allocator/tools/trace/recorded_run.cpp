@@ -17,8 +17,9 @@
 #include <utility>
 
 #include "allocator/os/clock.h"
+#include "allocator/tools/child.h"
+#include "allocator/tools/interrupts.h"
 #include "allocator/tools/refusal.h"
-#include "allocator/tools/run/exec_list.h"
 #include "allocator/tools/run/library.h"
 #include "allocator/trace/raw_writer.h"
 
@@ -73,12 +74,7 @@ std::string preloads_of(const RecordedRun& run) {
     setenv(trace::kFolderVariable, run.folder.c_str(), 1);
     setenv(trace::kLimitVariable, std::to_string(run.limit).c_str(), 1);
   }
-  const std::string preloads = preloads_of(run);
-  if (preloads.empty()) {
-    unsetenv("LD_PRELOAD");
-  } else {
-    setenv("LD_PRELOAD", preloads.c_str(), 1);
-  }
+  set_preloads(preloads_of(run));
   if (run.output >= 0) dup2(run.output, STDOUT_FILENO);
   const std::vector<char*> arguments = exec_list(run.command);
   signals.undo();
@@ -90,25 +86,6 @@ std::string preloads_of(const RecordedRun& run) {
 
 double seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-}
-
-// The program's usage: children that it did not wait for are not included.
-RunEnd wait_for(pid_t program) {
-  RunEnd end;
-  rusage usage{};
-  while (wait4(program, &end.status, 0, &usage) < 0 && errno == EINTR) {
-  }
-  end.cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime);
-  return end;
-}
-
-int read_error(int pipe) {
-  int error = 0;
-  ssize_t got = 0;
-  do {
-    got = read(pipe, &error, sizeof error);
-  } while (got < 0 && errno == EINTR);
-  return got == sizeof error ? error : 0;
 }
 
 }  // namespace
@@ -148,21 +125,25 @@ RawFolder::~RawFolder() {
 }
 
 RunEnd run_recorded(const RecordedRun& run) {
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) throw Refusal(std::string("pipe: ") + strerror(errno));
+  Pipe told;
+  if (!told.is_open()) throw Refusal(std::string("pipe: ") + strerror(errno));
   const SignalsAside signals;
   const uint64_t start = os::now_ns();
   const pid_t child = fork();
   if (child < 0) throw Refusal(std::string("cannot start a process: ") + strerror(errno));
-  if (child == 0) become(run, ends[1], signals);
+  if (child == 0) become(run, told.in.get(), signals);
   program_running = child;
-  close(ends[1]);
-  const int error = read_error(ends[0]);
-  close(ends[0]);
-  RunEnd end = wait_for(child);
+  told.in.shut();
+  const std::string failure = read_all(told.out.get());
+  RunEnd end;
+  rusage usage{};  // of the program: not of children that it did not wait for
+  end.status = wait_for(child, &usage);
+  end.cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime);
   program_running = 0;
   end.wall_s = static_cast<double>(os::now_ns() - start) * 1e-9;
-  if (error == 0) return end;
+  int error = 0;
+  if (failure.size() != sizeof error) return end;
+  memcpy(&error, failure.data(), sizeof error);
   throw Refusal(run.program + ": " + strerror(error),
                 error == ENOENT ? kExitNotFound : kExitNotExecutable);
 }
@@ -172,29 +153,25 @@ int end_as(int status) {
   // Dump no core: it would overwrite one that the program left.
   const rlimit none{};
   setrlimit(RLIMIT_CORE, &none);
-  signal(WTERMSIG(status), SIG_DFL);
-  raise(WTERMSIG(status));
-  return 128 + WTERMSIG(status);
+  return die_of(WTERMSIG(status));
 }
 
 double cost_of_a_call(const RecordedRun& like, bool threads) {
   std::array<double, 2> ns{};
   for (const bool recorded : {false, true}) {
-    std::array<int, 2> ends{};
-    if (pipe2(ends.data(), O_CLOEXEC) != 0) return 0;
+    Pipe told;
+    if (!told.is_open()) return 0;
     RecordedRun run = like;
     run.program = own_path();
     run.command = {"rdmalloc", "trace", "cost"};
     if (threads) run.command.emplace_back("--threads");
-    run.output = ends[1];
+    run.output = told.in.get();
     if (!recorded) run.folder.clear();
     const RunEnd end = run_recorded(run);
-    close(ends[1]);
-    std::array<char, 64> text{};
-    const ssize_t got = read(ends[0], text.data(), text.size() - 1);
-    close(ends[0]);
-    if (end.status != 0 || got <= 0) return 0;
-    ns[recorded ? 1 : 0] = strtod(text.data(), nullptr);
+    told.in.shut();
+    const std::string text = read_all(told.out.get());
+    if (end.status != 0 || text.empty()) return 0;
+    ns[recorded ? 1 : 0] = strtod(text.c_str(), nullptr);
   }
   return ns[1] > ns[0] ? (ns[1] - ns[0]) * 1e-9 : 0;
 }

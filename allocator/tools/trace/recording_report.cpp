@@ -1,34 +1,18 @@
 #include "allocator/tools/trace/recording_report.h"
 
-#include <array>
-#include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 
-#include "allocator/tools/study/configurations.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {
 
-using study::human_bytes;
 using trace::Packed;
 using trace::RawFile;
 using trace::RawHeader;
 using trace::StopReason;
-
-[[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...) {
-  std::array<char, 512> text{};
-  va_list arguments;
-  va_start(arguments, pattern);
-  vsnprintf(text.data(), text.size(), pattern, arguments);
-  va_end(arguments);
-  return text.data();
-}
-
-std::string count(uint64_t number, const char* what) {
-  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
-}
 
 std::string summary(const RawFile& raw, const std::string& file, const Packed& packed) {
   std::error_code error;
@@ -36,10 +20,11 @@ std::string summary(const RawFile& raw, const std::string& file, const Packed& p
   const double each = packed.header.events == 0
                           ? 0.0
                           : static_cast<double>(bytes) / static_cast<double>(packed.header.events);
-  return file + ": " + raw.name() + ", " + count(packed.header.events, "event") + " of " +
-         count(packed.header.threads, "thread") + ", peak " +
-         human_bytes(packed.header.peak_bytes) + " in " + count(packed.header.objects, "object") +
-         "; " + human_bytes(bytes) + " (" + human_bytes(raw.bytes()) + " before packing" +
+  return file + ": " + raw.name() + ", " + count_text(packed.header.events, "event") + " of " +
+         count_text(packed.header.threads, "thread") + ", peak " +
+         size_text(packed.header.peak_bytes) + " in " +
+         count_text(packed.header.objects, "object") + "; " + size_text(bytes) + " (" +
+         size_text(raw.bytes()) + " before packing" +
          (each == 0 ? "" : format(", %.1f bytes an event", each)) + ")";
 }
 
@@ -47,10 +32,10 @@ std::string summary(const RawFile& raw, const std::string& file, const Packed& p
 std::string end_of(const RawHeader& header) {
   const auto reason = static_cast<StopReason>(header.stopped);
   if (reason == StopReason::kNone) return {};
-  const std::string dropped = "; about " + count(header.dropped, "call") + " after that " +
+  const std::string dropped = "; about " + count_text(header.dropped, "call") + " after that " +
                               (header.dropped == 1 ? "is" : "are") + " not in it";
   if (reason == StopReason::kLimit) {
-    return "recording stopped at the limit of " + human_bytes(header.limit) +
+    return "recording stopped at the limit of " + size_text(header.limit) +
            " (--limit), and the program went on" + dropped;
   }
   return std::string("recording stopped for want of space (") +
@@ -60,7 +45,7 @@ std::string end_of(const RawHeader& header) {
 std::string left_out(const Packed& packed) {
   std::string text;
   const auto add = [&text](uint64_t number, const char* what, const char* why) {
-    if (number != 0) text += (text.empty() ? "" : "; ") + count(number, what) + " " + why;
+    if (number != 0) text += (text.empty() ? "" : "; ") + count_text(number, what) + " " + why;
   };
   add(packed.unmatched, "free", "of memory that was allocated before the recording");
   add(packed.missing, "free", "that nobody saw, of addresses that came again");

@@ -1,4 +1,4 @@
-#include "allocator/tools/trace/replay.h"
+#include "allocator/tools/trace/trace.h"
 
 #include <unistd.h>
 
@@ -8,10 +8,11 @@
 #include <cstring>
 #include <filesystem>
 
+#include "allocator/tools/child.h"
 #include "allocator/tools/refusal.h"
-#include "allocator/tools/run/exec_list.h"
 #include "allocator/tools/run/library.h"
 #include "allocator/tools/study/allocators.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -20,14 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kReplay = "rdmalloc-replay";
 constexpr unsigned kMostRepeats = 1'000'000;
-
-std::string joined_names() {
-  std::string names;
-  for (const std::string& name : study::allocator_names()) {
-    names += (names.empty() ? "" : "|") + name;
-  }
-  return names;
-}
 
 std::vector<std::string> words_of(const TraceReplayRequest& request) {
   std::vector<std::string> words{kReplay, "--touch", request.touch};
@@ -43,7 +36,8 @@ std::vector<std::string> words_of(const TraceReplayRequest& request) {
 
 void add_trace_replay_flags(CLI::App& app, TraceReplayRequest& request) {
   app.add_option("--under", request.under,
-                 "the allocator: " + joined_names() + " (default " + request.under + ")")
+                 "the allocator: " + joined(study::allocator_names(), "|") + " (default " +
+                     request.under + ")")
       ->type_name("NAME");
   app.add_option("--touch", request.touch,
                  "all: write to each page of each block, as programs do; none (default all)")
@@ -79,13 +73,7 @@ int trace_replay(const TraceReplayRequest& request) {
                   request.under);
   }
   apply(request.settings);
-  const char* before = getenv("LD_PRELOAD");
-  const std::string preloads = study::preload_for(allocator, before != nullptr ? before : "");
-  if (preloads.empty()) {
-    unsetenv("LD_PRELOAD");
-  } else {
-    setenv("LD_PRELOAD", preloads.c_str(), 1);
-  }
+  set_preloads(study::preload_for(allocator, preloads()));
   const std::vector<std::string> words = words_of(request);
   const std::vector<char*> arguments = exec_list(words);
   execv(program.c_str(), arguments.data());

@@ -3,21 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-// The assembler reads the files. String literals of generated C++ would need a generator, and take
-// a compiler seconds for the chart library.
-#define EMBED(name, file)                                                              \
-  __asm__(                                                                             \
-      ".pushsection .rodata\n"                                                         \
-      ".global rdmalloc_asset_" #name "\nrdmalloc_asset_" #name ":\n.incbin \"" file   \
-      "\"\n"                                                                           \
-      ".global rdmalloc_asset_" #name "_end\nrdmalloc_asset_" #name                    \
-      "_end:\n.byte 0\n"                                                               \
-      ".popsection\n");                                                                \
-  extern "C" const char rdmalloc_asset_##name[], rdmalloc_asset_##name##_end[];        \
-  static std::string_view name() {                                                     \
-    return {rdmalloc_asset_##name,                                                     \
-            static_cast<size_t>(rdmalloc_asset_##name##_end - rdmalloc_asset_##name)}; \
-  }
+#include "allocator/tools/embedded.h"
 
 EMBED(page, ASSETS "/page.html")
 EMBED(style, ASSETS "/report.css")

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <set>
 
+#include "allocator/tools/text.h"
+
 namespace rdmalloc::cli::report {
 
 const Json& member(const Json& object, const char* key) {
@@ -264,9 +266,7 @@ bool plain_for_a_shell(char c) {
 
 std::string quoted(const std::string& word) {
   if (!word.empty() && std::all_of(word.begin(), word.end(), plain_for_a_shell)) return word;
-  std::string result = "'";
-  for (const char c : word) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
+  return "'" + escaped_by(word, {{'\'', "'\\''"}}) + "'";
 }
 
 }  // namespace

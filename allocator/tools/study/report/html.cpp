@@ -5,48 +5,19 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "allocator/tools/text.h"
+
 namespace rdmalloc::cli::report {
 
 std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      case '\'':
-        result += "&#39;";
-        break;
-      default:
-        result += c;
-    }
-  }
-  return result;
+  return escaped_by(
+      text, {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}});
 }
 
 std::string json_for_script(const Json& document) {
-  std::string result;
-  for (const char c : document.dump(-1, ' ', true, Json::error_handler_t::replace)) {
-    // These occur only inside strings, so each may be written as a JSON escape.
-    if (c == '<')
-      result += "\\u003c";
-    else if (c == '>')
-      result += "\\u003e";
-    else if (c == '&')
-      result += "\\u0026";
-    else
-      result += c;
-  }
-  return result;
+  // These occur only inside strings, so each may be written as a JSON escape.
+  return escaped_by(document.dump(-1, ' ', true, Json::error_handler_t::replace),
+                    {{'<', "\\u003c"}, {'>', "\\u003e"}, {'&', "\\u0026"}});
 }
 
 std::string filled(std::string_view page, const std::map<std::string, std::string>& values) {

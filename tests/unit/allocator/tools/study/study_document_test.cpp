@@ -4,7 +4,8 @@
 
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/study/allowance.h"
-#include "allocator/tools/study/proc_file.h"
+#include "allocator/tools/text.h"
+#include "allocator/tools/top/process_status.h"
 #include "tests/support/catch.h"
 
 namespace rdmalloc::cli::study {
@@ -146,10 +147,10 @@ TEST_CASE("an allowance is a share of the time that has passed") {
 }
 
 TEST_CASE("bytes are told with three digits") {
-  CHECK(human_bytes(0) == "0 bytes");
-  CHECK(human_bytes(64U << 20U) == "64 MiB");
-  CHECK(human_bytes(1234567) == "1.18 MiB");
-  CHECK(human_bytes(123456789) == "118 MiB");
+  CHECK(size_text(0) == "0 bytes");
+  CHECK(size_text(64U << 20U) == "64 MiB");
+  CHECK(size_text(1234567) == "1.18 MiB");
+  CHECK(size_text(123456789) == "118 MiB");
 }
 
 }  // namespace rdmalloc::cli::study

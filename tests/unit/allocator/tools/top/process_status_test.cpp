@@ -5,6 +5,7 @@
 #include <string>
 
 #include "allocator/os/limits.h"
+#include "allocator/tools/text.h"
 #include "tests/support/catch.h"
 
 namespace rdmalloc::cli {

@@ -1,16 +1,18 @@
-#include "allocator/tools/study/interrupts.h"
+#include "allocator/tools/interrupts.h"
 
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <initializer_list>
+namespace rdmalloc::cli {
 
-namespace rdmalloc::cli::study {
-
-Interrupts::Interrupts() {
+Interrupts::Interrupts(std::initializer_list<int> signals) {
   sigset_t wanted;
   sigemptyset(&wanted);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&wanted, signal);
+  for (const int number : signals) {
+    struct sigaction action {};
+    sigaction(number, nullptr, &action);
+    if (action.sa_handler != SIG_IGN) sigaddset(&wanted, number);
+  }
   sigprocmask(SIG_BLOCK, &wanted, &before_);
   descriptor_ = signalfd(-1, &wanted, SFD_NONBLOCK | SFD_CLOEXEC);
   struct sigaction ignore {};
@@ -36,4 +38,10 @@ void Interrupts::undo() const {
   sigprocmask(SIG_SETMASK, &before_, nullptr);
 }
 
-}  // namespace rdmalloc::cli::study
+int die_of(int number) {
+  signal(number, SIG_DFL);
+  raise(number);
+  return 128 + number;
+}
+
+}  // namespace rdmalloc::cli
