@@ -5,6 +5,7 @@
 
 #include "allocator/pages/heap.h"
 #include "tests/support/catch.h"
+#include "tests/support/rounds.h"
 #include "tests/support/test_heap.h"
 
 namespace rdmalloc {
@@ -58,7 +59,7 @@ TEST_CASE("many arrays that grow by moving to 16 GiB take some regions each, at 
 }
 
 TEST_CASE("a million buffers take fewer than 100 regions, freed and taken again no more") {
-  constexpr size_t kBuffers = 1'000'000;
+  constexpr size_t kBuffers = test::rounds(1'000'000);
   constexpr size_t kMostPages = 4;
   TestHeap tested;
   tested.boot();

@@ -13,6 +13,7 @@
 #include "regcache/shm/inbox.h"
 #include "regcache/shm/ring.h"
 #include "tests/support/catch.h"
+#include "tests/support/rounds.h"
 
 using namespace rdmalloc::shm;
 
@@ -161,7 +162,7 @@ TEST_CASE("an inbox gives fragments in the order they came in, through empty and
   Inbox inbox(fragments.memory.get(), &last, &first);
   std::deque<uint64_t> model;
   std::mt19937 random(3);
-  for (int step = 0; step < 20000; ++step) {
+  for (size_t step = 0; step < rdmalloc::test::rounds(20000); ++step) {
     if (random() % 2 == 0) {
       Fragment* fragment = fragments.list.get();
       REQUIRE((fragment == nullptr) == (model.size() == 8));
@@ -207,7 +208,7 @@ TEST_CASE("a fast box is one sender's, and gives its messages in order, whole or
   REQUIRE(box.receiver.after() == 11);
   std::deque<uint64_t> model;
   std::mt19937 random(4);
-  for (uint64_t step = 1; step < 300'000; ++step) {
+  for (uint64_t step = 1; step < rdmalloc::test::rounds(300'000); ++step) {
     if (random() % 2 == 0) {
       std::string text(random() % (box.sender.most() + 1), static_cast<char>(step));
       const bool whole = random() % 3 != 0;
