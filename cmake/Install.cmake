@@ -51,13 +51,13 @@ set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/rdmalloc)
 install(EXPORT rdmallocTargets NAMESPACE rdmalloc:: DESTINATION ${package_folder}
   COMPONENT dev)
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/rdmallocConfig.cmake.in
-  ${PROJECT_BINARY_DIR}/package/rdmallocConfig.cmake INSTALL_DESTINATION ${package_folder})
+  ${PROJECT_BINARY_DIR}/generated/rdmallocConfig.cmake INSTALL_DESTINATION ${package_folder})
 # Before 1.0 a minor version may change the interface.
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/rdmallocConfigVersion.cmake
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/generated/rdmallocConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES
-  ${PROJECT_BINARY_DIR}/package/rdmallocConfig.cmake
-  ${PROJECT_BINARY_DIR}/package/rdmallocConfigVersion.cmake
+  ${PROJECT_BINARY_DIR}/generated/rdmallocConfig.cmake
+  ${PROJECT_BINARY_DIR}/generated/rdmallocConfigVersion.cmake
   DESTINATION ${package_folder} COMPONENT dev)
 
 # Relative to where the .pc file lies, so that an installed tree may be moved.
@@ -66,8 +66,8 @@ file(RELATIVE_PATH pc_to_prefix
 file(RELATIVE_PATH pc_libdir ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_LIBDIR})
 file(RELATIVE_PATH pc_includedir ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
 configure_file(${CMAKE_CURRENT_LIST_DIR}/rdmalloc.pc.in
-  ${PROJECT_BINARY_DIR}/package/rdmalloc.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/package/rdmalloc.pc
+  ${PROJECT_BINARY_DIR}/generated/rdmalloc.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/generated/rdmalloc.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
 
 if(PROJECT_IS_TOP_LEVEL)

@@ -95,7 +95,7 @@ libboost_headers-devel ncurses-devel libzstd-devel
 bootstrap: for the tests also: Catch2-devel benchmark-devel liburing-devel
 bootstrap: and unpack $engine"
   fi
-  refuse "packages are installed by this script on Debian 11 to 13, Ubuntu 22.04 and 24.04 alone, and this is \
+  refuse "packages are installed by this script on Debian 12 and 13, Ubuntu 22.04 and 24.04 alone, and this is \
 ${system:-another system}. Install $names
 bootstrap: then call it again with --no-packages"
 }
@@ -126,9 +126,10 @@ its sources, and call this again with RDMALLOC_JEMALLOC_SOURCE=DIR in the enviro
       ;;
     *) refuse_system "$@" ;;
   esac
-  if [ "$system" = "debian 11" ] && [ -z "${CXX:-}" ]; then
-    refuse "GCC of $system is 10 and its CMake 3.18: put CMake 3.22 on PATH, name GCC 11 or clang 14 in CC and CXX, \
-and call this again"
+  if [ "$system" = "debian 11" ]; then
+    refuse "$system has no CLI11, its GCC is 10 and its CMake 3.18: install the headers of CLI11, cmake-latest and \
+clang-16 of its security updates, and $(in_one_line "$@" | sed 's/^cmake //; s/ libcli11-dev / /')
+bootstrap: then call it again with CC=clang-16 CXX=clang++-16 in the environment, and with --no-packages"
   fi
   if [ -n "${RDMALLOC_JEMALLOC_SOURCE:-}" ]; then
     # shellcheck disable=SC2046  # a list of words

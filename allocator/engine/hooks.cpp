@@ -164,8 +164,9 @@ void* __wrap_je_extent_alloc_mmap(void* new_addr, size_t size, size_t alignment,
   void* got = __real_je_extent_alloc_mmap(new_addr, size, alignment, zero, commit);
   if (got == nullptr) return nullptr;
   metadata += size;
-  // Where the kernel gives huge pages unasked, a few bytes would bring in 2 MiB.
-  if (size >= rdmalloc::os::kHugePageSize) rdmalloc::os::ask_for_base_pages(got, size);
+  // Where the kernel gives huge pages unasked, a few bytes would bring in a whole one.
+  constexpr size_t kSparse = size_t{2} << 20;
+  if (size >= kSparse) rdmalloc::os::ask_for_base_pages(got, size);
   return got;
 }
 

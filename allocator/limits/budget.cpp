@@ -58,7 +58,10 @@ void Budget::boot(const Options& options) {
   memory_ = group.max < total ? group.max : total;
   machine_ = total;
   headroom_ = options.amount(OptionId::headroom);
-  set_memlock(os::lock_limit().effective());
+  own_cap_ = options.amount(OptionId::cap);
+  const os::LockLimit limit = os::lock_limit();
+  soft_ = limit.soft;
+  set_memlock(limit.effective());
   const Amount memory_cap = options.amount(OptionId::memory_cap);
   memory_cap_ = resolve(memory_cap);
   is_capped_ = options.is_given(OptionId::memory_cap);
@@ -69,8 +72,8 @@ void Budget::boot(const Options& options) {
   }
   strict_ = options.on(OptionId::strict);
 
-  cap_ = resolve(options.amount(OptionId::cap));
   boot_machine(options, group);
+  set_memlock(memlock_);
   limit_pins(lockable_);
 }
 
@@ -79,11 +82,7 @@ void Budget::boot(const Options& options) {
 void Budget::boot_machine(const Options& options, const os::Cgroup& group) {
   const uint64_t node = resolve(options.amount(OptionId::node_cap));
   if (node == 0) return boot_group(options, group);
-  const uint64_t share = node / ranks_on_machine();
-  if (share < cap_) {
-    cap_ = share;
-    cap_by_ = LimitedBy::kMachine;
-  }
+  share_of_machine_ = node / ranks_on_machine();
   char ledger[MachineLedger::kLongestPath];
   const bool fits =
       expand_file_name(options.path(OptionId::ledger), find_place(), ledger, sizeof ledger);
@@ -104,6 +103,26 @@ void Budget::boot_group(const Options& options, const os::Cgroup& group) {
 void Budget::set_memlock(uint64_t memlock) {
   memlock_ = memlock;
   lockable_ = memlock == os::kNoLimit ? memlock : less(memlock, resolve(headroom_));
+  const uint64_t own = resolve(own_cap_);
+  cap_by_ = share_of_machine_ < own ? LimitedBy::kMachine : LimitedBy::kCap;
+  cap_ = share_of_machine_ < own ? share_of_machine_ : own;
+}
+
+// The capability comes and goes without a change of the soft limit. That it came is seen when there
+// is no room, that it went by a refusal.
+void Budget::look_at_memlock() {
+  if (os::soft_lock_limit() != soft_) note_memlock(os::lock_limit());
+}
+
+void Budget::note_memlock(const os::LockLimit& limit) {
+  soft_ = limit.soft;
+  const uint64_t now = right_counts_ ? limit.effective() : limit.soft;
+  if (now == memlock_) return;
+  set_memlock(now);
+  refused_ = false;
+  refused_for_good_ = false;
+  limit_pins(lockable_);
+  if (pin_limit() < pinned()) pin_limit_ = pinned();
 }
 
 // Limits pins to the cap or to what can be locked, whichever is less.
@@ -147,6 +166,7 @@ uint64_t Budget::room_to_touch() const {
 }
 
 Grant Budget::ask_pinned(size_t need, size_t want) {
+  look_at_memlock();
   const uint64_t left_to_hold = less(memory_cap_, held());
   if (left_to_hold < need) {
     // Name the limit on pins only if it is reached as well.
@@ -154,6 +174,9 @@ Grant Budget::ask_pinned(size_t need, size_t want) {
     return {};
   }
   if (refused_) look_at_locked();
+  if (less(pin_limit(), pinned()) < need && pin_limited_by_ == LimitedBy::kMemlock) {
+    note_memlock(os::lock_limit());
+  }
   uint64_t room = less(pin_limit(), pinned());
   if (room > left_to_hold) room = left_to_hold;
   if (room >= need) {
@@ -237,8 +260,11 @@ void Budget::note_unlocked(size_t bytes) {
 
 void Budget::note_refusal(size_t bytes) {
   refused_ = true;
-  // The capability does not count: it belongs to another user namespace.
-  if (memlock_ == os::kNoLimit) set_memlock(os::lock_limit().soft);
+  const os::LockLimit limit = os::lock_limit();
+  soft_ = limit.soft;
+  // A capability that was refused does not count: it belongs to another user namespace.
+  if (limit.unlimited_by_right) right_counts_ = false;
+  set_memlock(limit.soft);
   look_at_locked();
   refused_for_good_ = less(pin_limit(), pinned()) >= bytes;
   look_at_locked();

@@ -1,5 +1,6 @@
-// How much may be held and pinned. Resolves the options against the limits once at start, checks
-// what is available before memory is populated, and keeps the sums.
+// How much may be held and pinned. Resolves the options against the limits at start, checks what is
+// available before memory is populated, and keeps the sums. The memlock limit is looked at again
+// whenever memory is to be pinned, because the program, or prlimit, may change it.
 //
 // Runs inside malloc; anybody may read the sums.
 #pragma once
@@ -35,8 +36,11 @@ class Budget {
   // To be called before there are threads.
   void boot(const Options& options) NO_THREAD_SAFETY_ANALYSIS;
 
-  // An option's amount in bytes; shares are of the memory and the memlock limit found at boot.
-  uint64_t resolve(Amount amount) const { return amount.resolve(memory_, memlock_); }
+  // An option's amount in bytes; shares are of the memory found at boot, and of the memlock limit
+  // that was found last.
+  uint64_t resolve(Amount amount) const {
+    return amount.resolve(memory_, memlock_.load(std::memory_order_relaxed));
+  }
 
   // Asks to pin a region of `want` bytes, of which `need` are needed at once; the grant may shrink
   // to `need`. Never above the memory cap. If the answer is known, it refuses at once; otherwise it
@@ -73,6 +77,9 @@ class Budget {
   // Memory that was pinned is still held, but no longer pinned.
   void note_unlocked(size_t bytes) REQUIRES(growth_lock);
 
+  // Looks at the memlock limit, as asking does: for whoever reads pin_limit() before asking.
+  void look_at_memlock() REQUIRES(growth_lock);
+
   // The kernel refused to lock what was granted. If other code in this process uses up the limit,
   // each grant checks from now on how much is locked. If that does not explain the refusal, no more
   // is granted than is pinned now.
@@ -101,18 +108,23 @@ class Budget {
   uint64_t room_to_touch() const;
   uint64_t reserve() const;
   void set_memlock(uint64_t memlock) REQUIRES(growth_lock);
+  void note_memlock(const os::LockLimit& limit) REQUIRES(growth_lock);
   void limit_pins(uint64_t lockable) REQUIRES(growth_lock);
   void boot_machine(const Options& options, const os::Cgroup& group) REQUIRES(growth_lock);
   void boot_group(const Options& options, const os::Cgroup& group) REQUIRES(growth_lock);
   uint64_t ask_machine(uint64_t need, uint64_t want) REQUIRES(growth_lock);
   void look_at_locked() REQUIRES(growth_lock);
 
-  uint64_t memory_ = 0;                            // RAM, or the control group's limit
-  uint64_t memlock_ = 0;                           // RLIMIT_MEMLOCK, or no limit with CAP_IPC_LOCK
-  uint64_t machine_ = 0;                           // RAM
-  uint64_t memory_cap_ = 0;                        // most that is held, or pinned
-  bool is_capped_ = false;                         // by the user: it is most that is held
-  uint64_t lockable_ GUARDED_BY(growth_lock) = 0;  // memlock_ less the headroom
+  uint64_t memory_ = 0;                        // RAM, or the control group's limit
+  std::atomic<uint64_t> memlock_{0};           // RLIMIT_MEMLOCK, or no limit with CAP_IPC_LOCK
+  uint64_t soft_ GUARDED_BY(growth_lock) = 0;  // RLIMIT_MEMLOCK when it was looked at last
+  bool right_counts_ GUARDED_BY(growth_lock) = true;  // CAP_IPC_LOCK, as far as is known
+  uint64_t machine_ = 0;                              // RAM
+  uint64_t memory_cap_ = 0;                           // most that is held, or pinned
+  bool is_capped_ = false;                            // by the user: it is most that is held
+  uint64_t lockable_ GUARDED_BY(growth_lock) = 0;     // memlock_ less the headroom
+  Amount own_cap_;
+  uint64_t share_of_machine_ = os::kNoLimit;
   uint64_t cap_ = 0;                        // most that is pinned, whatever the kernel allows
   LimitedBy cap_by_ = LimitedBy::kCap;      // where it comes from
   uint64_t group_cap_ = 0;                  // what a control group's processes share; 0: nothing

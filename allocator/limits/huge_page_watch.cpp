@@ -21,6 +21,9 @@ constexpr size_t kMostPagesOfFault = 16;
 void HugePageWatch::boot(uint64_t choice) {
   choice_ = choice;
   is_on_ = choice == kHugeAuto;
+  if (is_on_ && os::page_size_of(os::PageKind::kTransparentHuge) > kLargestPage) {
+    finding_.store(Finding::kTooLarge, std::memory_order_relaxed);
+  }
 }
 
 Status HugePageWatch::populate(os::PageKind kind, void* address, size_t bytes) {
@@ -47,8 +50,9 @@ void HugePageWatch::note_base(size_t bytes, uint64_t ns, uint64_t faults) {
 }
 
 void HugePageWatch::note_huge(size_t bytes, uint64_t ns, uint64_t faults) {
-  if (!can_tell() || faults * os::kHugePageSize < bytes) return;
-  if (faults * os::kHugePageSize > bytes * kMostFaultsOfHuge) {
+  const size_t page = os::page_size_of(os::PageKind::kTransparentHuge);
+  if (!can_tell() || faults * page < bytes) return;
+  if (faults * page > bytes * kMostFaultsOfHuge) {
     finding_.store(Finding::kMissing, std::memory_order_relaxed);
     return;
   }
@@ -62,7 +66,7 @@ void HugePageWatch::note_huge(size_t bytes, uint64_t ns, uint64_t faults) {
   time += ns;
   bytes_.store(sum, std::memory_order_relaxed);
   ns_.store(time, std::memory_order_relaxed);
-  if (sum < kTrial) return;
+  if (sum < trial()) return;
   const bool is_slower = time / (sum / kMiB) > base_ns_.load(std::memory_order_relaxed);
   finding_.store(is_slower ? Finding::kSlower : Finding::kFaster, std::memory_order_relaxed);
 }
@@ -87,6 +91,8 @@ const char* HugePageWatch::text() const {
       return "auto: base pages, because huge ones took longer";
     case Finding::kMissing:
       return "auto: base pages, because huge ones are not to be had";
+    case Finding::kTooLarge:
+      return "auto: base pages, because huge ones are too large here";
   }
   return "?";
 }

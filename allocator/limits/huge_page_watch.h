@@ -17,11 +17,14 @@ namespace rdmalloc {
 
 class HugePageWatch {
  public:
-  enum class Finding : uint8_t { kNone, kFaster, kSlower, kMissing };
+  enum class Finding : uint8_t { kNone, kFaster, kSlower, kMissing, kTooLarge };
 
   constexpr HugePageWatch() = default;
   HugePageWatch(const HugePageWatch&) = delete;
   HugePageWatch& operator=(const HugePageWatch&) = delete;
+
+  // Larger ones are not tried: a heap that is asked for a few MiB would get one for it, whole.
+  static constexpr size_t kLargestPage = size_t{32} << 20;
 
   // `choice`: the value of the option huge; only auto is watched. Called once.
   void boot(uint64_t choice);
@@ -44,7 +47,7 @@ class HugePageWatch {
   const char* text() const;
 
   // Bytes that are measured before the decision.
-  static constexpr size_t kTrial = 2 * os::kHugePageSize;
+  static size_t trial() { return 2 * os::page_size_of(os::PageKind::kTransparentHuge); }
 
  private:
   void note_base(size_t bytes, uint64_t ns, uint64_t faults);

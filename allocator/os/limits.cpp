@@ -215,6 +215,13 @@ LockLimit lock_limit() {
   return limit;
 }
 
+uint64_t soft_lock_limit() {
+  const KeepErrno keep;
+  if (is_confined()) return remembered_limits().lock.soft;
+  rlimit raw{};
+  return getrlimit(RLIMIT_MEMLOCK, &raw) == 0 ? from_rlim(raw.rlim_cur) : 0;
+}
+
 uint64_t resident_memory() {
   const KeepErrno keep;
   char buffer[64];

@@ -25,6 +25,8 @@ struct LockLimit {
 };
 
 LockLimit lock_limit();
+// The soft limit only: one system call.
+uint64_t soft_lock_limit();
 
 // What all code in this process has locked now (VmLck); kNoLimit if that is unknown.
 uint64_t locked_memory();

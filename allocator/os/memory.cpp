@@ -22,7 +22,6 @@ namespace {
 constexpr int kMadvPopulateWrite = 23;  // Linux 5.14
 constexpr long kSysMseal = 462;         // Linux 6.10, the same number on every architecture
 constexpr int kMremapDontUnmap = 4;     // Linux 5.7
-constexpr int kHuge2M = 21 << 26;       // MAP_HUGE_2MB: the default may be another size
 
 Status from_errno(int error) {
   switch (error) {
@@ -37,7 +36,11 @@ Status from_errno(int error) {
   }
 }
 
+constexpr size_t kSparseMetadata = size_t{2} << 20;
 constexpr size_t kLargeMetadata = size_t{16} << 20;
+
+// As mmap's flags name the size of hugetlb pages, whatever the default is.
+int hugetlb_flags() { return MAP_HUGETLB | __builtin_ctzl(hugetlb_page_size()) << MAP_HUGE_SHIFT; }
 
 // What map_metadata() returned, as far as there is room to record it.
 struct Metadata {
@@ -105,7 +108,7 @@ Status open(void* address, size_t bytes, PageKind kind) {
     // Without MAP_NORESERVE: a pool that is too small must fail here, not at the first touch. Not
     // with MAP_FIXED: if that failed, the reservation would already have lost the range.
     void* got = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | kHuge2M, -1, 0);
+                     MAP_PRIVATE | MAP_ANONYMOUS | hugetlb_flags(), -1, 0);
     if (got == MAP_FAILED) return from_errno(errno);
     if (mremap(got, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, address) == address) {
       return Status::kOk;
@@ -285,8 +288,8 @@ void* map_metadata(size_t bytes) {
   void* got = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) return nullptr;
-  // Where huge pages come unasked, the first entry of a table would bring in 2 MiB.
-  if (bytes >= kHugePageSize) madvise(got, bytes, MADV_NOHUGEPAGE);
+  // Where huge pages come unasked, the first entry of a table would bring in a whole one.
+  if (bytes >= kSparseMetadata) madvise(got, bytes, MADV_NOHUGEPAGE);
   // Tables with an entry for each page of the window are nearly empty; a debugger's core dump would
   // write all of them.
   if (bytes >= kLargeMetadata) madvise(got, bytes, MADV_DONTDUMP);

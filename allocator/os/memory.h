@@ -7,14 +7,18 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/os/huge_page_size.h"
 #include "allocator/os/page_size.h"
 #include "allocator/status.h"
 
 namespace rdmalloc::os {
 
-inline constexpr size_t kHugePageSize = size_t{2} << 20;
-
 enum class PageKind : uint8_t { kBase, kTransparentHuge, kHugetlb };
+
+inline size_t page_size_of(PageKind kind) {
+  if (kind == PageKind::kBase) return page_size();
+  return kind == PageKind::kHugetlb ? hugetlb_page_size() : transparent_huge_page_size();
+}
 
 // Reserves address space without memory behind it, which core dumps leave out. Null when the kernel
 // or RLIMIT_AS refuses. `beside`: bytes to leave free above and below, if possible. The kernel
@@ -23,7 +27,7 @@ enum class PageKind : uint8_t { kBase, kTransparentHuge, kHugetlb };
 void* reserve(size_t bytes, size_t alignment, size_t beside = 0);
 
 // Makes part of a reservation readable and writable; it reads as zero. With kHugetlb the range must
-// be a multiple of kHugePageSize, and kNoMemory means that the pool has no free huge pages.
+// be of whole huge pages, and kNoMemory means that the pool has no free huge pages.
 Status open(void* address, size_t bytes, PageKind kind);
 
 // Takes back what open() did: the range is inaccessible again and holds no memory.

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include <algorithm>
+
 namespace rdmalloc {
 namespace {
 
@@ -40,7 +42,10 @@ size_t Assembly::ask_fresh(const Region& region, const Request& request, size_t 
 bool Assembly::lay_out(Region* region, const Request& request, os::PageKind kind,
                        const Block* block) {
   const size_t shift = block == nullptr ? 0 : block->address % Window::kGranule;
-  void* const carved = maker_.carve(request.use, shift + region->length, request.alignment);
+  const size_t alignment =
+      kind != os::PageKind::kBase && block == nullptr ? os::page_size_of(kind) : 0;
+  void* const carved =
+      maker_.carve(request.use, shift + region->length, std::max(request.alignment, alignment));
   if (carved == nullptr) return false;
   const size_t collected = gathering_.collected();
   void* const base = static_cast<char*>(carved) + shift;

@@ -123,8 +123,9 @@ void Gathering::add_run(Depot& depot, uintptr_t address, size_t size, const Regi
 // Whole huge pages go to the front, where no piece of another size puts them out of alignment; the
 // rest goes behind.
 void Gathering::add_used(Depot& depot, uintptr_t address, uintptr_t end, bool is_huge) {
-  const uintptr_t from = os::align_up(address, os::kHugePageSize);
-  const uintptr_t to = os::align_down(end, os::kHugePageSize);
+  const size_t page = os::page_size_of(os::PageKind::kTransparentHuge);
+  const uintptr_t from = os::align_up(address, page);
+  const uintptr_t to = os::align_down(end, page);
   if (!is_huge || from >= to || !has_room_for(kMostPiecesOfRun)) {
     pieces_[count_++] = {address, end - address, &depot, false};
     return;

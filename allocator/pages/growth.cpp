@@ -20,8 +20,6 @@ constexpr uint64_t kLongestPauseNs = 128'000'000;
 // move at each step.
 constexpr size_t kSpareOfBlock = 4;
 
-constexpr size_t huge_floor(size_t bytes) { return os::align_down(bytes, os::kHugePageSize); }
-
 void* pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
 
 RegionUse other_than(RegionUse use) {
@@ -50,8 +48,8 @@ Growth::Plan Growth::plan(const Request& request, RegionKind of) {
   const os::PageKind kind = huge_.kind_for(bytes, store_.budget.held(), is_to_come_at_once(region),
                                            store_.regions, store_.marks);
   if (kind == os::PageKind::kBase) return {bytes, kind};
-  bytes = huge_floor(bytes);
-  if (bytes < request.size) bytes = os::align_up(request.size, os::kHugePageSize);
+  bytes = os::align_down(bytes, os::page_size_of(kind));
+  if (bytes < request.size) bytes = os::align_up(request.size, os::page_size_of(kind));
   return {bytes, kind};
 }
 
@@ -283,13 +281,14 @@ Growth::Acquired Growth::assemble(const Request& request, const Plan& plan,
     return {};
   }
   const uint64_t started = os::now_ns();
+  const uint64_t cpu_before = os::thread_cpu_ns();
   const auto left = [this](Region* region, size_t size)
                         REQUIRES(growth_lock) { note_lost(region, size); };
   const Assembly::Result made =
       assembly_.build(request, plan.bytes - request.size, plan.kind, block, left);
   Acquired acquired;
   if (made.region.length != 0) {
-    if (block == nullptr) policy_.note_gathered(made.region.length - made.fresh);
+    if (block == nullptr) policy_.note_gathered(os::thread_cpu_ns() - cpu_before);
     acquired = publish(made.region, made.charged, request);
     mover_.note_region(made.region, made.fresh);
     acquire_ns_ += os::now_ns() - started;
@@ -326,21 +325,25 @@ Region Growth::make(Grant grant, const Request& request, os::PageKind kind) {
   if (!has_slot()) return {};
   const bool is_exposed = request.use == RegionUse::kExposed;
   const bool may_overflow = !store_.options.on(OptionId::strict) && !is_exposed && !request.pinned;
-  if (kind == os::PageKind::kHugetlb && huge_floor(grant.bytes) >= request.size) {
-    grant.bytes = huge_floor(grant.bytes);
+  const size_t page = os::page_size_of(kind);
+  if (kind == os::PageKind::kHugetlb && os::align_down(grant.bytes, page) >= request.size) {
+    grant.bytes = os::align_down(grant.bytes, page);
   }
   RegionOrder order;
   order.kind = grant.kind;
   order.use = request.use;
   order.length = grant.bytes;
-  order.alignment = request.alignment;
+  const bool is_wide = page > Window::kGranule && grant.bytes >= page;
+  order.alignment = is_wide ? std::max(request.alignment, page) : request.alignment;
   order.node = request.node;
   order.page_kind = kind;
   order.may_overflow = may_overflow && grant.bytes == request.size;
   const Region region = maker_.make(order);
-  if (region.length != 0 || grant.bytes == request.size) return region;
-  // The window, the kernel or a limit may have refused only the surplus.
+  if (region.length != 0 || (grant.bytes == request.size && !is_wide)) return region;
+  // The window, the kernel or a limit may have refused only the surplus, or the alignment.
   order.length = request.size;
+  order.alignment = request.alignment;
+  if (is_wide) order.page_kind = os::PageKind::kBase;
   order.may_overflow = may_overflow;
   return maker_.make(order);
 }

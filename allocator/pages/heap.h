@@ -61,6 +61,12 @@ class Heap {
   // not available, and nothing happened.
   bool reserve(size_t bytes) { return growth_.reserve(bytes, placement_.node_here()); }
 
+  // For whoever reads how much may be pinned before asking for it.
+  void look_at_limits() {
+    Locked hold(growth_.mutex());
+    budget_.look_at_memlock();
+  }
+
   LargeBlocks& blocks() { return blocks_; }
 
   // What the program's own system calls do to the heap's pages.

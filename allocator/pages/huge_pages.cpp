@@ -64,6 +64,8 @@ void HugePages::boot(uint64_t choice) {
   if (choice == kHugeThp) chosen_ = os::PageKind::kTransparentHuge;
   if (choice == kHugeHugetlb) chosen_ = os::PageKind::kHugetlb;
   watch_.boot(choice);
+  // Where the process is confined later, the kernel no longer tells their size.
+  (void)os::page_size_of(chosen_);
 }
 
 bool HugePages::is_dense(size_t held, const RegionTable& regions, const PageMarks& marks) {
@@ -74,8 +76,8 @@ bool HugePages::is_dense(size_t held, const RegionTable& regions, const PageMark
 
 os::PageKind HugePages::kind_for(size_t length, size_t held, bool at_once,
                                  const RegionTable& regions, const PageMarks& marks) {
-  if (length < os::kHugePageSize) return os::PageKind::kBase;
-  if (!is_auto_) return chosen_;
+  if (!is_auto_) return length < os::page_size_of(chosen_) ? os::PageKind::kBase : chosen_;
+  if (length < os::page_size_of(os::PageKind::kTransparentHuge)) return os::PageKind::kBase;
   if (watch_.has_gone_back() || !watch_.can_tell()) return os::PageKind::kBase;
   const bool is_large = held + (at_once ? length : 0) >= kLeastHeld;
   const bool pays = is_large && (at_once || is_dense(held, regions, marks));

@@ -6,8 +6,8 @@ namespace rdmalloc {
 namespace {
 
 // Populated in one call, during which other threads that map or unmap memory wait; on a busy
-// machine a MiB may take milliseconds.
-constexpr size_t kStep = os::kHugePageSize;
+// machine a MiB may take milliseconds. Of huge pages, one where that is more.
+constexpr size_t kStep = size_t{2} << 20;
 
 // Up to this many processes of a control group may read at the same moment how much is left, and
 // each then populates a step.
@@ -16,6 +16,11 @@ constexpr size_t kLeastStep = size_t{256} << 10;
 // Reading the limits takes as long as populating a part of this.
 constexpr size_t kUnchecked = size_t{1} << 20;
 constexpr size_t kLookEvery = size_t{16} << 20;
+
+size_t step_of(const Region& region) {
+  const bool is_huge = region.page_kind == os::PageKind::kTransparentHuge;
+  return is_huge ? std::max(kStep, os::page_size_of(region.page_kind)) : kStep;
+}
 
 void populate(const Region& region, uintptr_t from, uintptr_t to, HugePageWatch& watch) {
   void* const address = reinterpret_cast<void*>(from);
@@ -58,9 +63,9 @@ size_t share_of_room(const Region& region, PagesFor who, const Budget& budget) {
   if (region.length <= kUnchecked) return region.length;
   const uint64_t room = who == PagesFor::kNow ? budget.room_to_populate() : budget.room_ahead();
   const size_t share = room / kSharers;
-  if (share >= kLookEvery) return kLookEvery;
   const bool is_huge = region.page_kind == os::PageKind::kTransparentHuge;
-  return os::align_down(share, is_huge ? os::kHugePageSize : kLeastStep);
+  const size_t unit = is_huge ? os::page_size_of(region.page_kind) : kLeastStep;
+  return os::align_down(std::min(share, std::max(kLookEvery, unit)), unit);
 }
 
 bool is_there(uintptr_t from, uintptr_t to) {
@@ -75,9 +80,10 @@ bool populate_in_steps(const Region& region, PagesFor who, const PageMarks& mark
   bool is_back = watch.has_gone_back();
   if (is_back) go_back(region, marks);
   size_t share = 0;
+  const size_t most = step_of(region);
   const auto step = [&] {
     if (share == 0) share = share_of_room(region, who, budget);
-    return share == 0 || share > kStep ? kStep : share;
+    return share == 0 ? most : std::min(share, most);
   };
   const bool is_done =
       for_each_part(region.base, region.end(), marks, step, [&](uintptr_t from, uintptr_t to) {
@@ -97,7 +103,7 @@ bool populate_at_once(const Region& region, uintptr_t from, uintptr_t to, const 
                       const Budget& budget, HugePageWatch& watch) {
   if (is_there(from, to)) return true;
   if (budget.room_to_populate() / kSharers < to - from) return false;
-  const auto step = [] { return kStep; };
+  const auto step = [most = step_of(region)] { return most; };
   return for_each_part(from, to, marks, step, [&](uintptr_t low, uintptr_t high) {
     populate(region, low, high, watch);
     return true;
@@ -107,10 +113,11 @@ bool populate_at_once(const Region& region, uintptr_t from, uintptr_t to, const 
 void try_huge_pages(const Region& region, size_t wanted, const PageMarks& marks,
                     HugePageWatch& watch) {
   if (region.page_kind != os::PageKind::kTransparentHuge || !watch.is_on()) return;
-  const size_t most = std::min(wanted, watch.is_on_trial() ? HugePageWatch::kTrial : 0);
-  const size_t bytes = std::max(os::align_down(most, os::kHugePageSize), os::kHugePageSize);
-  for (size_t done = 0; done < bytes && !watch.has_gone_back(); done += os::kHugePageSize) {
-    populate(region, region.base + done, region.base + done + os::kHugePageSize, watch);
+  const size_t page = os::page_size_of(region.page_kind);
+  const size_t most = std::min(wanted, watch.is_on_trial() ? HugePageWatch::trial() : 0);
+  const size_t bytes = std::max(os::align_down(most, page), page);
+  for (size_t done = 0; done < bytes && !watch.has_gone_back(); done += page) {
+    populate(region, region.base + done, region.base + done + page, watch);
   }
   if (watch.has_gone_back()) go_back(region, marks);
 }

@@ -27,10 +27,11 @@ bool RegionMaker::open(Region* region, os::PageKind kind) {
 // part.
 bool RegionMaker::open_best(Region* region, os::PageKind wanted) {
   if (wanted == os::PageKind::kHugetlb && region->kind == RegionKind::kPinned &&
-      region->length % os::kHugePageSize == 0 && open(region, wanted)) {
+      region->length % os::page_size_of(wanted) == 0 && open(region, wanted)) {
     return true;
   }
-  const bool thp = wanted == os::PageKind::kTransparentHuge && region->length >= os::kHugePageSize;
+  const bool thp =
+      wanted == os::PageKind::kTransparentHuge && region->length >= os::page_size_of(wanted);
   return open(region, thp ? wanted : os::PageKind::kBase);
 }
 
@@ -65,7 +66,7 @@ bool RegionMaker::extend(Region* region, size_t offset, os::PageKind kind) {
   if (offset == region->length) return true;
   void* const address = reinterpret_cast<void*>(region->base + offset);
   const size_t bytes = region->length - offset;
-  const bool thp = kind == os::PageKind::kTransparentHuge && bytes >= os::kHugePageSize;
+  const bool thp = kind == os::PageKind::kTransparentHuge && bytes >= os::page_size_of(kind);
   const os::PageKind opened = thp ? kind : os::PageKind::kBase;
   if (!ok(os::open(address, bytes, opened))) return false;
   placement_.place(*region, address, bytes);

@@ -141,7 +141,8 @@ class HugeBytes {
 };
 
 size_t page_size(const Region& region, size_t huge_bytes) {
-  return huge_bytes > region.length / 2 ? os::kHugePageSize : os::page_size();
+  return os::page_size_of(huge_bytes > region.length / 2 ? os::PageKind::kTransparentHuge
+                                                         : os::PageKind::kBase);
 }
 
 // Which regions have transparent huge pages. One pass over all mappings answers for every region,
@@ -259,9 +260,8 @@ void put_heading(Writer& out) {
 }  // namespace
 
 size_t page_size_of(const Region& region) {
-  if (region.page_kind == os::PageKind::kHugetlb) return os::kHugePageSize;
-  if (region.page_kind == os::PageKind::kBase) return os::page_size();
-  return seen.is_huge(region) ? os::kHugePageSize : os::page_size();
+  const bool is_known = region.page_kind != os::PageKind::kTransparentHuge || seen.is_huge(region);
+  return os::page_size_of(is_known ? region.page_kind : os::PageKind::kBase);
 }
 
 rdm_stats gather_stats() {

@@ -1,8 +1,6 @@
 // The malloc family as the program sees it: calls the next malloc and records its answer.
 #include <errno.h>
 
-#include <bit>
-
 #include "allocator/os/page_size.h"
 #include "allocator/trace/next_malloc.h"
 #include "allocator/trace/recorder.h"
@@ -12,10 +10,6 @@
 using namespace rdmalloc::trace;
 
 namespace {
-
-uint64_t logarithm(size_t alignment) {
-  return alignment == 0 ? 0 : static_cast<uint64_t>(std::bit_width(alignment) - 1);
-}
 
 void* keep_allocation(RawKind kind, void* pointer, size_t size, uint64_t alignment_log2 = 0) {
   if (pointer != nullptr) [[likely]] {

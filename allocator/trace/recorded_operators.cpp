@@ -9,7 +9,6 @@
 #include <initializer_list>
 
 #include <atomic>
-#include <bit>
 
 #include "allocator/os/standard_error.h"
 #include "allocator/trace/next_malloc.h"
@@ -108,10 +107,6 @@ void release(NextDelete<void(void*, Rest...)>& below, void* pointer, Rest... res
   if (!recorded) record(RawKind::kFree, pointer, 0, 0, stamp);
   if (thread_state->end == nullptr) return;  // nothing was recorded, so this call shows nothing
   below.way.store(recorded ? Way::kCallsFree : Way::kItself, std::memory_order_relaxed);
-}
-
-unsigned logarithm(size_t alignment) {
-  return alignment == 0 ? 0 : static_cast<unsigned>(std::bit_width(alignment) - 1);
 }
 
 using Nothrow = const void*;  // a reference to a std::nothrow_t

@@ -8,6 +8,7 @@
 
 #include <sys/single_threaded.h>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -165,5 +166,10 @@ class Since {
  private:
   const uint32_t* at_;
 };
+
+// As records name an alignment; 0 where the call names none.
+inline unsigned logarithm(size_t alignment) {
+  return alignment == 0 ? 0 : static_cast<unsigned>(std::bit_width(alignment) - 1);
+}
 
 }  // namespace rdmalloc::trace

@@ -12,7 +12,7 @@ set(components runtime dev tools mpi debug)
 set(here ${CMAKE_CURRENT_LIST_DIR})
 
 # What each package says of rights: our own licence, and those of what is linked into it.
-set(copyright ${PROJECT_BINARY_DIR}/package/copyright)
+set(copyright ${PROJECT_BINARY_DIR}/generated/copyright)
 file(READ ${PROJECT_SOURCE_DIR}/LICENSE text)
 function(append_licence what)
   foreach(file ${ARGN})
@@ -36,11 +36,11 @@ foreach(component dev tools mpi dbgsym)
 endforeach()
 # Not on any path until a site wants it there: module use PREFIX/share/rdmalloc/modulefiles
 foreach(kind lua tcl)
-  configure_file(${here}/modulefile.${kind}.in ${PROJECT_BINARY_DIR}/package/modulefile.${kind} @ONLY)
+  configure_file(${here}/modulefile.${kind}.in ${PROJECT_BINARY_DIR}/generated/modulefile.${kind} @ONLY)
 endforeach()
-install(FILES ${PROJECT_BINARY_DIR}/package/modulefile.lua DESTINATION share/rdmalloc/modulefiles/rdmalloc
+install(FILES ${PROJECT_BINARY_DIR}/generated/modulefile.lua DESTINATION share/rdmalloc/modulefiles/rdmalloc
   RENAME ${PROJECT_VERSION}.lua COMPONENT runtime)
-install(FILES ${PROJECT_BINARY_DIR}/package/modulefile.tcl DESTINATION share/rdmalloc/modulefiles/rdmalloc
+install(FILES ${PROJECT_BINARY_DIR}/generated/modulefile.tcl DESTINATION share/rdmalloc/modulefiles/rdmalloc
   RENAME ${PROJECT_VERSION} COMPONENT runtime)
 install(PROGRAMS ${here}/slurm/task_prolog.sh ${here}/slurm/epilog.sh ${here}/slurm/job.sbatch
   DESTINATION share/doc/rdmalloc/examples/slurm COMPONENT runtime)
@@ -115,7 +115,7 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME rdmalloc)
 set(CPACK_RPM_RUNTIME_PACKAGE_NAME rdmalloc)
 set(CPACK_PROJECT_CONFIG_FILE ${here}/same_version.cmake)
 # What other packages that link to the libraries depend on.
-set(shlibs ${PROJECT_BINARY_DIR}/package/shlibs)
+set(shlibs ${PROJECT_BINARY_DIR}/generated/shlibs)
 foreach(library librdmalloc librdmalloc-shm)
   string(APPEND lines "${library} ${PROJECT_VERSION_MAJOR} rdmalloc (>= ${PROJECT_VERSION})\n")
 endforeach()

@@ -43,7 +43,7 @@ typedef struct {
 typedef struct {
   void *base;
   size_t length;    /* bytes */
-  size_t page_size; /* bytes: the kernel's page, as for transparent huge pages; 2 MiB for hugetlb */
+  size_t page_size; /* bytes: a base page, as for transparent huge pages, or a hugetlb page */
   unsigned access;  /* RDM_LOCAL_WRITE, ...: give these rights and no others */
   int pinned;       /* 1: populated and mlocked (in a child of fork: by its parent, not by it);
                        0: neither; only with RDM_BACKEND_ON_DEMAND, or for foreign memory */

@@ -8,6 +8,10 @@
  * is ever out of reach: if a pool has nothing else left, a get takes buffers from other threads'
  * stocks. A thread that ends returns its stock.
  *
+ * If the program unmaps pages of a pool, or maps something else over them, the buffers there have no
+ * key any more, and once they are free they are never handed out again: the pool grows instead.
+ * Pages that it made inaccessible (mprotect) are accessible again when their buffer is handed out.
+ *
  * Nothing is stored inside or beside the buffers: no header spoils their alignment, and no device
  * that writes past the end of one can break the pool. */
 #ifndef RDMALLOC_POOL_H
@@ -79,7 +83,7 @@ RDM_API int rdm_pool_put(rdm_pool *pool, void *address);
 
 /* The memory region that covers the buffer in which `address` lies: the answer of rdm_lookup, from
  * the pool's own table. RDM_INVALID: no buffer of this pool; RDM_NOT_REGISTERED: the pool has no
- * domain. */
+ * domain; RDM_NOT_OWNED: the program has unmapped or replaced some of the buffer's pages. */
 RDM_API int rdm_pool_key(rdm_pool *pool, const void *address, rdm_mr *out);
 
 /* The first three count buffers. While other threads get and put they are approximate. */

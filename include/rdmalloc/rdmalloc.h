@@ -61,7 +61,7 @@ enum { RDM_REGION_PINNED = 0, RDM_REGION_OVERFLOW, RDM_REGION_SPARSE };
 typedef struct {
   void *base;
   size_t length;      /* bytes */
-  size_t page_size;   /* bytes: the kernel's or 2 MiB, as found at most a tenth of a second ago */
+  size_t page_size;   /* bytes: of base or huge pages, as found at most a tenth of a second ago */
   int kind;           /* RDM_REGION_* */
   int node;           /* NUMA node of the thread that it was acquired for */
   int locked;         /* 1: mlocked, each page once it is there; 0 when inherited by fork */

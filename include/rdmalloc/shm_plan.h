@@ -24,10 +24,9 @@ enum {
   RDM_SHM_PAGE       /* the same, aligned to pages */
 };
 
-/* The defaults, for which 0 stands in rdm_shm_plan_options. */
+/* The defaults, for which 0 stands in rdm_shm_plan_options. A page's is the machine's. */
 enum {
   RDM_SHM_QUEUE_ENTRIES = 128,
-  RDM_SHM_PAGE_SIZE = 4096,
   RDM_SHM_CACHELINE_SIZE = 128,
   RDM_SHM_EAGER_LIMIT = 4096,
   RDM_SHM_CHUNK_SIZE = 32768,

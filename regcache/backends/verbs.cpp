@@ -144,7 +144,7 @@ unsigned VerbsBackend::access_of(const rdm_backend_request& request) const {
   unsigned access = (request.access & access_ & kRights) | (access_ & ~kRights);
   // Foreign memory is not pinned before it is registered, either.
   if (request.pinned == 0 && request.foreign == 0) access |= IBV_ACCESS_ON_DEMAND;
-  const bool huge = request.page_size == os::kHugePageSize;
+  const bool huge = request.page_size > os::page_size();
   const bool on_demand = (access & IBV_ACCESS_ON_DEMAND) != 0;
   access &= ~unsigned{IBV_ACCESS_HUGETLB};
   // The flag matters only to paging, and is wrong for anything but huge pages.

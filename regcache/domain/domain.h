@@ -91,6 +91,9 @@ class Domain {
   // Makes another try due now, if the region was refused.
   void make_due(const Region& region);
 
+  // Bytes that the registrar will register now, about; what was refused does not count.
+  size_t bytes_to_come(const Region& region) const;
+
   // Registers each region at the first lookup in it: RDM_DOMAIN_WHEN_ASKED,
   // RDM_DOMAIN_CALLERS_ONLY.
   bool registers_when_asked() const { return when_asked_.load(std::memory_order_relaxed); }

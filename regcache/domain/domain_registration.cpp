@@ -278,6 +278,13 @@ uint64_t Domain::in_use(const Region& region) const {
                                                     : account_->pinned();
 }
 
+size_t Domain::bytes_to_come(const Region& region) const {
+  if (region.is_empty() || !takes(region) || has_no_leave_of(Caller::kRegistrar)) return 0;
+  const uint32_t state = entry_of(region).state.load(std::memory_order_relaxed);
+  const bool is_wanted = !registers_when_asked() && !region.by_touch;
+  return state == kAsked || (state == kUnregistered && is_wanted) ? region.length : 0;
+}
+
 bool Domain::is_due(const Region& region, const KeyEntry& entry) const {
   if (entry.cause != Cause::kNoRoom) return retries_->now_ns() >= entry.due;
   return has_room(region) && in_use(region) < entry.due;
@@ -392,8 +399,8 @@ rdm_backend_request Domain::request_for(const Region& region, size_t offset, siz
   rdm_backend_request request{};
   request.base = reinterpret_cast<void*>(region.base + offset);
   request.length = length;
-  request.page_size =
-      region.page_kind == os::PageKind::kHugetlb ? os::kHugePageSize : os::page_size();
+  const bool is_hugetlb = region.page_kind == os::PageKind::kHugetlb;
+  request.page_size = os::page_size_of(is_hugetlb ? region.page_kind : os::PageKind::kBase);
   request.access = access_for(region);
   request.pinned = region.kind == RegionKind::kPinned ? 1 : 0;
   request.exposed = region.exposed ? 1 : 0;

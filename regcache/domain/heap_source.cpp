@@ -23,18 +23,20 @@ bool HeapSource::populate_part(const Region& region, uintptr_t from, uintptr_t t
   return heap.populate_part(region, from, to);
 }
 
+// Shares are of the limit that there is now: the one at start may have been another, or none.
 uint64_t HeapSource::pin_limit() const noexcept {
   const uint64_t limit = os::lock_limit().effective();
   if (limit == os::kNoLimit) return limit;
-  const uint64_t headroom = heap.budget().resolve(heap.options().amount(OptionId::headroom));
-  return limit > headroom ? limit - headroom : 0;
+  const Amount headroom = heap.options().amount(OptionId::headroom);
+  return os::less(limit, headroom.resolve(heap.budget().memory(), limit));
 }
 
 ForeignDefaults HeapSource::foreign() const noexcept {
   const Options& options = heap.options();
   ForeignDefaults defaults;
   defaults.leave_pinned = options.on(OptionId::leave_pinned);
-  defaults.bytes = heap.budget().resolve(options.amount(OptionId::foreign_bytes));
+  defaults.bytes = options.amount(OptionId::foreign_bytes)
+                       .resolve(heap.budget().memory(), os::lock_limit().effective());
   defaults.count = static_cast<uint32_t>(options.choice(OptionId::foreign_count));
   defaults.monitor = static_cast<MonitorWish>(options.choice(OptionId::monitor));
   return defaults;

@@ -14,6 +14,7 @@
 #include "allocator/os/memory.h"
 #include "allocator/os/thread.h"
 #include "regcache/caller_struct.h"
+#include "regcache/domain/round_threads.h"
 #include "regcache/posix_lock.h"
 
 namespace rdmalloc {
@@ -25,6 +26,9 @@ constexpr unsigned kKnownFlags = RDM_DOMAIN_SHARE_HEAP | RDM_DOMAIN_PARTIAL |
                                  RDM_DOMAIN_RELEASE_AT_FORK | RDM_DOMAIN_NAMED_ONLY;
 constexpr unsigned kKnownAccess =
     RDM_LOCAL_WRITE | RDM_REMOTE_WRITE | RDM_REMOTE_READ | RDM_REMOTE_ATOMIC;
+
+// A device takes some milliseconds for so much, and a thread starts in a hundredth of that.
+constexpr size_t kWorthAThread = size_t{32} << 20;
 
 bool are_sound(const rdm_domain_options& options) {
   return (options.flags & ~kKnownFlags) == 0 && (options.access & ~kKnownAccess) == 0;
@@ -346,13 +350,29 @@ bool Registry::make_room(Domain* const* domains, size_t count, uint64_t bytes,
   return false;
 }
 
+struct Registry::Part {
+  Registry* registry = nullptr;
+  Domain* domain = nullptr;
+  bool all_due = false;
+  bool is_long = false;
+  uint64_t next = Retries::kNever;
+  bool done = false;  // false: its backend asks to come later
+};
+
 // Runs on the registrar's thread.
 uint64_t Registry::work() {
   const bool all_due = retries_.begin_round();
+  Part parts[kMaxDomains];
+  size_t count = 0;
+  for (Domain& domain : domains_) {
+    if (domain.is_open()) parts[count++] = {this, &domain, all_due};
+  }
+  work_for_all(parts, count);
   uint64_t next = Retries::kNever;
   bool done = true;
-  for (Domain& domain : domains_) {
-    if (domain.is_open()) done = work_for(domain, all_due, &next) && done;
+  for (size_t i = 0; i < count; ++i) {
+    next = std::min(next, parts[i].next);
+    done = parts[i].done && done;
   }
   note_registrations();
   const uint64_t now = retries_.now_ns();
@@ -362,8 +382,46 @@ uint64_t Registry::work() {
   return done ? wait_ns : std::min(wait_ns, put_off());
 }
 
-// False: its backend asks to come later.
-bool Registry::work_for(Domain& domain, bool all_due, uint64_t* next) {
+// Devices that have much to register do so at the same time: all but one of their domains get a
+// thread for this round.
+void Registry::work_for_all(Part* parts, size_t count) {
+  RoundThreads threads;
+  Part* own = nullptr;
+  for (size_t i = 0; i < count; ++i) {
+    Part& part = parts[i];
+    part.is_long = has_long_work(*part.domain);
+    if (!part.is_long) continue;
+    const auto run = [](void* given) -> void* {
+      auto* const helped = static_cast<Part*>(given);
+      helped->registry->work_for(helped);
+      return nullptr;
+    };
+    if (own == nullptr) {
+      own = &part;
+    } else if (!threads.start(run, &part)) {
+      part.is_long = false;
+    }
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (!parts[i].is_long) work_for(&parts[i]);
+  }
+  if (own != nullptr) work_for(own);
+}
+
+bool Registry::has_long_work(const Domain& domain) const {
+  if (domain.may_run_in_malloc()) return false;
+  size_t bytes = 0;
+  for (size_t i = 0; i < source_->regions().size() && bytes < kWorthAThread; ++i) {
+    bytes += domain.bytes_to_come(source_->regions()[i]);
+  }
+  return bytes >= kWorthAThread;
+}
+
+void Registry::work_for(Part* part) {
+  Domain& domain = *part->domain;
+  part->done = true;
+  if (!domain.is_open()) return;
+  const bool all_due = part->all_due;
   bool is_put_off = false;
   for (size_t i = 0; i < source_->regions().size(); ++i) {
     const Region& region = source_->regions()[i];
@@ -379,11 +437,11 @@ bool Registry::work_for(Domain& domain, bool all_due, uint64_t* next) {
     if (all_due) domain.make_due(region);
     const int status = domain.register_region(region, Domain::Caller::kRegistrar);
     is_put_off = is_put_off || status == RDM_BACKEND_LATER;
-    *next = std::min(*next, domain.next_try(region));
+    part->next = std::min(part->next, domain.next_try(region));
   }
   is_put_off = !domain.foreign().deregister_idle() || is_put_off;
   // A backend that runs in malloc refuses this thread permanently, so waiting is pointless.
-  return !is_put_off || domain.may_run_in_malloc();
+  part->done = !is_put_off || domain.may_run_in_malloc();
 }
 
 // Returns the nanoseconds to wait. They grow each time, and in the end the wait lasts until there

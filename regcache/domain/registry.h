@@ -86,7 +86,11 @@ class Registry final : public RegionObserver, public ChangeSink {
   bool is_domain(const Domain* domain) const;
   void warn_of_forks(const Domain& domain, unsigned flags);
   int replay(Domain* domain, bool partial);
-  bool work_for(Domain& domain, bool all_due, uint64_t* next);
+  // A domain's part of a round, done by one thread.
+  struct Part;
+  void work_for_all(Part* parts, size_t count);
+  void work_for(Part* part);
+  bool has_long_work(const Domain& domain) const;
   uint64_t put_off();
   bool start_registrar();
   bool wake_registrar(bool may_start);

@@ -27,11 +27,14 @@ struct PoolItem {
 enum class BufferState : uint8_t {
   kFree,
   kOut,
-  kLeftOut  // no memory region covers it: never handed out
+  kLeftOut  // never handed out: no memory region covers it, or the program destroyed its pages
 };
 
+// The keys of a pool without a domain.
+inline constexpr rdm_mr kNoKey{};
+
 // Written by the thread that adds it to a pool, before the table of units refers to it, and when
-// its pool is closed; `states` change in between.
+// its pool is closed; `states` and `keys` change in between.
 struct alignas(64) Chunk {
   static constexpr unsigned kUnitShift = 16;
   static constexpr size_t kUnit = size_t{1} << kUnitShift;
@@ -44,12 +47,15 @@ struct alignas(64) Chunk {
   uint32_t count;                // of buffers, the left-out ones included
   std::atomic<uint8_t>* states;  // see state_of()
   uint32_t state_shift;
-  const rdm_mr* keys;  // of each buffer, or one for all; null without a domain
-  uint32_t key_mask;   // 0: one for all
+  // `all_keys`; null once the program destroyed or shut pages here (see Pools::on_hole), so that
+  // each buffer is checked before its key is given.
+  std::atomic<const rdm_mr*> keys;
+  uint32_t key_mask;  // 0: one key for all
   uint32_t number;
   std::atomic<const Pool*> pool;
   Chunk* next;  // of the same pool; or free for any
   size_t bytes;
+  const rdm_mr* all_keys;  // of each buffer, or one for all
   uint32_t usable;
   int node;
 
@@ -83,7 +89,7 @@ struct alignas(64) Chunk {
     while (shift < kLineShift && kStridesInState << (shift + 1) <= stride) ++shift;
     return shift;
   }
-  const rdm_mr& key_of(uint32_t index) const { return keys[index & key_mask]; }
+  const rdm_mr& key_of(uint32_t index) const { return all_keys[index & key_mask]; }
 };
 
 }  // namespace rdmalloc

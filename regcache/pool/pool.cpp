@@ -53,10 +53,29 @@ int Pool::obtain(rdm_buffer* out) {
   if (const int status = refuse_unless_open(); status != RDM_OK) return status;
   const os::NoCancel no_cancel;
   Stock* const stock = pools_->stock_of(*this, 2 * batch_);
-  PoolItem item;
-  if (!find(stock, &item)) return refuse_get();
-  hand_out(item, out);
-  return RDM_OK;
+  for (PoolItem item; find(stock, &item);) {
+    if (hand_out(item, out) || hand_out_checked(item, out)) return RDM_OK;
+  }
+  return refuse_get();
+}
+
+int Pool::get_beside_holes(const PoolItem& item, rdm_buffer* out) {
+  return hand_out_checked(item, out) ? RDM_OK : obtain(out);
+}
+
+// For a chunk with holes. False: the program destroyed the buffer, which is the pool's no more.
+bool Pool::hand_out_checked(const PoolItem& item, rdm_buffer* out) {
+  const Chunk& chunk = chunks_[item.chunk()];
+  char* const address = chunk.address_of(item.index());
+  memory_->reopen(address, length_);
+  if (memory_->marks().is_retired(reinterpret_cast<uintptr_t>(address), length_)) {
+    chunk.state_of(item.index())
+        .store(static_cast<uint8_t>(BufferState::kLeftOut), std::memory_order_relaxed);
+    held_.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+  }
+  fill(item, chunk.key_of(item.index()), out);
+  return true;
 }
 
 int Pool::refuse_get() {
@@ -112,15 +131,28 @@ int Pool::key(Pool* pool, const void* address, rdm_mr* out) {
   const Chunk* chunk = pool->chunk_of(address);
   if (chunk == nullptr) return fail(RDM_INVALID, "the address is not of this pool");
   const size_t offset = reinterpret_cast<uintptr_t>(address) - chunk->base;
-  const size_t index = offset / chunk->stride;
+  const auto index = static_cast<uint32_t>(offset / chunk->stride);
   if (index >= chunk->count || offset % chunk->stride >= pool->length_) {
     return fail(RDM_INVALID, "the address lies in no buffer of this pool");
   }
-  if (chunk->keys == nullptr) {
+  if (chunk->keys.load(std::memory_order_relaxed) == nullptr) {
+    const auto buffer = reinterpret_cast<uintptr_t>(chunk->address_of(index));
+    if (pool->memory_->marks().is_retired(buffer, pool->length_)) {
+      return fail(RDM_NOT_OWNED,
+                  "the program has unmapped some of this buffer, or mapped something else over it: "
+                  "rdm_get takes what lies there now");
+    }
+  }
+  if (chunk->all_keys == &kNoKey) {
     return fail(RDM_NOT_REGISTERED,
                 "the pool was created without a domain: its buffers have no key");
   }
-  *out = chunk->key_of(static_cast<uint32_t>(index));
+  if (chunk->state_of(index) == static_cast<uint8_t>(BufferState::kLeftOut)) {
+    return fail(RDM_INVALID,
+                "the address lies in no buffer of this pool: one there would straddle two of the "
+                "device's memory regions");
+  }
+  *out = chunk->key_of(index);
   return RDM_OK;
 }
 

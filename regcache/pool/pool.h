@@ -4,6 +4,9 @@
 //   get: own stock -> own node's shelf -> a new chunk -> other nodes' shelves -> others' stocks
 //   put: own stock -> (full) its oldest half to the shelves of their nodes
 //
+// Where the program unmaps or replaces pages of a pool, their buffers are left out when a get finds
+// them, and have no key; what it makes inaccessible is made accessible again, as free() does.
+//
 // get() and put() may be called from any thread; create() and close() by one, while no other is
 // inside. Locks, outermost first: growth_, members_, shelf_lock_. Memory is allocated and looked up
 // only under growth_; only gets that found nothing wait for it. Never inside malloc. Pools are
@@ -85,9 +88,13 @@ class Pool {
 
   const Chunk* chunk_of(const void* address) const;
   bool claim(const void* address, PoolItem* out) const;
-  void hand_out(const PoolItem& item, rdm_buffer* out) const;
+  // False, and nothing happened: the chunk has holes.
+  bool hand_out(const PoolItem& item, rdm_buffer* out) const;
+  void fill(const PoolItem& item, const rdm_mr& key, rdm_buffer* out) const;
 
   static int get_slowly(Pool* pool, rdm_buffer* out);
+  int get_beside_holes(const PoolItem& item, rdm_buffer* out);
+  bool hand_out_checked(const PoolItem& item, rdm_buffer* out);
   int obtain(rdm_buffer* out);
   bool find(Stock* stock, PoolItem* out);
   int refuse_get();
@@ -185,19 +192,21 @@ inline bool Pool::claim(const void* address, PoolItem* out) const {
   return true;
 }
 
-inline void Pool::hand_out(const PoolItem& item, rdm_buffer* out) const {
+inline bool Pool::hand_out(const PoolItem& item, rdm_buffer* out) const {
+  const Chunk& chunk = chunks_[item.chunk()];
+  const rdm_mr* const keys = chunk.keys.load(std::memory_order_relaxed);
+  if (keys == nullptr) [[unlikely]]
+    return false;
+  fill(item, keys[item.index() & chunk.key_mask], out);
+  return true;
+}
+
+inline void Pool::fill(const PoolItem& item, const rdm_mr& key, rdm_buffer* out) const {
   const Chunk& chunk = chunks_[item.chunk()];
   const uint32_t index = item.index();
   chunk.state_of(index).store(static_cast<uint8_t>(BufferState::kOut), std::memory_order_relaxed);
   out->address = chunk.address_of(index);
   out->length = length_;
-  if (chunk.keys == nullptr) {
-    out->lkey = 0;
-    out->rkey = 0;
-    out->handle = nullptr;
-    return;
-  }
-  const rdm_mr& key = chunk.key_of(index);
   out->lkey = key.lkey;
   out->rkey = key.rkey;
   out->handle = key.handle;
@@ -212,8 +221,9 @@ inline void Pool::hand_out(const PoolItem& item, rdm_buffer* out) const {
       const bool popped = stock->pop(&item);
       stock->leave();
       if (popped) [[likely]] {
-        pool->hand_out(item, out);
-        return RDM_OK;
+        if (pool->hand_out(item, out)) [[likely]]
+          return RDM_OK;
+        return pool->get_beside_holes(item, out);
       }
     }
   }

@@ -30,6 +30,7 @@ class HeapMemory final : public PoolMemory {
     return rdm_lookup(domain, address, length, out);
   }
   rdm_stats stats() noexcept override {
+    heap.look_at_limits();
     rdm_stats now{};
     (void)rdm_stats_get(&now, sizeof now);
     return now;
@@ -50,6 +51,13 @@ class HeapMemory final : public PoolMemory {
   const Window& window() const noexcept override { return heap.window(); }
   const Region* region_of(const void* address) const noexcept override {
     return heap.regions().find(address);
+  }
+  const PageMarks& marks() const noexcept override { return heap.marks(); }
+  bool attach(RegionObserver* observer) noexcept override { return ok(heap.attach(observer)); }
+  void reopen(void* address, size_t length) noexcept override {
+    const auto from = reinterpret_cast<uintptr_t>(address);
+    const uintptr_t start = os::page_floor(from);
+    heap.holes().reopen(start, os::page_ceil(from + length) - start);
   }
 };
 

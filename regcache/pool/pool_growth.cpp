@@ -135,7 +135,7 @@ int Pool::take_memory(size_t wanted, Chunk* chunk, Message* why) {
   chunk->set_stride(stride_);
   chunk->count = static_cast<uint32_t>(count);
   chunk->bytes = bytes;
-  chunk->keys = nullptr;
+  chunk->all_keys = &kNoKey;
   chunk->state_shift = Chunk::state_shift_for(stride_);
   const size_t state_bytes = count << chunk->state_shift;
   void* const states = memory_->allocate(state_bytes, kCacheLine, 0);
@@ -175,11 +175,13 @@ bool Pool::make_room(int node, size_t more) {
 }
 
 void Pool::publish(Chunk* chunk) {
+  chunk->keys.store(chunk->all_keys, std::memory_order_relaxed);
   chunk->pool.store(this, std::memory_order_relaxed);
   const size_t first = (chunk->base - window_base_) >> Chunk::kUnitShift;
   for (size_t i = 0; i < chunk->bytes >> Chunk::kUnitShift; ++i) {
     pools_->units()[first + i].store(chunk->number, std::memory_order_release);
   }
+  pools_->note_published(*chunk);
   chunk->next = first_chunk_;
   first_chunk_ = chunk;
   Shelf& shelf = shelves_[chunk->node];
@@ -204,7 +206,7 @@ void Pool::withdraw(Chunk* chunk) {
 }
 
 void Pool::discard(Chunk* chunk) {
-  memory_->release(const_cast<rdm_mr*>(chunk->keys));
+  if (chunk->all_keys != &kNoKey) memory_->release(const_cast<rdm_mr*>(chunk->all_keys));
   memory_->release(static_cast<void*>(chunk->states));
   memory_->release(reinterpret_cast<void*>(chunk->base));
   pools_->give_chunk(chunk);

@@ -18,7 +18,7 @@ int Pool::find_keys(Chunk* chunk, Message* why) {
     return RDM_SYSTEM;
   }
   *key = whole;
-  chunk->keys = key;
+  chunk->all_keys = key;
   return RDM_OK;
 }
 
@@ -40,7 +40,7 @@ int Pool::find_keys_apart(Chunk* chunk, Message* why) {
     why->add("no memory for the pool's books");
     return RDM_SYSTEM;
   }
-  chunk->keys = keys;
+  chunk->all_keys = keys;
   chunk->key_mask = UINT32_MAX;
   for (uint32_t i = 0; i < chunk->count; ++i) {
     keys[i] = {};

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+#include "allocator/pages/page_marks.h"
+#include "allocator/pages/region_observer.h"
 #include "allocator/pages/region_table.h"
 #include "allocator/pages/window.h"
 #include "include/rdmalloc/rdmalloc.h"
@@ -32,6 +34,13 @@ class PoolMemory {
   virtual const Window& window() const noexcept = 0;
   // Null: not of the window.
   virtual const Region* region_of(const void* address) const noexcept = 0;
+
+  // What the program did to single pages.
+  virtual const PageMarks& marks() const noexcept = 0;
+  // Whoever is told when it does: permanently. False: there is no room.
+  virtual bool attach(RegionObserver* observer) noexcept = 0;
+  // Makes pages of the range accessible again, or retires them. Without locks.
+  virtual void reopen(void* address, size_t length) noexcept = 0;
 
  protected:
   ~PoolMemory() = default;

@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "allocator/breakage.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/process_barrier.h"
 #include "allocator/os/thread.h"
@@ -25,7 +26,30 @@ bool Pools::set_up() {
   }
   if (units_ == nullptr || chunks_ == nullptr) return false;
   several_nodes_ = os::has_several_nodes();
-  return pthread_key_create(&key_, thread_ends) == 0;
+  return memory_->attach(this) && pthread_key_create(&key_, thread_ends) == 0;
+}
+
+void Pools::on_hole(const Region& region) noexcept { mark_holes(region.base, region.end()); }
+
+// Makes gets in chunks with holes check each buffer. Whoever makes a hole marks its pages and then
+// reads the table of units; whoever adds a chunk writes the table and then reads the marks. The one
+// that comes to meeting_ second sees what the other wrote. A record that was meanwhile taken for
+// another chunk is marked for nothing, and right.
+void Pools::mark_holes(uintptr_t from, uintptr_t to) {
+  meeting_.fetch_add(1, std::memory_order_acq_rel);
+  const PageMarks& marks = memory_->marks();
+  const auto unit_of = [this](uintptr_t address) {
+    return (address - window_base_) >> Chunk::kUnitShift;
+  };
+  for (uintptr_t at = marks.first_hole(from, to); at < to; at = marks.first_hole(at, to)) {
+    const size_t unit = unit_of(at);
+    const uint32_t number = units_[unit].load(std::memory_order_acquire);
+    if (number != 0 && !RDM_BROKEN(destroyed_buffer_has_key)) {
+      chunks_[number].keys.store(nullptr, std::memory_order_relaxed);
+    }
+    at = window_base_ + ((unit + 1) << Chunk::kUnitShift);
+    if (at >= to) break;
+  }
 }
 
 // Under the lock.

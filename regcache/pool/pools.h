@@ -12,12 +12,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/pages/region_observer.h"
 #include "allocator/record_store.h"
 #include "regcache/pool/pool.h"
 
 namespace rdmalloc {
 
-class Pools {
+class Pools final : private RegionObserver {
  public:
   static constexpr size_t kMaxPools = ThreadStocks::kMaxPools;
   static constexpr size_t kMaxChunks = size_t{1} << 16;
@@ -52,12 +53,20 @@ class Pools {
   std::atomic<uint32_t>* units() const { return units_; }
   const Chunk* chunks() const { return chunks_; }
 
+  // The table of units refers to the chunk now: checks it for holes made since it was taken.
+  void note_published(const Chunk& chunk) { mark_holes(chunk.base, chunk.base + chunk.bytes); }
+
   // Null: the maximum number exists.
   Chunk* take_chunk();
   void give_chunk(Chunk* chunk);
   void give_stock(Stock* stock);
 
  private:
+  void on_acquire(const Region&) noexcept override {}
+  void on_hole(const Region& region) noexcept override;
+  void on_fork_child() noexcept override {}
+
+  void mark_holes(uintptr_t from, uintptr_t to);
   bool start();
   bool set_up();
   Pool* take_pool(Message* why);
@@ -75,6 +84,7 @@ class Pools {
   size_t window_size_ = 0;
   std::atomic<uint32_t>* units_ = nullptr;  // by unit of the window: the chunk's number, 0 for none
   Chunk* chunks_ = nullptr;                 // by number; the first is unused
+  std::atomic<uint32_t> meeting_{0};        // of holes and new chunks
   Chunk* free_chunks_ = nullptr;
   size_t next_chunk_ = 1;
   std::atomic<Pool*> pools_[kMaxPools] = {};

@@ -14,9 +14,6 @@ constinit Table theirs{&fast.reasons};
 
 namespace {
 
-constexpr int kSuccess = 0;
-constexpr int kNoMpi = 1;  // any error code will do: each MPI has its own, and none is loaded
-
 enum class State { kUnknown, kStarting, kRunning, kEnding };
 constinit std::atomic<State> state{State::kUnknown};
 

@@ -16,6 +16,10 @@ using Count = ptrdiff_t;  // MPI_Aint, and MPI_Count
 
 constexpr Handle kPage = 4096;  // no object lies below it
 
+// Any error code will do for the latter: each MPI has its own, and none is loaded.
+constexpr int kSuccess = 0;
+constexpr int kNoMpi = 1;
+
 enum class Kind {
   kOther,    // its handles are not known: everything is passed on
   kOpenMpi,  // handles are pointers

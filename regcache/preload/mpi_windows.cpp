@@ -9,9 +9,6 @@
 namespace rdmalloc::mpi {
 namespace {
 
-constexpr int kSuccess = 0;
-constexpr int kNoMpi = 1;
-
 constinit Table windows;  // maps the handle to our memory
 
 int pass_on(const RealMpi& real, const WindowCall& call) {

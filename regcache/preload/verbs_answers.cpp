@@ -150,6 +150,24 @@ ibv_mr* register_as_it_came(const RealVerbs& real, const Request& request) {
   return mr;
 }
 
+int change_as_it_came(const RealVerbs& real, ibv_mr* mr, int flags, const Request& changed) {
+  const bool is_ours =
+      (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 && rdm_owns(changed.address) != 0;
+  if (is_ours) hold_off_forks();
+  const int status = real.rereg_mr(mr, flags, changed.pd, changed.address, changed.length,
+                                   static_cast<int>(changed.access));
+  if (is_ours) show_to_children(real, changed.address, changed.length);
+  if (is_ours) let_fork();
+  return status;
+}
+
+// The device refused for lack of room. Other statuses say that libibverbs did not ask it, or that
+// the change was made.
+bool lacks_room(int status) {
+  return errno == ENOMEM &&
+         (status == IBV_REREG_MR_ERR_CMD || status == IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW);
+}
+
 // If room is lacking, gives back, once, what we registered and nobody uses: without us it would not
 // be there.
 ibv_mr* pass_on(const Request& request) {
@@ -278,16 +296,30 @@ int reregister(AnsweredMr* record, int flags, const Request& changed) {
   return answer_anew(record, request);
 }
 
+// The same second try as in pass_on(), where a memory region outlives the failure to change it:
+// before 5.11 a driver may already have destroyed it, and the kernel may not survive the second
+// try. Kernels that copy pinned pages are newer. If the second try fails for another reason, the
+// program is told of the first one.
 int reregister_foreign(ibv_mr* mr, int flags, const Request& changed) {
   const RealVerbs* real = real_verbs();
   if (real == nullptr) return IBV_REREG_MR_ERR_INPUT;
-  const bool is_ours =
-      (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 && rdm_owns(changed.address) != 0;
-  if (is_ours) hold_off_forks();
-  const int status = real->rereg_mr(mr, flags, changed.pd, changed.address, changed.length,
-                                    static_cast<int>(changed.access));
-  if (is_ours) show_to_children(*real, changed.address, changed.length);
-  if (is_ours) let_fork();
+  const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  const uint64_t made = Room::times_made();
+  const int status = change_as_it_came(*real, mr, flags, changed);
+  if (status == 0 && moves) Room::note_more();  // it may be shorter now
+  if (!lacks_room(status)) return status;
+  if (!os::copies_pinned_at_fork()) {
+    errno = ENOMEM;
+    return status;
+  }
+  const Room room(domains, mr->context, moves ? changed.length : mr->length, made);
+  const int again = room.is_made() ? change_as_it_came(*real, mr, flags, changed) : status;
+  if (again == 0) {
+    Room::note_more();
+    return 0;
+  }
+  if (room.is_made() && lacks_room(again)) room.was_in_vain();
+  errno = ENOMEM;
   return status;
 }
 

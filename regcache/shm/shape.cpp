@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "allocator/os/page_size.h"
 #include "regcache/shm/plan.h"
 
 namespace rdmalloc::shm {
@@ -59,7 +60,7 @@ void fill_in_defaults(const rdm_shm_plan_options& given, Shape* out) {
   out->layout = given.layout;
   out->flags = given.flags;
   out->queue_entries = or_default<uint32_t>(given.queue_entries, RDM_SHM_QUEUE_ENTRIES);
-  out->page_size = or_default<uint64_t>(given.page_size, RDM_SHM_PAGE_SIZE);
+  out->page_size = or_default<uint64_t>(given.page_size, os::page_size());
   out->cacheline = or_default<uint64_t>(given.cacheline, RDM_SHM_CACHELINE_SIZE);
   out->eager_limit = or_default<uint64_t>(given.eager_limit, RDM_SHM_EAGER_LIMIT);
   out->chunk_size = or_default<uint64_t>(given.chunk_size, RDM_SHM_CHUNK_SIZE);

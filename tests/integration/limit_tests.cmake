@@ -56,6 +56,18 @@ rdm_case("control: RDMALLOC_MEMORY_CAP bounds the heap of such a program"
   PROGRAM own_limit ARGUMENTS heap
   LIMITS RDMALLOC_MEMORY_CAP=64M --expect 1 --says "the heap is limited")
 
+# The memlock limit may be another tomorrow.
+rdm_program(limit_changes rdmalloc)
+rdm_case("what a raised memlock limit allows is pinned, by a running program"
+  PROGRAM limit_changes ARGUMENTS raised LIMITS --user --memlock 8192 LABELS root)
+rdm_case("control: where the limit stays no more is pinned"
+  PROGRAM limit_changes ARGUMENTS raised never LIMITS --user --memlock 8192 --expect 1
+  --says "below the raised limit .* KiB are pinned, not" LABELS root)
+rdm_case("a running program keeps a memlock limit that is lowered, and every byte"
+  PROGRAM limit_changes ARGUMENTS lowered LIMITS --user --memlock 8192 LABELS root)
+rdm_case("a program that gives up CAP_IPC_LOCK pins and registers what its limit allows"
+  PROGRAM limit_changes ARGUMENTS dropped LABELS root)
+
 # What the library reports about itself.
 rdm_case("a region says whether it is pinned, overflow or sparse, and the books have each in its sum"
   PROGRAM kinds ARGUMENTS regions LIMITS RDMALLOC_CAP=8M RDMALLOC_SPARSE_FROM=64M

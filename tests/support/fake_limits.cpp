@@ -1,4 +1,5 @@
 #include "allocator/os/environment.h"
+#include "allocator/os/huge_page_size.h"
 #include "allocator/os/limits.h"
 #include "tests/support/fake_state.h"
 
@@ -7,6 +8,7 @@ namespace rdmalloc::os {
 using fake::machine;
 
 LockLimit lock_limit() { return machine().lock; }
+uint64_t soft_lock_limit() { return machine().lock.soft; }
 uint64_t address_space_left() { return machine().address_space_left; }
 uint64_t total_memory() { return machine().total; }
 size_t most_mappings() { return machine().most_mappings; }
@@ -15,6 +17,12 @@ uint64_t locked_memory() {
   return fake::locked() + machine().locked_by_others;
 }
 uint64_t resident_memory() { return machine().resident; }
+size_t transparent_huge_page_size() { return machine().huge_page; }
+size_t hugetlb_page_size() { return machine().hugetlb_page; }
+size_t default_hugetlb_page_size() { return machine().hugetlb_page; }
+size_t next_hugetlb_page_size(size_t bytes) {
+  return bytes < machine().hugetlb_page ? machine().hugetlb_page : 0;
+}
 uint64_t total_swap() { return machine().swap; }
 Cgroup cgroup() { return {machine().group.limit, machine().group.id, machine().cgroup}; }
 MemoryLeft memory_left() {

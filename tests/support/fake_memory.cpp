@@ -249,7 +249,7 @@ void destroy(const void* address, size_t bytes) {
   const Guard guard(state().mutex);
   (void)for_open(address, bytes, [](const Range& range) {
     if (range.kind == os::PageKind::kHugetlb) {
-      state().huge_pages_used -= range.bytes / os::kHugePageSize;
+      state().huge_pages_used -= range.bytes / state().machine.hugetlb_page;
     }
   });
   erase_open(number(address), bytes);
@@ -415,10 +415,11 @@ Status open(void* address, size_t bytes, PageKind kind) {
   Status status{};
   if (fake::fails(Call::kOpen, &status)) return status;
   if (kind == PageKind::kHugetlb) {
-    if (bytes % kHugePageSize != 0 || base % kHugePageSize != 0) {
+    const size_t page = state().machine.hugetlb_page;
+    if (bytes % page != 0 || base % page != 0) {
       fake::complain(Call::kOpen, "not whole huge pages", address, bytes);
     }
-    const uint64_t pages = bytes / kHugePageSize;
+    const uint64_t pages = bytes / page;
     if (state().huge_pages_used + pages > state().machine.huge_pages) return Status::kNoMemory;
     state().huge_pages_used += pages;
   }
@@ -442,7 +443,9 @@ void close_checked(void* address, size_t bytes) {
   }
   (void)fake::for_open(address, bytes, [&](const Range& range) {
     if (range.sealed) fake::complain(Call::kClose, "sealed", address, bytes);
-    if (range.kind == PageKind::kHugetlb) state().huge_pages_used -= range.bytes / kHugePageSize;
+    if (range.kind == PageKind::kHugetlb) {
+      state().huge_pages_used -= range.bytes / state().machine.hugetlb_page;
+    }
   });
   fake::erase_open(base, bytes);
   fake::close_for_real(address, bytes);
@@ -537,7 +540,7 @@ bool give_up(void* address, size_t bytes) {
 Status populate(void* address, size_t bytes) {
   const auto faults_of = [](const Range& range) {
     const bool huge = range.kind == PageKind::kTransparentHuge && state().machine.makes_huge;
-    return range.bytes / (huge ? kHugePageSize : page_size());
+    return range.bytes / (huge ? state().machine.huge_page : page_size());
   };
   const Guard guard(state().mutex);
   // Only recorded: a test may populate more than this machine has.

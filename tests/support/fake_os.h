@@ -1,6 +1,7 @@
-// Fake system calls: the functions of allocator/os/{memory,limits,topology,environment}.h, linked
-// in their place. They work (ranges are real mappings, so memory can be written), count calls, fail
-// when told to, and remember what was done to every range.
+// Fake system calls: the functions of
+// allocator/os/{memory,huge_page_size,limits,topology,environment}.h, linked in their place. They
+// work (ranges are real mappings, so memory can be written), count calls, fail when told to, and
+// remember what was done to every range.
 //
 // Calls that a correct allocator never makes (populating memory that is not open, opening what was
 // moved away, closing what somebody holds) are recorded in violations(). Thread-safe, like the
@@ -48,6 +49,8 @@ struct Machine {
   uint64_t to_touch = uint64_t{1} << 40;      // before the kernel kills the process
   uint64_t largest_reservation = UINT64_MAX;  // bytes; more is refused
   uint64_t huge_pages = 0;                    // in the hugetlb pool
+  size_t hugetlb_page = size_t{2} << 20;      // their size, ...
+  size_t huge_page = size_t{2} << 20;         // and of transparent ones
   bool moves_locks = true;                    // locked pages can be moved
   bool makes_huge = true;                     // transparent huge pages come when asked for, ...
   uint64_t huge_takes_us = 0;                 // ... each taking this many microseconds

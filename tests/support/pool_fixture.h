@@ -101,6 +101,13 @@ class HeapPoolMemory final : public rdmalloc::PoolMemory {
   const Region* region_of(const void* address) const noexcept override {
     return (*heap_)->find(address);
   }
+  const PageMarks& marks() const noexcept override { return (*heap_)->marks(); }
+  bool attach(RegionObserver* observer) noexcept override { return ok((*heap_)->attach(observer)); }
+  void reopen(void* address, size_t length) noexcept override {
+    const auto from = reinterpret_cast<uintptr_t>(address);
+    const uintptr_t start = os::page_floor(from);
+    (*heap_)->holes().reopen(start, os::page_ceil(from + length) - start);
+  }
 
  private:
   struct Block {

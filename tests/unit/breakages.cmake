@@ -66,6 +66,10 @@ rdmalloc_breakage(lookup_answers_beyond "a lookup answers for a byte beyond the 
 rdmalloc_breakage(used_key_is_given_back "a key is given back that somebody uses"
   PROGRAM domain_idle_test TEST "what nobody has a key of is given back, and the rest stays"
   CHECK "is_good(of_first)")
+rdmalloc_breakage(destroyed_buffer_has_key "a pool does not hear of a buffer that was destroyed"
+  PROGRAM pool_holes_test
+  TEST "a buffer that the program destroyed has no key, and all others have"
+  CHECK "has_key(pool, all[i]) == (i != 5 && i != 9)")
 
 # Nothing installed contains a breakage, and README.md's table is complete.
 list(JOIN breakages " " breakages)

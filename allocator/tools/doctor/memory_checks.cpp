@@ -3,6 +3,7 @@
 
 #include "allocator/limits/budget.h"
 #include "allocator/limits/options.h"
+#include "allocator/os/huge_page_size.h"
 #include "allocator/os/limits.h"
 #include "allocator/tools/doctor/check.h"
 #include "allocator/tools/info/system_facts.h"
@@ -51,38 +52,46 @@ struct Pool {
   bool found = false;
 };
 
-Pool read_pool(const std::string& folder, const char* size) {
-  const std::string pool = folder + "/hugepages-" + size;
+Pool read_pool(const std::string& folder, size_t size) {
+  const std::string pool = folder + "/hugepages-" + std::to_string(size >> 10) + "kB";
   const auto free = read_count(pool + "/free_hugepages");
   const auto total = read_count(pool + "/nr_hugepages");
   if (!free || !total) return {};
   return {*free, *total, true};
 }
 
-std::string pool_text(const std::string& folder, const char* size, const char* label) {
+std::string pool_text(const std::string& folder, size_t size, const std::string& label) {
   const Pool pool = read_pool(folder, size);
-  if (!pool.found) return std::string(label) + ": none";
-  return std::string(label) + ": " + std::to_string(pool.free) + " free of " +
-         std::to_string(pool.total);
+  if (!pool.found) return label + ": none";
+  return label + ": " + std::to_string(pool.free) + " free of " + std::to_string(pool.total);
 }
 
 Check hugetlb(const std::vector<NumaNode>& nodes) {
   const std::string folder = "/sys/kernel/mm/hugepages";
   Check check;
   check.name = "hugetlb";
-  check.found = pool_text(folder, "2048kB", "2 MiB pages") + "; " +
-                pool_text(folder, "1048576kB", "1 GiB pages");
+  const size_t taken = os::hugetlb_page_size();
+  check.found = pool_text(folder, taken, size_text(taken) + " pages");
+  for (size_t size = os::next_hugetlb_page_size(0); size != 0;
+       size = os::next_hugetlb_page_size(size)) {
+    if (size != taken) check.found += "; " + pool_text(folder, size, size_text(size) + " pages");
+  }
   for (const NumaNode& node : nodes) {
     if (nodes.size() < 2) break;
     const std::string number = std::to_string(node.index);
     const std::string of_node = "/sys/devices/system/node/node" + number + "/hugepages";
-    check.found += "; " + pool_text(of_node, "2048kB", ("node " + number).c_str());
+    check.found += "; " + pool_text(of_node, taken, "node " + number);
   }
-  check.meaning =
-      "huge=hugetlb takes 2 MiB pages from this pool, and falls back to base pages when it is "
-      "empty";
-  check.cures = {"sudo sysctl vm.nr_hugepages=1024   (2 GiB; at boot: hugepages=1024)"};
-  const bool empty = read_pool(folder, "2048kB").free == 0;
+  check.meaning = "huge=hugetlb takes " + size_text(taken) +
+                  " pages from their pool, and falls back to base pages when it is empty";
+  const std::string pages = std::to_string((size_t{2} << 30) / taken);
+  const std::string kib = std::to_string(taken >> 10);
+  check.cures = {taken == os::default_hugetlb_page_size()
+                     ? "sudo sysctl vm.nr_hugepages=" + pages +
+                           "   (2 GiB; at boot: hugepages=" + pages + ")"
+                     : "echo " + pages + " | sudo tee " + folder + "/hugepages-" + kib +
+                           "kB/nr_hugepages   (2 GiB)"};
+  const bool empty = read_pool(folder, taken).free == 0;
   if (empty && huge_wanted() == kHugeHugetlb) check.verdict = Verdict::kNote;
   return check;
 }

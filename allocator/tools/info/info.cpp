@@ -63,17 +63,16 @@ std::vector<OptionInForce> options_in_force(const Options& loaded) {
 std::string huge_pages(const Options& options) {
   HugePageWatch huge;
   huge.boot(options.choice(OptionId::huge));
-  const size_t bytes = os::kHugePageSize + HugePageWatch::kTrial;
-  void* const place = huge.is_on() ? os::reserve(bytes, os::kHugePageSize) : nullptr;
+  const size_t page = os::page_size_of(os::PageKind::kTransparentHuge);
+  const size_t bytes = page + HugePageWatch::trial();
+  void* const place = huge.is_on() ? os::reserve(bytes, page) : nullptr;
   if (place == nullptr) return huge.text();
   const auto measure = [&](size_t offset, os::PageKind kind) {
     void* const at = static_cast<char*>(place) + offset;
-    if (ok(os::open(at, os::kHugePageSize, kind))) {
-      (void)huge.populate(kind, at, os::kHugePageSize);
-    }
+    if (ok(os::open(at, page, kind))) (void)huge.populate(kind, at, page);
   };
   measure(0, os::PageKind::kBase);
-  for (size_t at = os::kHugePageSize; at < bytes; at += os::kHugePageSize) {
+  for (size_t at = page; at < bytes; at += page) {
     measure(at, os::PageKind::kTransparentHuge);
   }
   return huge.text();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "allocator/os/page_size.h"
 #include "include/rdmalloc/shm_plan.h"
 
 namespace CLI {
@@ -15,7 +16,7 @@ namespace rdmalloc::cli {
 
 struct ShmPlanRequest {
   uint64_t procs = 0;
-  uint64_t page_size = RDM_SHM_PAGE_SIZE;
+  uint64_t page_size = os::page_size();
   uint64_t cacheline = RDM_SHM_CACHELINE_SIZE;
   uint64_t eager_limit = RDM_SHM_EAGER_LIMIT;
   uint64_t queue_entries = RDM_SHM_QUEUE_ENTRIES;

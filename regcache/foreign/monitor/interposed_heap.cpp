@@ -111,7 +111,7 @@ size_t replaced_of_heap(size_t length, int flags, int fd) {
   size_t unit = os::page_size();
   if ((flags & MAP_HUGETLB) != 0) {
     const unsigned shift = static_cast<unsigned>(flags) >> MAP_HUGE_SHIFT & MAP_HUGE_MASK;
-    unit = shift != 0 ? size_t{1} << shift : os::kHugePageSize;
+    unit = shift != 0 ? size_t{1} << shift : os::default_hugetlb_page_size();
   } else if (fd >= 0 && (flags & MAP_ANONYMOUS) == 0) {
     const os::KeepErrno keep;
     struct statfs about {};

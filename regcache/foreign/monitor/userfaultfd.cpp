@@ -215,11 +215,15 @@ bool UserfaultfdMonitor::take(Request* request) {
 
 int UserfaultfdMonitor::watch_now(uintptr_t base, size_t length) {
   const uintptr_t from = os::page_floor(base);
-  const int error = kernel_.watch(from, os::page_ceil(base + length) - from);
-  if (error != EINVAL) return error;
-  // hugetlb pages can only be watched whole.
-  const uintptr_t whole = os::align_down(base, os::kHugePageSize);
-  return kernel_.watch(whole, os::align_up(base + length, os::kHugePageSize) - whole);
+  int error = kernel_.watch(from, os::page_ceil(base + length) - from);
+  // hugetlb pages can only be watched whole, and may be of any size.
+  for (size_t size = os::page_size(); error == EINVAL;) {
+    size = os::next_hugetlb_page_size(size);
+    if (size == 0) break;
+    const uintptr_t whole = os::align_down(base, size);
+    error = kernel_.watch(whole, os::align_up(base + length, size) - whole);
+  }
+  return error;
 }
 
 // Requests are served in order. If a range is watched again after an unwatch was requested, it is

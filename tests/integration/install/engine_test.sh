@@ -8,6 +8,7 @@ set -eu
 . "$(dirname "$0")/../../support/verdict.sh"
 work=$(mktemp -d "${TMPDIR:-/tmp}/rdmalloc-engine.XXXXXX")
 trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/jemalloc_tree.sh"
 
 # configure ARGUMENTS...: configures the engine alone as a project; its output goes to $work/log.
 mkdir "$work/project"
@@ -54,30 +55,8 @@ refused() {
   echo "- another folder is not taken for jemalloc's sources"
 }
 
-# Prints the tree that RDMALLOC_JEMALLOC_SOURCE names, or unpacks the distribution's; nothing if
-# neither exists.
-source_tree() {
-  if [ -n "${RDMALLOC_JEMALLOC_SOURCE:-}" ]; then
-    echo "$RDMALLOC_JEMALLOC_SOURCE"
-    return
-  fi
-  # Works whether or not apt is configured for source packages.
-  mkdir -p "$work/apt/lists/partial" "$work/apt/source"
-  echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(mirror) bookworm main" > "$work/apt/sources.list"
-  (cd "$work/apt/source" && chmod 777 . && set -- -o Dir::Etc::SourceList="$work/apt/sources.list" \
-    -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists="$work/apt/lists" -o APT::Sandbox::User=root &&
-    timeout 300 apt-get -q "$@" update && timeout 300 apt-get -q "$@" source --download-only jemalloc) \
-    > "$work/log" 2>&1 || return 0
-  mkdir "$work/jemalloc"
-  tar -x -C "$work/jemalloc" --strip-components=1 -f "$work"/apt/source/jemalloc_5.3.*.orig.tar.*
-  echo "$work/jemalloc"
-}
-mirror() {
-  apt-get indextargets --format '$(SITE)' 2> /dev/null | grep -m1 -E '/debian/?$'
-}
-
 source() {
-  tree=$(source_tree)
+  tree=$(jemalloc_tree)
   [ -n "$tree" ] || skip "no sources of jemalloc: RDMALLOC_JEMALLOC_SOURCE names none, and no mirror has them"
   if ! "$CMAKE" -S "$SOURCE" -B "$work/build" -DRDMALLOC_JEMALLOC_SOURCE="$tree" -DCMAKE_UNITY_BUILD=ON \
     -DRDMALLOC_TESTS=OFF -DRDMALLOC_BENCH=OFF -DRDMALLOC_REPORT_CHARTS=OFF > "$work/log" 2>&1 ||

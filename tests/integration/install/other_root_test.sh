@@ -4,25 +4,40 @@
 #
 #   other_root_test.sh SUITE     bookworm, trixie, jammy, noble
 #
-# The environment gives SOURCE. RDMALLOC_JEMALLOC_SOURCE names jemalloc's source tree, which jammy
-# needs. RDMALLOC_ROOT_TAR is of root.sh.
+# The environment gives SOURCE. jammy needs jemalloc's sources (jemalloc_tree.sh), and Ubuntu's
+# releases its keys: installed, or out of Debian 13's package. RDMALLOC_ROOT_TAR is of root.sh.
 set -eu
 . "$(dirname "$0")/root.sh"
+. "$(dirname "$0")/jemalloc_tree.sh"
 suite=$1
-if [ "$suite" = jammy ] && [ -z "${RDMALLOC_JEMALLOC_SOURCE:-}" ]; then
-  skip "$suite's jemalloc is 5.2: RDMALLOC_JEMALLOC_SOURCE names no other"
-fi
+
+# Prints the name of the file with the keys of Ubuntu's archive; nothing if it is not to be had.
+ubuntu_keys() {
+  keys=/usr/share/keyrings/ubuntu-archive-keyring.gpg
+  if [ ! -r $keys ]; then
+    timeout 300 mmdebstrap --quiet --variant=extract --components=main --include=ubuntu-keyring \
+      --keyring=/usr/share/keyrings/debian-archive-keyring.gpg trixie "$work/keys" > "$work/log" 2>&1 || return 0
+    keys=$work/keys$keys
+  fi
+  echo "$keys"
+}
+
 case $suite in
   jammy | noble)
     components=main,universe
-    keys=/usr/share/keyrings/ubuntu-archive-keyring.gpg
-    [ -r $keys ] || skip "no $keys: install ubuntu-archive-keyring"
+    keys=$(ubuntu_keys)
+    [ -n "$keys" ] || skip "no keys of Ubuntu's archive: install ubuntu-keyring"
     ;;
   *)
     components=main
     keys=/usr/share/keyrings/debian-archive-keyring.gpg
     ;;
 esac
+tree=${RDMALLOC_JEMALLOC_SOURCE:-}
+if [ "$suite" = jammy ]; then
+  tree=$(jemalloc_tree)
+  [ -n "$tree" ] || skip "$suite's jemalloc is 5.2, and no mirror has other sources: RDMALLOC_JEMALLOC_SOURCE names none"
+fi
 make_root "$suite" --components=$components --keyring=$keys
 
 mkdir "$root/source"
@@ -30,8 +45,8 @@ mkdir "$root/source"
   xargs -0 sh -c 'for file; do [ ! -e "$file" ] || printf "%s\0" "$file"; done' sh |
   tar -c --null -T -) | tar -x -C "$root/source"
 from=
-if [ -n "${RDMALLOC_JEMALLOC_SOURCE:-}" ]; then
-  cp -r "$RDMALLOC_JEMALLOC_SOURCE" "$root/jemalloc"
+if [ -n "$tree" ]; then
+  cp -r "$tree" "$root/jemalloc"
   from=/jemalloc
 fi
 
@@ -46,7 +61,8 @@ in_source "c++ --version | head -1; ldd --version | head -1; build/demo/bin/rdma
 if [ "${RDMALLOC_ROOT_UNIT_TESTS:-yes}" = yes ]; then
   echo "- the unit tests"
   in_source "apt-get -q -y --no-install-recommends install catch2 liburing-dev
-    cmake -S . -B build/unit -G Ninja -DRDMALLOC_BENCH=OFF -DRDMALLOC_REPORT_CHARTS=OFF \
+    cmake -S . -B build/unit -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O1 \
+      -DRDMALLOC_BENCH=OFF -DRDMALLOC_REPORT_CHARTS=OFF \
       ${from:+-DRDMALLOC_JEMALLOC_SOURCE=$from} && cmake --build build/unit --target unit_tests" > "$work/log" 2>&1 || {
     tail -60 "$work/log"
     fail "building the unit tests on $suite"

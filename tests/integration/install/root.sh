@@ -12,7 +12,8 @@ need mmdebstrap
 [ -n "${IN_NAMESPACES:-}" ] ||
   exec unshare --mount --pid --fork --kill-child env IN_NAMESPACES=yes sh "$0" "$@"
 work=$(mktemp -d "${TMPDIR:-/tmp}/rdmalloc-root.XXXXXX")
-trap 'umount -R "$work/root/proc" "$work/root/sys" "$work/root/dev" 2> /dev/null; rm -rf --one-file-system "$work"' EXIT
+chmod 755 "$work"  # apt reads keys there as another user
+trap 'umount -R "$work/root/proc" "$work/root/sys" "$work/root/dev" 2> /dev/null || :; rm -rf --one-file-system "$work"' EXIT
 root=$work/root
 
 # make_root SUITE ARGUMENTS...: those of mmdebstrap.
@@ -21,7 +22,8 @@ make_root() {
   shift
   tar=${RDMALLOC_ROOT_TAR:-$work/root.tar}
   if [ ! -s "$tar" ]; then
-    timeout 1800 mmdebstrap --quiet --variant=minbase "$@" "$suite" "$tar" > "$work/log" 2>&1 || {
+    timeout 1800 mmdebstrap --quiet --variant=minbase --include=apt "$@" "$suite" "$tar" \
+      > "$work/log" 2>&1 || {
       tail -5 "$work/log"
       skip "the mirror of $suite could not be had"
     }

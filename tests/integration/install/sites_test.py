@@ -78,8 +78,8 @@ def modules():
         prefix = pathlib.Path(name).resolve()
         place = prefix / "share/rdmalloc/modulefiles/rdmalloc"
         place.mkdir(parents=True)
-        shutil.copy(BUILD / "package/modulefile.tcl", place / VERSION)
-        shutil.copy(BUILD / "package/modulefile.lua", place / f"{VERSION}.lua")
+        shutil.copy(BUILD / "generated/modulefile.tcl", place / VERSION)
+        shutil.copy(BUILD / "generated/modulefile.lua", place / f"{VERSION}.lua")
         ran = 0
         ran += run_module("tclsh", """
           set ModulesCurrentModulefile [lindex $argv 0]

@@ -26,7 +26,7 @@ if(NOT LIBURING)
   return()
 endif()
 
-foreach(program traffic reserve fork)
+foreach(program traffic reserve fork holes)
   rdm_program(pool_${program} rdmalloc ${LIBURING})
 endforeach()
 
@@ -38,6 +38,12 @@ rdm_case("a million gets and puts in threads that die register nothing and hold 
   PROGRAM pool_traffic ARGUMENTS steady 1000000 LABELS memlock)
 rdm_case("control: a pool whose buffers are not put back grows"
   PROGRAM pool_traffic ARGUMENTS steady 100000 kept LIMITS --expect 1 --says "the pool grew from")
+
+rdm_case("no buffer of a pool is stale however the program unmaps, replaces and protects them"
+  PROGRAM pool_holes ARGUMENTS 20000 LIMITS --lines 1 "has unmapped or replaced" LABELS memlock)
+rdm_case("control: a pool that keeps the keys that it once had sends other bytes"
+  PROGRAM pool_holes ARGUMENTS 20000 naive
+  LIMITS --expect 1 --says "the peer gets other bytes than the program wrote" LABELS memlock)
 
 rdm_case("a reserve beyond the memlock limit is refused with a sentence that says who holds memory"
   PROGRAM pool_reserve LIMITS --user --memlock 8192 LABELS root ALONE)

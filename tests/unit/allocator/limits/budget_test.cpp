@@ -335,6 +335,74 @@ TEST_CASE_METHOD(Fixture, "what others unlock may be pinned after a refusal") {
   CHECK(ask(4 * kMiB, 4 * kMiB).kind == RegionKind::kPinned);
 }
 
+TEST_CASE_METHOD(Fixture, "a memlock limit that is raised while the program runs is used") {
+  memlock(8 * kMiB);
+  boot({"HEADROOM=0"});
+  REQUIRE(is(take(8 * kMiB, 8 * kMiB), RegionKind::kPinned, 8 * kMiB));
+  CHECK(ask(kMiB, kMiB).kind == RegionKind::kOverflow);
+  memlock(32 * kMiB);
+  CHECK(is(take(16 * kMiB, 16 * kMiB), RegionKind::kPinned, 16 * kMiB));
+  CHECK(budget.pin_limit() == 32 * kMiB);
+  CHECK(is(take(kMiB, 16 * kMiB), RegionKind::kPinned, 8 * kMiB));
+  memlock(0, true);
+  CHECK(is(take(64 * kMiB, 64 * kMiB), RegionKind::kPinned, 64 * kMiB));
+}
+
+TEST_CASE_METHOD(Fixture, "a memlock limit that is lowered while the program runs is kept") {
+  memlock(64 * kMiB);
+  boot({"HEADROOM=50%memlock"});
+  REQUIRE(is(take(8 * kMiB, 8 * kMiB), RegionKind::kPinned, 8 * kMiB));
+  memlock(32 * kMiB);
+  CHECK(is(take(kMiB, 32 * kMiB), RegionKind::kPinned, 8 * kMiB));
+  CHECK(ask(kMiB, kMiB).kind == RegionKind::kOverflow);
+  CHECK(budget.limited_by() == LimitedBy::kMemlock);
+  memlock(4 * kMiB);
+  CHECK(ask(kPage, kPage).kind == RegionKind::kOverflow);
+  CHECK(budget.pin_limit() == budget.pinned());
+  memlock(64 * kMiB);
+  CHECK(is(ask(kMiB, 64 * kMiB), RegionKind::kPinned, 16 * kMiB));
+}
+
+TEST_CASE_METHOD(Fixture, "a process that gives up CAP_IPC_LOCK learns so from the first refusal") {
+  memlock(8 * kMiB, true);
+  boot({"HEADROOM=0"});
+  REQUIRE(ask(64 * kMiB, 64 * kMiB).kind == RegionKind::kPinned);
+  memlock(8 * kMiB);
+  budget.note_refusal(64 * kMiB);
+  CHECK(budget.pin_limit() == 8 * kMiB);
+  CHECK(is(take(kMiB, 64 * kMiB), RegionKind::kPinned, 8 * kMiB));
+  memlock(16 * kMiB);
+  CHECK(is(ask(kMiB, 64 * kMiB), RegionKind::kPinned, 8 * kMiB));
+}
+
+TEST_CASE_METHOD(Fixture, "a capability that does not count does not hide that the limit changes") {
+  memlock(8 * kMiB, true);
+  boot({"HEADROOM=0"});
+  budget.note_refusal(64 * kMiB);
+  CHECK(is(take(kMiB, 64 * kMiB), RegionKind::kPinned, 8 * kMiB));
+  memlock(16 * kMiB, true);
+  CHECK(is(ask(kMiB, 64 * kMiB), RegionKind::kPinned, 8 * kMiB));
+}
+
+TEST_CASE_METHOD(Fixture, "another limit is worth another try after a refusal for good") {
+  memlock(8 * kMiB);
+  boot({"HEADROOM=0"});
+  budget.note_refusal(kMiB);
+  REQUIRE(budget.pin_limit() == 0);
+  CHECK(ask(kMiB, kMiB).kind == RegionKind::kOverflow);
+  memlock(16 * kMiB);
+  CHECK(ask(kMiB, kMiB).kind == RegionKind::kPinned);
+}
+
+TEST_CASE_METHOD(Fixture, "a cap that is a share of the memlock limit changes with it") {
+  memlock(8 * kMiB);
+  boot({"HEADROOM=0", "CAP=50%memlock"});
+  CHECK(budget.pin_limit() == 4 * kMiB);
+  memlock(64 * kMiB);
+  CHECK(is(ask(kMiB, 64 * kMiB), RegionKind::kPinned, 32 * kMiB));
+  CHECK(budget.limited_by() == LimitedBy::kCap);
+}
+
 TEST_CASE_METHOD(Fixture, "a forked child holds the memory and none of the pins") {
   boot();
   REQUIRE(take(kMiB, kMiB).kind == RegionKind::kPinned);

@@ -8,6 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -26,8 +28,12 @@ namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
 
+size_t largest_page() {
+  return std::max(page_size_of(PageKind::kTransparentHuge), page_size_of(PageKind::kHugetlb));
+}
+
 struct Reservation {
-  explicit Reservation(size_t size) : bytes(size), base(reserve(size, kHugePageSize)) {
+  explicit Reservation(size_t size) : bytes(size), base(reserve(size, largest_page())) {
     REQUIRE(base != nullptr);
   }
   ~Reservation() { munmap(base, bytes); }
@@ -121,9 +127,26 @@ TEST_CASE("a kernel that calls itself old copies no pins, unless its RDMA driver
 
 TEST_CASE("a reservation is aligned and holds no memory") {
   const Reservation range(64 * kMiB);
-  CHECK(reinterpret_cast<uintptr_t>(range.base) % kHugePageSize == 0);
-  CHECK(reserve(SIZE_MAX - page_size(), kHugePageSize) == nullptr);
-  CHECK(reserve(size_t{1} << 50, kHugePageSize) == nullptr);
+  CHECK(reinterpret_cast<uintptr_t>(range.base) % largest_page() == 0);
+  CHECK(reserve(SIZE_MAX - page_size(), largest_page()) == nullptr);
+  CHECK(reserve(size_t{1} << 50, largest_page()) == nullptr);
+}
+
+TEST_CASE("huge pages have the sizes that the kernel tells") {
+  size_t told = 0;
+  if (std::ifstream("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size") >> told) {
+    CHECK(page_size_of(PageKind::kTransparentHuge) == told);
+  }
+  const size_t pool = page_size_of(PageKind::kHugetlb);
+  CHECK(pool % page_size() == 0);
+  CHECK(page_size_of(PageKind::kBase) == page_size());
+  for (size_t size = next_hugetlb_page_size(0); size != 0; size = next_hugetlb_page_size(size)) {
+    const std::string folder =
+        "/sys/kernel/mm/hugepages/hugepages-" + std::to_string(size >> 10) + "kB";
+    CHECK(access(folder.c_str(), F_OK) == 0);
+    // The default one, or the largest that is not too large.
+    CHECK((pool == default_hugetlb_page_size() || size <= pool || size > kLargestHugetlb));
+  }
 }
 
 TEST_CASE("what is opened reads as zero, keeps what is written, and forgets it when closed") {
@@ -145,12 +168,13 @@ TEST_CASE("an exhausted hugetlb pool costs an error, and the reservation keeps i
   const Reservation range(64 * kMiB);
   // No pool is larger than memory; in an empty one a single page is already too many. Less than a
   // terabyte, for which the thread sanitizer's address range may have no room.
-  const Reservation rather_many(total_memory() / kHugePageSize * kHugePageSize + kHugePageSize);
+  const size_t page = page_size_of(PageKind::kHugetlb);
+  const Reservation rather_many(align_down(total_memory(), page) + page);
   CHECK_FALSE(ok(open(rather_many.base, rather_many.bytes, PageKind::kHugetlb)));
   CHECK_FALSE(is_unmapped(rather_many.base));
-  if (!ok(open(range.base, kHugePageSize, PageKind::kHugetlb))) {
+  if (!ok(open(range.base, page, PageKind::kHugetlb))) {
     CHECK_FALSE(is_unmapped(range.base));
-    CHECK(ok(open(range.base, kHugePageSize, PageKind::kBase)));
+    CHECK(ok(open(range.base, page, PageKind::kBase)));
   }
   range.at(0)[0] = 'x';
 }

@@ -19,7 +19,7 @@ using fake::kMiB;
 using fake::kPage;
 using fake::TestHeap;
 
-constexpr size_t kHuge = os::kHugePageSize;
+constexpr size_t kHuge = 2 * kMiB;
 constexpr uint64_t kBaseNs = 300'000;  // per MiB
 
 using Finding = HugePageWatch::Finding;
@@ -132,6 +132,45 @@ TEST_CASE("a large region whose pages come at once has huge pages") {
   CHECK(tested.unsound() == "");
 }
 
+TEST_CASE("huge pages as large as with base pages of 64 KiB are not used by themselves") {
+  TestHeap tested({"POPULATE=now"});
+  fake::machine().huge_page = 512 * kMiB;
+  fake::machine().base_takes_us = 5000;
+  tested.boot();
+  (void)tested.take(kPage);
+  CHECK_FALSE(is_huge(tested, tested.malloc(600 * kMiB)));
+  CHECK(tested->huge_pages().finding() == Finding::kTooLarge);
+  CHECK(std::string(tested->huge_pages().text()).find("too large") != std::string::npos);
+  CHECK(tested.unsound() == "");
+}
+
+TEST_CASE("regions have whole huge pages of the kernel's size, and begin at one") {
+  for (const char* huge : {"HUGE=auto", "HUGE=thp", "HUGE=hugetlb"}) {
+    TestHeap tested({"POPULATE=now", "GATHER=off", huge});
+    fake::machine().huge_page = fake::machine().hugetlb_page = 32 * kMiB;
+    fake::machine().huge_pages = 100;
+    fake::machine().base_takes_us = 5000;
+    tested.boot();
+    (void)tested.take(kPage);
+    for (int i = 0; i < 3; ++i) {
+      const Region& region = tested.region_of(tested.malloc(72 * kMiB));
+      CHECK(region.page_kind != os::PageKind::kBase);
+      CHECK(region.base % (32 * kMiB) == 0);
+      CHECK(region.length % (32 * kMiB) == 0);
+    }
+    CHECK(tested.unsound() == "");
+  }
+}
+
+TEST_CASE("what is smaller than a huge page is of base pages") {
+  TestHeap tested({"HUGE=thp", "GATHER=off"});
+  fake::machine().huge_page = 512 * kMiB;
+  tested.boot();
+  CHECK_FALSE(is_huge(tested, tested.malloc(40 * kMiB)));
+  CHECK(is_huge(tested, tested.malloc(512 * kMiB)));
+  CHECK(tested.unsound() == "");
+}
+
 TEST_CASE("a heap that its program touched densely grows by huge pages, and no other") {
   for (const bool is_dense : {true, false}) {
     TestHeap tested({"GATHER=off"});
@@ -146,7 +185,7 @@ TEST_CASE("a heap that its program touched densely grows by huge pages, and no o
     for (const fake::Range& range : fake::ranges_in(block, 64 * kMiB)) {
       populated += range.populated ? range.bytes : 0;
     }
-    CHECK(populated <= (is_dense ? HugePageWatch::kTrial : 0));
+    CHECK(populated <= (is_dense ? HugePageWatch::trial() : 0));
     CHECK(tested.unsound() == "");
   }
 }

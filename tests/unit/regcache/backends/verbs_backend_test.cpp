@@ -260,7 +260,7 @@ TEST_CASE("huge pages are named to paging alone, and not when the driver refuses
   rdm_backend_request huge{};
   huge.access = kLocal;
   huge.pinned = 1;
-  huge.page_size = os::kHugePageSize;
+  huge.page_size = 2 << 20;
   REQUIRE(device.add(huge) == RDM_OK);
   CHECK((device.last().access & IBV_ACCESS_HUGETLB) != 0);
   device.fake.refuse = [](const FakeVerbs::Call& call) {
@@ -276,7 +276,7 @@ TEST_CASE("without paging huge pages are not named") {
   rdm_backend_request huge{};
   huge.access = kLocal;
   huge.pinned = 1;
-  huge.page_size = os::kHugePageSize;
+  huge.page_size = 2 << 20;
   REQUIRE(device.add(huge) == RDM_OK);
   CHECK(device.last().access == kLocal);
 }

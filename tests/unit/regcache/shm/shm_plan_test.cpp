@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "allocator/os/page_size.h"
 #include "tests/support/catch.h"
 #include "tests/support/rounds.h"
 
@@ -56,6 +57,7 @@ uint64_t sum_of(const rdm_shm_plan& rows) {
 // The RFC's smaller example.
 rdm_shm_plan_options small_example() {
   rdm_shm_plan_options options = options_for(1024, RDM_SHM_AGGREGATED, RDM_SHM_EAGER_WITH_HEADER);
+  options.page_size = 4096;
   options.eager_limit = 256;
   options.queue_entries = 16;
   options.chunk_size = 8192;
@@ -91,7 +93,9 @@ TEST_CASE("the RFC's table of separate allocations comes out") {
 }
 
 TEST_CASE("the RFC's table of aggregated allocations comes out") {
-  const rdm_shm_plan rows = rows_of(options_for(1024, RDM_SHM_AGGREGATED));
+  rdm_shm_plan_options options = options_for(1024, RDM_SHM_AGGREGATED);
+  options.page_size = 4096;
+  const rdm_shm_plan rows = rows_of(options);
   CHECK(printed(rows.fifos + rows.wrappers + rows.queues + rows.heads) == 1250);
   CHECK(within_a_hundredth(rows.eager_lists, 8899));
   CHECK(printed(rows.max_lists) == 270);
@@ -434,7 +438,7 @@ TEST_CASE("a number that is 0 stands for the one that the header names") {
     constexpr unsigned kProcs = 20;
     rdm_shm_plan_options named = options_for(kProcs, layout);
     named.queue_entries = RDM_SHM_QUEUE_ENTRIES;
-    named.page_size = RDM_SHM_PAGE_SIZE;
+    named.page_size = os::page_size();
     named.cacheline = RDM_SHM_CACHELINE_SIZE;
     named.eager_limit = RDM_SHM_EAGER_LIMIT;
     named.chunk_size = RDM_SHM_CHUNK_SIZE;

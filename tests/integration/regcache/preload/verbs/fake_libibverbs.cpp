@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -227,19 +228,30 @@ int ibv_dereg_mr(ibv_mr* mr) {
 
 int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length, int access) {
   enter_kernel();
-  const std::lock_guard<std::mutex> hold(mutex);
-  Registration* registration = find(mr);
-  if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) {
-    mr->pd = pd;
-    registration->pd_handle = pd->handle;
+  // As mlx5: the new pages are pinned before the old ones are released.
+  void* pages = nullptr;
+  const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  if (device != nullptr && moves && (pages = device->add(address, length)) == nullptr) {
+    errno = ENOMEM;
+    return IBV_REREG_MR_ERR_CMD;
   }
-  if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0)
-    registration->access = static_cast<unsigned>(access);
-  if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0) {
-    if (hides) advise(address, length, MADV_DONTFORK);
-    mr->addr = address;
-    mr->length = length;
+  {
+    const std::lock_guard<std::mutex> hold(mutex);
+    Registration* registration = find(mr);
+    if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) {
+      mr->pd = pd;
+      registration->pd_handle = pd->handle;
+    }
+    if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0)
+      registration->access = static_cast<unsigned>(access);
+    if (moves) {
+      if (hides) advise(address, length, MADV_DONTFORK);
+      mr->addr = address;
+      mr->length = length;
+      std::swap(pages, registration->pages);
+    }
   }
+  if (pages != nullptr) device->remove(pages);
   return 0;
 }
 

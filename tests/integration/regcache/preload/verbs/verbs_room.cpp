@@ -200,6 +200,39 @@ int in_vain() {
   return 0;
 }
 
+// A memory region of the program's own that grows in place, and one that was a malloc'd buffer's.
+int reregistered() {
+  const Program program;
+  use_heap(program);
+  void* small = map(kBuffer);
+  ibv_mr* own = program.add(small, kBuffer);
+  void* buffer = malloc(kBuffer);
+  ibv_mr* answered = program.add(buffer, kBuffer);
+  promise(own != nullptr && answered != nullptr, "both are registered");
+  remove(answered);
+  (void)settled_books();
+  constexpr size_t kLength = 32 * kMiB;
+  limit({kLength + 2 * kBuffer, SIZE_MAX});
+  const auto move = [](ibv_mr* mr, void* to, size_t length) {
+    errno = 0;
+    return ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, to, length, 0);
+  };
+  void* large = map(kLength);
+  promise(move(own, large, kLength) == 0, "what fits the device is registered in place of another");
+  promise(own->addr == large && own->length == kLength, "the memory region is of the new range");
+  program.check(own);
+  refused = 0;
+  promise(move(own, map(2 * kLength), 2 * kLength) != 0 && errno == ENOMEM,
+          "what does not fit is refused as ever");
+  program.check(own);
+  promise(refused <= 2, "the device is asked once more at most");
+  promise(move(own, small, kBuffer) == 0, "less always fits");
+  program.check(own);
+  remove(own);
+  free(buffer);
+  return 0;
+}
+
 // Threads that are refused at the same time, for lack of what one of them gives back.
 constexpr int kThreads = 4;
 constexpr int kRounds = 100;
@@ -239,8 +272,13 @@ int threads() {
 }
 
 constexpr verbs::Case kCases[] = {
-    {"bytes", bytes},           {"count", count},     {"held", held},
-    {"in_advance", in_advance}, {"in_vain", in_vain}, {"threads", threads},
+    {"bytes", bytes},
+    {"count", count},
+    {"held", held},
+    {"in_advance", in_advance},
+    {"in_vain", in_vain},
+    {"threads", threads},
+    {"reregistered", reregistered},
 };
 
 }  // namespace

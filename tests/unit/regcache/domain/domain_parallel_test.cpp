@@ -1,0 +1,134 @@
+// Several devices register large regions at the same time, each in one thread of ours; small ones
+// are not worth a thread.
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "tests/support/comes.h"
+#include "tests/support/registry_fixture.h"
+
+namespace rdmalloc {
+namespace {
+
+using fake::at;
+using test::comes;
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kLarge = 64 * kMiB;
+constexpr std::chrono::milliseconds kSlowness{600};  // of 3 GiB at 0.2 s per GiB
+
+// Devices that take their time, and see who else is at it.
+struct Fixture : fake::RegistryFixture {
+  Fixture() {
+    for (fake::Backend* device : {&backend, &other}) {
+      device->on_register_context = this;
+      device->on_register = [](void* context) { static_cast<Fixture*>(context)->on_register(); };
+    }
+  }
+  ~Fixture() { registry->stop(); }
+
+  void on_register() {
+    const int now = ++inside;
+    for (int known = most; known < now && !most.compare_exchange_weak(known, now);) continue;
+    {
+      const std::lock_guard hold(mutex);
+      threads.insert(std::this_thread::get_id());
+    }
+    std::this_thread::sleep_for(slowness.load());
+    --inside;
+  }
+  bool have_all(size_t bytes) const {
+    return comes(
+        [&] { return backend.registered_bytes() == bytes && other.registered_bytes() == bytes; });
+  }
+  // Regions that every device has to register, all at once.
+  void acquire(size_t count, size_t length) {
+    slowness = std::chrono::milliseconds{0};
+    const Region& first = source.acquire(4096);
+    REQUIRE(have_all(4096));
+    REQUIRE_FALSE(first.is_empty());
+    slowness = kSlowness;
+    threads.clear();
+    most = 0;
+    begun = Clock::now();
+    for (size_t i = 0; i < count; ++i) source.acquire(length);
+    REQUIRE(have_all(4096 + count * length));
+  }
+
+  fake::Backend other;
+  std::atomic<std::chrono::milliseconds> slowness{kSlowness};
+  std::atomic<int> inside{0};
+  std::atomic<int> most{0};
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  Clock::time_point begun;
+};
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "two devices register a large region in the time of one") {
+  Domain* const one = opened(backend);
+  Domain* const two = opened(other);
+  acquire(1, kLarge);
+  const auto took = Clock::now() - begun;
+  CHECK(most == 2);
+  CHECK(took < kSlowness * 3 / 2);
+  CHECK(registry->close(two) == RDM_OK);
+  check_closes_clean(one);
+  CHECK(other.registered().empty());
+}
+
+TEST_CASE_METHOD(Fixture, "one device registers in one thread, however many regions") {
+  opened(backend);
+  Domain* const two = opened(other);
+  REQUIRE(registry->close(two) == RDM_OK);
+  slowness = std::chrono::milliseconds{1};
+  for (int i = 0; i < 4; ++i) source.acquire(kLarge);
+  REQUIRE(comes([&] { return backend.registered_bytes() == 4 * kLarge; }));
+  CHECK(most == 1);
+  CHECK(threads.size() == 1);
+}
+
+TEST_CASE_METHOD(Fixture, "small regions are registered without more threads") {
+  opened(backend);
+  opened(other);
+  slowness = std::chrono::milliseconds{1};
+  source.acquire(kMiB);
+  REQUIRE(have_all(kMiB));
+  CHECK(most == 1);
+  CHECK(threads.size() == 1);
+}
+
+TEST_CASE_METHOD(Fixture, "a domain is closed while the devices of others are at work") {
+  Domain* const one = opened(backend);
+  Domain* const two = opened(other);
+  fake::Backend another;
+  for (int i = 0; i < 20; ++i) {
+    slowness = std::chrono::milliseconds{5};
+    source.acquire(kLarge);
+    if (i % 2 == 0) continue;
+    Domain* const third = opened(another, RDM_DOMAIN_PARTIAL);
+    REQUIRE(registry->close(third) == RDM_OK);
+  }
+  REQUIRE(have_all(20 * kLarge));
+  CHECK(registry->close(two) == RDM_OK);
+  check_closes_clean(one);
+  CHECK(another.registered().empty());
+  CHECK(another.violations().empty());
+}
+
+TEST_CASE_METHOD(Fixture, "a device that refuses does not keep another from registering") {
+  opened(backend);
+  opened(other);
+  backend.fail_from = 1;
+  slowness = std::chrono::milliseconds{20};
+  source.acquire(kLarge);
+  REQUIRE(comes([&] { return other.registered_bytes() == kLarge; }));
+  CHECK(backend.registered().empty());
+  CHECK(most == 2);
+}
+
+}  // namespace rdmalloc
