@@ -124,6 +124,7 @@ void check_pairs(bool zeroed) {
   for (size_t i = 0; i < kBatches; ++i) {
     uint64_t& half = i < kBatches / 2 ? first : last;
     half = std::min(half, time_pairs(kPairs / kBatches, &size, zeroed));
+    if (verdict.count() != 0) return;
   }
   const uint64_t held = probe::stats().held_bytes;
   printf("%zu pairs up to %zu MiB: %lu us a batch at first, %lu in the end; %lu KiB held\n", kPairs,

@@ -21,7 +21,7 @@ foreach(conf
     oversize_threshold:1048576 retain:true hpa:true thp:always dss:primary metadata_thp:always
     san_guard_large:1,san_guard_small:1 trust_madvise:true)
   rdm_case("objects keep their contents with MALLOC_CONF=${conf}"
-    PROGRAM storm ARGUMENTS 3 2000 14 LIMITS MALLOC_CONF=${conf})
+    PROGRAM storm ARGUMENTS 3 700 14 LIMITS MALLOC_CONF=${conf})
   rdm_case("every object lies in the window with MALLOC_CONF=${conf}"
     PROGRAM coverage ARGUMENTS 4 LIMITS MALLOC_CONF=${conf})
 endforeach()
@@ -103,7 +103,8 @@ rdm_case("10,000 growing callocs that are freed take no longer in the end, and l
 rdm_case("10,000 growing mallocs that are freed take no longer in the end, and leave nothing, if asked"
   PROGRAM growing ARGUMENTS pairs malloc LIMITS RDMALLOC_SPARSE=malloc)
 rdm_case("control: unless asked, what was malloc'd last is held"
-  PROGRAM growing ARGUMENTS pairs malloc LIMITS --expect 1 --says "[0-9] MiB were refused")
+  PROGRAM growing ARGUMENTS pairs malloc
+  LIMITS RDMALLOC_WINDOW=64G --expect 1 --says "[0-9] MiB were refused")
 rdm_case("control: populated, calloc of fresh pages costs all of them"
   PROGRAM growing ARGUMENTS calloc LIMITS RDMALLOC_POPULATE=now --expect 1 --says "untouched blocks cost" LABELS memlock)
 

@@ -10,7 +10,6 @@ SOURCE = r"""
 #include <iostream>
 #include <map>
 #include <memory>
-#include <regex>
 #include <sstream>
 #include <string>
 #include <unordered_map>
@@ -22,16 +21,15 @@ template <int N> struct Tree {
 };
 template <> struct Tree<0> { int depth() const { return 1; } };
 int main() {
-  Tree<12> tree;
+  Tree<8> tree;
   std::unordered_map<std::string, std::vector<int>> index;
   std::istringstream words("the quick brown fox jumps over the lazy dog and the fox runs");
   std::string word;
   for (int i = 0; words >> word; ++i) index[word].push_back(i);
   std::map<std::string, std::function<int(int)>> run{{"the", [](int x) { return x + 1; }}};
-  std::regex pattern("(f|q)[a-z]+");
   std::vector<std::string> found;
   for (const auto& [key, where] : index)
-    if (std::regex_match(key, pattern)) found.push_back(key);
+    if (key.front() == 'f' || key.front() == 'q') found.push_back(key);
   std::sort(found.begin(), found.end());
   for (const auto& key : found) std::cout << key << ' ' << index[key].size() << '\n';
   std::cout << tree.depth() << ' ' << run["the"](1) << std::endl;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/support/catch.h"
+#include "tests/support/rounds.h"
 #include "tests/support/saboteur.h"
 #include "tests/support/test_heap.h"
 
@@ -240,7 +241,7 @@ TEST_CASE("the page heap does what a list of pages would, while calls fail") {
       prepare(tested, setting);
       Model model(*tested, 7);
       std::mt19937 random(sabotage ? 1 : 2);
-      for (int i = 0; i < 6000; ++i) {
+      for (size_t i = 0; i < test::rounds(6000); ++i) {
         fake::set_node(i % 50 == 0 ? 1 : 0);
         if (sabotage && i % 5 == 0) {
           fake::machine().refusals_take = random() % 2 == 0;

@@ -16,8 +16,8 @@ fail() {
 
 # need PROGRAM...
 need() {
-  for program; do
-    command -v "$program" > /dev/null || skip "no $program: type: sh cmake/bootstrap.sh test"
+  for needed; do
+    command -v "$needed" > /dev/null || skip "no $needed: type: sh cmake/bootstrap.sh test"
   done
 }
 

@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
   rdm_mr found{};
   if (probe::domains().lookup(domain, later, 64 * kMiB, &found) != RDM_OK) {
     verdict.broken("memory acquired after closefrom() has no key");
+    return verdict.status();
   }
   const rdm_stats books = probe::stats();
   if (books.registered_bytes < registered + 64 * kMiB) {

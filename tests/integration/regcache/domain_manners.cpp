@@ -119,7 +119,7 @@ rdm_domain* open_own_ring() {
 
 // Does not return: main ends, and the process with it.
 [[noreturn]] void end_last_thread(Last last) {
-  alarm(10);  // If something keeps running, SIGALRM ends it.
+  alarm(last == Last::kOther ? 2 : 10);  // If something keeps running, SIGALRM ends it.
   if (last == Last::kDomain) {
     (void)open_driver(&plain);
   } else if (last == Last::kDomainOfAnother) {
@@ -140,7 +140,8 @@ rdm_domain* open_own_ring() {
 void check_end(Last last) {
   const pid_t child = fork();
   if (child == 0) end_last_thread(last);
-  const std::optional<probe::ChildEnd> end = probe::end_within(child, 3000);
+  const std::optional<probe::ChildEnd> end =
+      probe::end_within(child, last == Last::kRing ? 1000 : 3000);
   if (!end) {
     probe::kill_child(child);
     return verdict.broken("it lives on");

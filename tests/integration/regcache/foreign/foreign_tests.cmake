@@ -37,7 +37,7 @@ rdm_case("no byte is stale with the interposed monitor for an ordinary user"
 rdm_case("no byte is stale without a monitor, as nothing is kept"
   PROGRAM foreign_churn ARGUMENTS raw none ${churn} LIMITS RDMALLOC_MONITOR=none)
 rdm_case("control: what the interposed monitor cannot see makes bytes stale"
-  PROGRAM foreign_churn ARGUMENTS raw interposed ${churn}
+  PROGRAM foreign_churn ARGUMENTS raw interposed 100000 2 1 3
   LIMITS RDMALLOC_MONITOR=interposed --expect 1 --says "stale bytes in")
 set(long_churn 100000000 120 2 4 $<TARGET_FILE:integration_foreign_plugin>)
 foreach(monitor userfaultfd interposed)

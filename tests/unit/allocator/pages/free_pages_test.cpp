@@ -9,6 +9,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/fake_os.h"
+#include "tests/support/rounds.h"
 
 namespace rdmalloc {
 namespace {
@@ -189,7 +190,7 @@ TEST_CASE_METHOD(Fixture, "the search for an aligned run is bounded, however man
     REQUIRE(ok(pool.give(at(2 * kAlignment * i + 1), kAlignment * kPage)));
   }
   const size_t free = pool.free_bytes();
-  for (int i = 0; i < 200'000; ++i) {
+  for (size_t i = 0; i < test::rounds(200'000); ++i) {
     if (pool.has(kAlignment * kPage, kAlignment * kPage)) FAIL("there is none");
     if (pool.take(kAlignment * kPage, kAlignment * kPage) != nullptr) FAIL("there is none");
   }
@@ -281,7 +282,7 @@ TEST_CASE_METHOD(Fixture, "the pool does what a naive one does") {
   add_region(0, kGap);
   add_region(kGap + 1, kPages - kGap - 1);
 
-  for (int step = 0; step < 20000; ++step) {
+  for (size_t step = 0; step < test::rounds(20000); ++step) {
     const size_t kind = below(10);
     if (kind < 5) {
       const size_t count = 1 + below(below(8) == 0 ? 80 : 8);

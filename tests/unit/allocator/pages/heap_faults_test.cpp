@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/support/catch.h"
+#include "tests/support/rounds.h"
 #include "tests/support/test_heap.h"
 
 namespace rdmalloc {
@@ -28,7 +29,7 @@ size_t run(TestHeap& tested, unsigned seed) {
   std::mt19937 random(seed);
   std::vector<Extent> live;
   size_t served = 0;
-  for (int step = 0; step < 100; ++step) {
+  for (size_t step = 0; step < test::rounds(100); ++step) {
     fake::set_node(static_cast<int>(random() % 2));
     if (random() % 3 == 0 && !live.empty()) {
       std::swap(live[random() % live.size()], live.back());

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/support/catch.h"
+#include "tests/support/rounds.h"
 #include "tests/support/test_heap.h"
 
 namespace rdmalloc {
@@ -941,7 +942,7 @@ TEST_CASE("a heap with holes does what a list of pages would") {
     Program f(setting.options);
     Model model(f, 11);
     INFO(setting.name);
-    for (int i = 0; i < 10'000; ++i) {
+    for (size_t i = 0; i < test::rounds(10'000); ++i) {
       if (!model.step()) FAIL(model.why() << " at step " << i);
       if (i % 100 != 99) continue;
       const std::string why = f.tested.unsound();
@@ -957,8 +958,8 @@ TEST_CASE("a heap with holes does what a list of pages would") {
       });
       REQUIRE(end.exited_well());
     }
-    CHECK(model.holes() > 1000);
-    CHECK(model.refusals() > 100);
+    CHECK(model.holes() > test::rounds(1000));
+    CHECK(model.refusals() > test::rounds(100));
     if (!model.finish()) FAIL(model.why());
     CHECK(f.live() == 0);
     f.tested->blocks().drain(true);

@@ -5,6 +5,7 @@
 
 #include "allocator/pages/heap.h"
 #include "tests/support/catch.h"
+#include "tests/support/rounds.h"
 #include "tests/support/test_heap.h"
 
 namespace rdmalloc {
@@ -54,11 +55,12 @@ TEST_CASE("one or two arrays that grow by doubling to 16 GiB take fewer than 64 
 
 // A moved block becomes a region of its own; regions of which it left parts stay.
 TEST_CASE("many arrays that grow by moving to 16 GiB take some regions each, at the most") {
-  for (const size_t arrays : {16, 256, 4096}) check_doubling(arrays, kMostInSteps + 3 * arrays);
+  for (const size_t arrays : {size_t{16}, size_t{256}, test::rounds(4096)})
+    check_doubling(arrays, kMostInSteps + 3 * arrays);
 }
 
 TEST_CASE("a million buffers take fewer than 100 regions, freed and taken again no more") {
-  constexpr size_t kBuffers = 1'000'000;
+  constexpr size_t kBuffers = test::rounds(1'000'000);
   constexpr size_t kMostPages = 4;
   TestHeap tested;
   tested.boot();

@@ -10,6 +10,7 @@
 
 #include "allocator/os/page_size.h"
 #include "tests/support/catch.h"
+#include "tests/support/rounds.h"
 
 namespace rdmalloc::shm {
 namespace {
@@ -491,7 +492,7 @@ TEST_CASE("a shape from anywhere gives a plan or a refusal, and never another pr
   };
   const Plan good = plan_of(options_for(5, RDM_SHM_AGGREGATED));
   int made = 0;
-  for (int round = 0; round < 20'000; ++round) {
+  for (size_t round = 0; round < test::rounds(20'000); ++round) {
     Shape shape = good.shape();
     auto* bytes = reinterpret_cast<unsigned char*>(&shape);
     for (uint64_t flips = 1 + next() % 3; flips > 0; --flips) {
@@ -505,7 +506,7 @@ TEST_CASE("a shape from anywhere gives a plan or a refusal, and never another pr
     CHECK(plan.bytes() <= INT64_MAX);
     CHECK(plan.eager_fragment(last, plan.eager_count() - 1) + plan.eager_bytes() <= plan.bytes());
   }
-  CHECK(made > 100);
+  CHECK(made > static_cast<int>(test::rounds(100)));
 }
 
 }  // namespace rdmalloc::shm
