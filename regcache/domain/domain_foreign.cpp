@@ -108,8 +108,10 @@ int Domain::get_of_window(const void* address, size_t length, rdm_mr* out) {
                 "registration covers both");
   }
   const Region* const region = source_->regions().find(address);
-  const bool is_beside =
-      is_beside_registrations(region, reinterpret_cast<uintptr_t>(address), length);
+  const auto is_beside_now = [&] {
+    return is_beside_registrations(region, reinterpret_cast<uintptr_t>(address), length);
+  };
+  const bool is_beside = is_beside_now();
   const size_t rest = region == nullptr ? 0 : region->end() - reinterpret_cast<uintptr_t>(address);
   if (length > rest && !is_beside) {
     return fail(status,
@@ -118,11 +120,14 @@ int Domain::get_of_window(const void* address, size_t length, rdm_mr* out) {
   }
   if (!is_open()) return refuse_not_open();
   if ((!is_beside && takes(*region)) || callers_only_) {
-    // The region was being re-registered during the lookup; by now it is registered.
+    // The region was being re-registered during the lookup; by now it is registered, or refused
+    // because of a hole that another thread has made in it.
     if (lookup(this, address, length, out) == RDM_OK) return RDM_OK;
-    return fail(status, why_[0] != '\0' ? why_
-                                        : "the device's limits do not allow to register all of "
-                                          "the malloc'd memory");
+    if (callers_only_ || !is_beside_now()) {
+      return fail(status, why_[0] != '\0' ? why_
+                                          : "the device's limits do not allow to register all of "
+                                            "the malloc'd memory");
+    }
   }
   uint32_t touched = PageMemo::kNone;
   if (foreign_->get_hit(address, length, out, &touched)) return RDM_OK;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "allocator/last_error.h"
+#include "tests/support/comes.h"
 #include "tests/support/registry_fixture.h"
 
 namespace rdmalloc {
@@ -342,9 +343,9 @@ TEST_CASE("the registrar of an idle process does not wake up, whoever opened the
     std::thread([&] { f.domain = f.opened(f.backend); }).join();
   }
   f.source.acquire(2 * kMiB);
+  REQUIRE(test::comes([] { return sleeps_of_registrar() != 0; }));
   usleep(200'000);
   const uint64_t before = sleeps_of_registrar();
-  REQUIRE(before != 0);
   usleep(2'300'000);
   CHECK(sleeps_of_registrar() == before);
 }
