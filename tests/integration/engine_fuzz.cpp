@@ -114,6 +114,7 @@ class Fuzz {
         break;
       case 3:
         if (arena == 0 || arena == kAllArenas) break;
+        note_reset();
         if (ask("arena", arena, "reset", nullptr, nullptr, nullptr, 0) == 0) forget(arena);
         break;
       case 4:
@@ -138,12 +139,19 @@ class Fuzz {
         }
         break;
       default:
-        // Stock jemalloc 5.3 may hang when it ends these threads while it resets an arena.
-        if (probe::library().loaded()) {
+        // jemalloc 5.3 may hang when it ends these threads after it paused them to reset an arena.
+        if (probe::library().loaded() && (on || !paused_threads_)) {
           probe::engine().mallctl("background_thread", nullptr, nullptr, &on, sizeof on);
         }
         probe::engine().mallctl("thread.tcache.flush", nullptr, nullptr, nullptr, 0);
     }
+  }
+
+  void note_reset() {
+    bool is_on = false;
+    size_t size = sizeof is_on;
+    probe::engine().mallctl("background_thread", &is_on, &size, nullptr, 0);
+    paused_threads_ = paused_threads_ || is_on;
   }
 
   void create_arena() {
@@ -158,6 +166,7 @@ class Fuzz {
   void destroy_arena() {
     if (arenas_.empty()) return;
     const unsigned arena = arenas_.back();
+    note_reset();
     if (ask("arena", arena, "destroy", nullptr, nullptr, nullptr, 0) != 0) return;
     forget(arena);
     arenas_.pop_back();
@@ -168,6 +177,7 @@ class Fuzz {
   std::vector<Object> objects_{100};
   std::unordered_map<uintptr_t, uint64_t> frames_;
   uint64_t obeyed_ = 0;
+  bool paused_threads_ = false;
 };
 
 }  // namespace
