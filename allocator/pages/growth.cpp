@@ -281,14 +281,13 @@ Growth::Acquired Growth::assemble(const Request& request, const Plan& plan,
     return {};
   }
   const uint64_t started = os::now_ns();
-  const uint64_t cpu_before = os::thread_cpu_ns();
   const auto left = [this](Region* region, size_t size)
                         REQUIRES(growth_lock) { note_lost(region, size); };
   const Assembly::Result made =
       assembly_.build(request, plan.bytes - request.size, plan.kind, block, left);
   Acquired acquired;
   if (made.region.length != 0) {
-    if (block == nullptr) policy_.note_gathered(os::thread_cpu_ns() - cpu_before);
+    if (block == nullptr) policy_.note_gathered(made.region.length - made.fresh);
     acquired = publish(made.region, made.charged, request);
     mover_.note_region(made.region, made.fresh);
     acquire_ns_ += os::now_ns() - started;

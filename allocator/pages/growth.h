@@ -92,7 +92,6 @@ class Growth {
   void note_destroyed(Region* region) REQUIRES(growth_lock);
 
   const GrowthPolicy& policy() const { return policy_; }
-  void note_fork_child() { policy_.note_fork_child(); }
   const HugePageWatch& huge_pages() const { return huge_.watch(); }
   size_t moved_bytes() const { return mover_.moved_bytes(); }
   size_t given_up_bytes() const { return mover_.given_up_bytes(); }

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "allocator/os/clock.h"
-
 namespace rdmalloc {
 namespace {
 
@@ -39,12 +37,10 @@ constexpr size_t kTolerated = size_t{16} << 20;
 constexpr size_t kToleratedShare = 12;
 constexpr size_t kToleratedShareForLarge = 32;
 constexpr size_t kSmallHeap = size_t{64} << 20;
-// Moving takes at most a fifth of the process's CPU time: some programs keep leaving holes that the
-// next request does not fit, with nothing but malloc and free between. When the share is used up,
-// eight times as much may lie idle. Shares are saved up for two seconds at most.
-constexpr uint64_t kShareOfTime = 5;
-constexpr uint64_t kLongestSavedNs = 2'000'000'000;
-constexpr size_t kMoreTolerated = 8;
+// Once each page of the heap has been moved this often on average, the program's order of malloc
+// and free keeps leaving such holes. Then twice as much may lie idle, and later twice that.
+constexpr size_t kMovesOfHeap = 2;
+constexpr unsigned kMostPatience = 3;
 // With several nodes: a share of the most that was ever live.
 constexpr size_t kShareOfOtherNodes = 8;
 
@@ -74,28 +70,22 @@ size_t GrowthPolicy::amount(const Request& request) const {
   return std::max(request.size, step(request.use));
 }
 
-bool GrowthPolicy::may_move_more() const {
-  return os::process_cpu_ns() >= moved_until_.load(std::memory_order_relaxed);
-}
-
 bool GrowthPolicy::is_tight(size_t size, size_t cached) const {
   if (is_forced_) return false;
   const size_t held = budget_.held();
   const size_t idle = held - depots_.live() + cached;
-  if (size < kLarge) {
-    const size_t tolerated = std::max(kTolerated, held / kToleratedShare);
-    return idle < tolerated || (idle < tolerated * kMoreTolerated && !may_move_more());
-  }
+  const unsigned patience = patience_.load(std::memory_order_relaxed);
+  if (size < kLarge) return idle < std::max(kTolerated, held / kToleratedShare) << patience;
   const size_t of_small = kTolerated / os::page_size() * kSmallHeap / (held / os::page_size() + 1);
   const size_t tolerated = std::max(held / kToleratedShareForLarge, std::min(kTolerated, of_small));
   return size <= tolerated && idle < tolerated;
 }
 
-void GrowthPolicy::note_gathered(uint64_t ns) {
-  const uint64_t now = os::process_cpu_ns();
-  const uint64_t longest_saved = now > kLongestSavedNs ? now - kLongestSavedNs : 0;
-  const uint64_t from = std::max(moved_until_.load(std::memory_order_relaxed), longest_saved);
-  moved_until_.store(from + ns * kShareOfTime, std::memory_order_relaxed);
+void GrowthPolicy::note_gathered(size_t bytes) {
+  gathered_ += bytes;
+  if (gathered_ / kMovesOfHeap < budget_.held() || patience_ == kMostPatience) return;
+  gathered_ = 0;
+  ++patience_;
 }
 
 bool GrowthPolicy::is_ample(size_t size) const {

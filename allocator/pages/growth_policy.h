@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 
 #include "allocator/limits/budget.h"
 #include "allocator/mutex.h"
@@ -40,10 +39,8 @@ class GrowthPolicy {
   bool is_ample(size_t size) const;
   // The heap grew.
   void note_live() REQUIRES(growth_lock);
-  // Moving free pages for a request took `ns` of a thread's CPU time.
-  void note_gathered(uint64_t ns) REQUIRES(growth_lock);
-  // The process's CPU time begins anew.
-  void note_fork_child() { moved_until_.store(0, std::memory_order_relaxed); }
+  // `bytes` of free pages were moved for a request.
+  void note_gathered(size_t bytes) REQUIRES(growth_lock);
 
   // True when pages may be moved for this request, gathering `target` bytes, in a heap of that many
   // regions.
@@ -56,7 +53,6 @@ class GrowthPolicy {
   static bool may_move_block(size_t regions);
 
  private:
-  bool may_move_more() const;
   size_t& held(RegionUse use) REQUIRES(growth_lock) { return held_[static_cast<size_t>(use)]; }
   size_t step(RegionUse use) const REQUIRES(growth_lock);
 
@@ -64,8 +60,9 @@ class GrowthPolicy {
   const Budget& budget_;
   const Depots& depots_;
   bool is_forced_ = false;
-  // When the process's CPU time will have reached so many ns, moving has taken its share of it.
-  std::atomic<uint64_t> moved_until_{0};
+  // How many times the amount that may lie idle was doubled.
+  std::atomic<unsigned> patience_{0};
+  size_t gathered_ GUARDED_BY(growth_lock) = 0;            // bytes, since patience_ was raised last
   std::atomic<size_t> peak_live_{0};                       // bytes; taken when the heap grows
   size_t held_[kRegionUses] GUARDED_BY(growth_lock) = {};  // bytes in regions, by use
 };

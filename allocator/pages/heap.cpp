@@ -185,7 +185,6 @@ void Heap::after_fork_in_child() {
   os::renew_processor_locks();
   for (size_t i = 0; i < regions_.size(); ++i) regions_[i].locked = false;
   budget_.note_fork_child();
-  growth_.note_fork_child();
   books_.counters().note_fork_child();
   observers_.for_each([](RegionObserver& observer) REQUIRES(growth_lock) {
     if (!RDM_BROKEN(fork_handler_is_missed)) observer.on_fork_child();
