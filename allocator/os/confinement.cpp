@@ -7,7 +7,6 @@
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/memory_calls.h"
-#include "allocator/os/processor_lock.h"
 
 namespace rdmalloc::os {
 namespace {
@@ -56,7 +55,6 @@ void confine() {
     remembered = {lock_limit(), memory_left(), cgroup(), most_mappings()};
     opened.store(0, std::memory_order_relaxed);
     if (seed.load(std::memory_order_relaxed) == nullptr) make_seed();
-    stop_restarting();
   }
   confined.store(true, std::memory_order_release);
 }

@@ -15,12 +15,4 @@ bool process_barrier() {
   return system_call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
 }
 
-bool enable_restart_barrier() {
-  return system_call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ) == 0;
-}
-
-bool restart_barrier() {
-  return system_call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ) == 0;
-}
-
 }  // namespace rdmalloc::os

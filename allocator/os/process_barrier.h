@@ -13,9 +13,4 @@ bool enable_process_barrier();
 // microseconds.
 [[nodiscard]] bool process_barrier();
 
-// The same two for restartable sequences (rseq): when restart_barrier() returns true, no thread is
-// in one that it began before the call. Linux 5.10.
-bool enable_restart_barrier();
-[[nodiscard]] bool restart_barrier();
-
 }  // namespace rdmalloc::os

@@ -6,7 +6,7 @@
 namespace rdmalloc {
 
 Status CpuCaches::boot() {
-  os::enable_processor_locks();
+  os::find_processor_number();
   set_held(0);
   processors_ = static_cast<Processor*>(os::map_metadata(kMostProcessors * sizeof(Processor)));
   return processors_ == nullptr ? Status::kNoMemory : Status::kOk;
@@ -22,15 +22,16 @@ void CpuCaches::note_use(Processor& processor) {
 }
 
 CpuCaches::Block CpuCaches::take_larger(size_t pages) {
-  Processor* const here = has_bin(pages) ? lock_own() : nullptr;
-  if (here == nullptr) return {};
+  if (!has_bin(pages)) return {};
+  Processor& here = processors_[os::current_processor() % kMostProcessors];
+  if (!here.try_lock()) return {};
   Block block;
   for (size_t i = bin_of(pages) + 1; i < kBins && block.pages == 0; ++i) {
-    Bin& bin = here->bins[i];
+    Bin& bin = here.bins[i];
     if (bin.count != 0) block = bin.take_newest();
   }
-  here->keep(here->kept - block.pages);
-  os::unlock(here->lock);
+  here.keep(here.kept - block.pages);
+  here.unlock();
   return block;
 }
 
@@ -51,7 +52,7 @@ size_t CpuCaches::bytes() const {
 bool CpuCaches::lock(Processor& processor, bool patient) {
   constexpr int kYields = 64;
   constexpr uint64_t kPauseNs = 50'000;
-  for (int i = 0; !os::try_lock(processor.lock); ++i) {
+  for (int i = 0; !processor.try_lock(); ++i) {
     if (!patient) return false;
     // The holder may be a thread that this thread's priority keeps from running.
     if (i < kYields && !os::is_confined()) {
@@ -64,7 +65,6 @@ bool CpuCaches::lock(Processor& processor, bool patient) {
 }
 
 void CpuCaches::lock_all() {
-  os::close_processor_locks();
   locked_ = used_.load(std::memory_order_acquire);
   for (size_t i = 0; i < locked_; ++i) lock(processors_[i], true);
 }
@@ -72,8 +72,7 @@ void CpuCaches::lock_all() {
 // Skips processors first used since lock_all(). In the child their bins may stay locked; those
 // processors then have no cache.
 void CpuCaches::unlock_all() {
-  for (size_t i = 0; i < locked_; ++i) os::unlock(processors_[i].lock);
-  os::open_processor_locks();
+  for (size_t i = 0; i < locked_; ++i) processors_[i].unlock();
 }
 
 }  // namespace rdmalloc

@@ -6,8 +6,8 @@
 // class and the next one. What one processor keeps is bounded by a share of what the heap holds; it
 // may always keep one block.
 //
-// A processor's bins are guarded by its lock (os/processor_lock.h): a thread that finds it taken
-// goes to the depot instead. Runs inside malloc.
+// A processor's bins are guarded by a byte that is only ever tried: its holder may have been
+// preempted, so a thread that finds it taken goes to the depot instead. Runs inside malloc.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 #include <cstdint>
 
 #include "allocator/os/memory.h"
-#include "allocator/os/processor_lock.h"
+#include "allocator/os/processor.h"
 #include "allocator/status.h"
 
 namespace rdmalloc {
@@ -36,13 +36,15 @@ class CpuCaches {
 
   // A block for that many pages, or a block of no pages.
   Block take(size_t pages) {
-    Processor* const here = has_bin(pages) ? lock_own() : nullptr;
-    if (here == nullptr) return {};
+    if (!has_bin(pages)) return {};
+    Processor& here = processors_[os::current_processor() % kMostProcessors];
     const size_t bin = bin_of(pages);
-    Block block = here->bins[bin].take(pages);
-    if (block.pages == 0) block = here->bins[bin + 1].take(pages);
-    here->keep(here->kept - block.pages);
-    os::unlock(here->lock);
+    // Read without the lock: a thread that wrongly sees an empty bin takes the slow path once.
+    if ((here.bins[bin].size() | here.bins[bin + 1].size()) == 0 || !here.try_lock()) return {};
+    Block block = here.bins[bin].take(pages);
+    if (block.pages == 0) block = here.bins[bin + 1].take(pages);
+    here.keep(here.kept - block.pages);
+    here.unlock();
     return block;
   }
 
@@ -51,19 +53,20 @@ class CpuCaches {
 
   // False: the cache did not keep the block, and the caller still has it.
   bool give(Block block) {
-    Processor* const here = has_bin(block.pages) ? lock_own() : nullptr;
-    if (here == nullptr) return false;
-    Bin& bin = here->bins[bin_of(block.pages)];
-    const size_t kept = here->kept + block.pages;
+    if (!has_bin(block.pages)) return false;
+    Processor& here = processors_[os::current_processor() % kMostProcessors];
+    if (!here.try_lock()) return false;
+    Bin& bin = here.bins[bin_of(block.pages)];
+    const size_t kept = here.kept + block.pages;
     const bool fits = bin.count < Bin::kMost &&
-                      (kept <= most_kept_.load(std::memory_order_relaxed) || here->kept == 0);
+                      (kept <= most_kept_.load(std::memory_order_relaxed) || here.kept == 0);
     if (fits) {
       bin.add(block);
-      here->keep(kept);
-      if (here->was_used == 0) [[unlikely]]
-        note_use(*here);
+      here.keep(kept);
+      if (here.was_used == 0) [[unlikely]]
+        note_use(here);
     }
-    os::unlock(here->lock);
+    here.unlock();
     return fits;
   }
 
@@ -71,12 +74,9 @@ class CpuCaches {
   // `patient`: waits for the holders of bins, instead of passing them by.
   template <typename Release>
   void drain(bool patient, Release release) {
-    if (bytes() == 0) return;
-    os::close_processor_locks();
     for (size_t i = 0; i < kMostProcessors && i < used_.load(std::memory_order_acquire); ++i) {
       drain_one(processors_[i], patient, release);
     }
-    os::open_processor_locks();
   }
 
   // Bytes that they keep. Read without their locks: accurate enough for statistics.
@@ -130,11 +130,13 @@ class CpuCaches {
   static constexpr size_t kLeastKept = size_t{16} << 20;  // bytes
 
   struct alignas(64) Processor {
-    os::ProcessorLock lock;
+    std::atomic<uint8_t> busy;
     uint8_t was_used;
     size_t kept;  // pages
     Bin bins[kBins];
 
+    bool try_lock() { return busy.exchange(1, std::memory_order_acquire) == 0; }
+    void unlock() { busy.store(0, std::memory_order_release); }
     void keep(size_t pages) { __atomic_store_n(&kept, pages, __ATOMIC_RELAXED); }
   };
 
@@ -152,10 +154,6 @@ class CpuCaches {
     return {word >> kPageBits, word & ((uint64_t{1} << kPageBits) - 1)};
   }
 
-  // Null: somebody has the lock.
-  Processor* lock_own() {
-    return static_cast<Processor*>(os::lock_own(processors_, sizeof(Processor)));
-  }
   void note_use(Processor& processor);
   static bool lock(Processor& processor, bool patient);
 
@@ -172,7 +170,7 @@ class CpuCaches {
         processor.keep(processor.kept - blocks[i].pages);
       }
       bin.resize(0);
-      os::unlock(processor.lock);
+      processor.unlock();
       for (size_t i = 0; i < count; ++i) release(blocks[i]);
     }
   }

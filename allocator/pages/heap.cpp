@@ -182,7 +182,6 @@ void Heap::after_fork_in_parent() {
 void Heap::after_fork_in_child() {
   forked_ = true;
   os::note_fork_child();
-  os::renew_processor_locks();
   for (size_t i = 0; i < regions_.size(); ++i) regions_[i].locked = false;
   budget_.note_fork_child();
   books_.counters().note_fork_child();

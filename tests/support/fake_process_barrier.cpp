@@ -22,15 +22,4 @@ bool os::process_barrier() {
          syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
-bool os::enable_restart_barrier() {
-  return fake::process_barrier.is_there &&
-         syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0) == 0;
-}
-
-bool os::restart_barrier() {
-  ++fake::process_barrier.calls;
-  return fake::process_barrier.works &&
-         syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0) == 0;
-}
-
 }  // namespace rdmalloc
