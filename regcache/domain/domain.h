@@ -159,7 +159,6 @@ class Domain {
 
   // Why the last registration failed, as a sentence; or empty.
   const char* why() const { return why_; }
-  const char* backend_name() const { return backend_.name; }
 
   // Checks entries, counts and sums against each other. For tests, while nobody registers.
   bool validate(const RegionTable& regions) const;

@@ -75,20 +75,19 @@ bool EarlyParts::find_slot(Which which, Part* out) const {
   return false;
 }
 
-template <typename Which>
-bool EarlyParts::take(Which which, Part* out) {
+bool EarlyParts::take_of(uint16_t wanted, Part* out) {
   if (count() == 0) return false;
   Slot* const slots = slots_.load(std::memory_order_acquire);
   for (size_t i = 0; i < used_.load(std::memory_order_acquire); ++i) {
     uint32_t region = 0;
-    if (!read(slots[i], &region, out) || !which(region) || !begin(slots[i], true)) continue;
+    if (!read(slots[i], &region, out) || region != wanted || !begin(slots[i], true)) continue;
     // Before this thread claimed the slot, another may have replaced the part that was read.
     *out = {slots[i].base.load(std::memory_order_relaxed),
             slots[i].length.load(std::memory_order_relaxed),
             {slots[i].lkey.load(std::memory_order_relaxed),
              slots[i].rkey.load(std::memory_order_relaxed),
              slots[i].handle.load(std::memory_order_relaxed)}};
-    const bool is_it = which(slots[i].region.load(std::memory_order_relaxed));
+    const bool is_it = slots[i].region.load(std::memory_order_relaxed) == wanted;
     if (is_it) {
       slots[i].length.store(0, std::memory_order_release);
       count_.fetch_sub(1, std::memory_order_release);
@@ -115,14 +114,6 @@ bool EarlyParts::has_key(const rdm_mr& mr) const {
 bool EarlyParts::has_of(uint16_t region) const {
   Part ignored;
   return find_slot([&](uint32_t its, const Part&) { return its == region; }, &ignored);
-}
-
-bool EarlyParts::take_of(uint16_t region, Part* out) {
-  return take([&](uint32_t its) { return its == region; }, out);
-}
-
-bool EarlyParts::take_any(Part* out) {
-  return take([](uint32_t) { return true; }, out);
 }
 
 void EarlyParts::clear() {

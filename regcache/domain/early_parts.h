@@ -47,8 +47,7 @@ class EarlyParts {
   bool has_of(uint16_t region) const;
 
   // Takes a part of that region out. False: it has none.
-  bool take_of(uint16_t region, Part* out);
-  bool take_any(Part* out);
+  bool take_of(uint16_t wanted, Part* out);
 
   // In the child of a fork.
   void clear();
@@ -75,8 +74,6 @@ class EarlyParts {
   static void end(Slot& slot) { slot.stamp.fetch_add(1, std::memory_order_release); }
   template <typename Which>
   bool find_slot(Which which, Part* out) const;
-  template <typename Which>
-  bool take(Which which, Part* out);
 
   std::atomic<Slot*> slots_{nullptr};  // kept when the domain is closed, for the next one
   std::atomic<size_t> used_{0};        // slots that ever had a part

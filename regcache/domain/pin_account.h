@@ -17,7 +17,6 @@ class PinAccount {
   PinAccount(const PinAccount&) = delete;
   PinAccount& operator=(const PinAccount&) = delete;
 
-  void set_limit(uint64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
   uint64_t limit() const { return limit_.load(std::memory_order_relaxed); }
 
   // Returns the previous limit.
