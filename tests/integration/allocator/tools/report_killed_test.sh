@@ -95,9 +95,17 @@ same_process() {
 children() {
   try "$rdmalloc" run --report 'each.%p' --report-every 60 -- "$witness" hold 40 fork hold 50 kill 9
   promise_status 0
-  for report in each.*; do promise_soon "$report" 'report["held_bytes"] >= 40 << 20'; done
-  [ "$(grep -l '"ended": true' each.* | wc -l)" = 1 ] || fail "of the child that was killed: none"
-  promise_soon "$(grep -l '"ended": true' each.*)" \
+  # Their names end in the process id; beside them lies what a watcher is writing at the moment.
+  for _ in $(seq 100); do
+    mapfile -t reports < <(find . -regex './each\.[0-9]+')
+    killed=$(grep -l '"ended": true' /dev/null "${reports[@]}")
+    [ -n "$killed" ] && [ "${#reports[@]}" = 2 ] && break
+    sleep 0.1
+  done
+  [ "${#reports[@]}" = 2 ] || fail "reports of two processes were due, there are: ${reports[*]}"
+  [ "$(wc -w <<<"$killed")" = 1 ] || fail "of the child that was killed: ${killed:-none}"
+  for report in "${reports[@]}"; do promise_soon "$report" 'report["held_bytes"] >= 40 << 20'; done
+  promise_soon "$killed" \
     'report["forked"] == 1 and report["held_bytes"] >= 90 << 20'
   try "$rdmalloc" run --report one.json --report-every 60 -- "$witness" hold 40 fork hold 50 kill 9
   promise_json one.json 'report["forked"] == 0 and "partial" not in report'
