@@ -2,6 +2,7 @@
 // sanitizer sees both sides: nothing is lost or delivered twice, each sender's order is kept, and a
 // message's data is visible when it arrives.
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -20,6 +21,8 @@ namespace {
 
 constexpr uint64_t kStride = 128;
 constexpr uint32_t kMessages = 60'000;
+constexpr uint32_t kLeast = 500;
+constexpr std::chrono::seconds kLongest{2};
 
 // Fragments with a free list, at offsets from kStride up.
 struct Fragments {
@@ -73,20 +76,28 @@ struct Account {
 };
 
 // Runs `send(sender, number)` for each message of each sender, and `receive(account)`, which
-// returns false if there was nothing, until all messages have arrived.
+// returns false if there was nothing, until all messages have arrived. Each message may take a change
+// of threads, and on a busy machine that takes milliseconds: after kLongest a sender stops early.
 template <typename Send, typename Receive>
 void run(uint32_t senders, uint32_t messages, Send send, Receive receive) {
+  const auto end = std::chrono::steady_clock::now() + kLongest;
+  std::atomic<uint64_t> due{uint64_t{senders} * messages};
   std::vector<std::thread> threads;
   for (uint32_t sender = 0; sender < senders; ++sender) {
-    threads.emplace_back([=] {
-      for (uint64_t number = 0; number < messages; ++number) send(sender, number);
+    threads.emplace_back([=, &due] {
+      uint64_t number = 0;
+      while (number < messages && (number < kLeast || std::chrono::steady_clock::now() < end)) {
+        send(sender, number++);
+      }
+      due -= messages - number;
     });
   }
   Account account(senders);
-  while (account.taken < uint64_t{senders} * messages) {
+  while (account.taken < due) {
     if (!receive(account)) std::this_thread::yield();
   }
   for (std::thread& thread : threads) thread.join();
+  REQUIRE(account.taken == due);
   REQUIRE_FALSE(receive(account));
 }
 
