@@ -6,11 +6,16 @@
 
 namespace rdmalloc::os {
 
-// Nanoseconds since some moment in the past; never goes back.
-inline uint64_t now_ns() {
+inline uint64_t read_clock_ns(clockid_t clock) {
   timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(clock, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1000000000U + static_cast<uint64_t>(now.tv_nsec);
 }
+
+// Nanoseconds since some moment in the past; never goes back.
+inline uint64_t now_ns() { return read_clock_ns(CLOCK_MONOTONIC); }
+
+// The same, up to 10 ms late, at a fifth of the cost.
+inline uint64_t now_about_ns() { return read_clock_ns(CLOCK_MONOTONIC_COARSE); }
 
 }  // namespace rdmalloc::os

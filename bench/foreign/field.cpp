@@ -87,7 +87,9 @@ void ForeignField::verify() const {
         fail("a hit", rdm_last_error());
       }
       if (map.find(asked.address, asked.length, &theirs) != RDM_OK || theirs.lkey != ours.lkey) {
-        fail("rdm_get", "registered a buffer anew that nothing happened to");
+        fail("rdm_get",
+             "registered a buffer anew that nothing happened to: userfaultfd watches too few, "
+             "set RDMALLOC_MONITOR=interposed");
       }
     }
   }

@@ -24,7 +24,7 @@
 
 namespace rdmalloc {
 
-// Shared by the domains of a registry.
+// Shared by the domains of a registry; of heap regions alone, for a cache counts what is foreign.
 struct DomainCounters {
   LookupCounter lookups;
   std::atomic<uint64_t> misses{0};

@@ -168,10 +168,9 @@ int Domain::register_foreign(uintptr_t base, size_t length, rdm_backend_key* key
   request.foreign = 1;
   const int charges = limits_.charges;
   const int status = register_memory(request, charges, key, why, why_size);
+  if (status != RDM_OUT_OF_BUDGET) return status;
   const size_t shortfall = account_->shortfall(charges, length);
-  if (status != RDM_OUT_OF_BUDGET || shortfall == 0 || !is_limit_raised(charges, shortfall)) {
-    return status;
-  }
+  if (shortfall == 0 || !is_limit_raised(charges, shortfall)) return status;
   return register_memory(request, charges, key, why, why_size);
 }
 

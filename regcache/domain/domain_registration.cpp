@@ -451,8 +451,10 @@ int Domain::register_memory(const rdm_backend_request& request, int charges, rdm
     const InBackend here(may_run_in_malloc());
     status = backend_.register_memory(context_, &request, key, why, why_size);
     if (status == RDM_OK) {
-      counters_->registrations.fetch_add(1, std::memory_order_relaxed);
-      counters_->registered_bytes.fetch_add(request.length, std::memory_order_relaxed);
+      if (request.foreign == 0) {
+        counters_->registrations.fetch_add(1, std::memory_order_relaxed);
+        counters_->registered_bytes.fetch_add(request.length, std::memory_order_relaxed);
+      }
       why[0] = '\0';
       return RDM_OK;
     }
@@ -480,7 +482,6 @@ int Domain::deregister_memory(size_t length, int charges, const rdm_backend_key&
       RDM_BROKEN(deregistration_is_lost) ? RDM_OK : backend_.deregister_memory(context_, &key);
   if (status == RDM_BACKEND_LATER && may_ask_again) return status;
   count_.fetch_sub(1, std::memory_order_relaxed);
-  counters_->registered_bytes.fetch_sub(length, std::memory_order_relaxed);
   // Memory that the backend failed to deregister stays pinned and charged.
   if (status == RDM_OK) account_->release(charges, length);
   retries_->note_room();
@@ -489,7 +490,11 @@ int Domain::deregister_memory(size_t length, int charges, const rdm_backend_key&
 
 int Domain::deregister_piece(const Region& region, const Piece& piece, bool may_ask_again) {
   if (piece.length == 0) return RDM_OK;
-  return deregister_memory(piece.length, charges_for(region), piece.key, may_ask_again);
+  const int status = deregister_memory(piece.length, charges_for(region), piece.key, may_ask_again);
+  if (status != RDM_BACKEND_LATER || !may_ask_again) {
+    counters_->registered_bytes.fetch_sub(piece.length, std::memory_order_relaxed);
+  }
+  return status;
 }
 
 int Domain::deregister(const Region& region) {

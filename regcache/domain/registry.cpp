@@ -76,7 +76,7 @@ void Registry::open_foreign(Foreign* foreign, const rdm_domain_options& options)
   settings.limits.count = options.foreign_count != 0 ? options.foreign_count : defaults.count;
   settings.wait_ms = options.foreign_wait_ms;
   settings.wish = defaults.monitor;
-  foreign->cache.open(settings, &foreign->device, &foreign_counters_);
+  foreign->cache.open(settings, &foreign->device);
 }
 
 int Registry::open(const rdm_backend* given_backend, void* context,
@@ -246,8 +246,9 @@ uint64_t Registry::count_open() const noexcept {
 }
 
 void Registry::note_registrations() noexcept {
-  source_->note_registrations(
-      count_open(), counters_.registered_bytes.load(std::memory_order_relaxed), account_.pinned());
+  RegistrationCounters all;
+  add_to(&all);
+  source_->note_registrations(all.domains, all.registered_bytes, all.registered_pinned_bytes);
 }
 
 bool Registry::wants_pages(const Region& region) const noexcept {
@@ -514,14 +515,17 @@ void Registry::add_to(RegistrationCounters* sum) const noexcept {
   sum->lookups += counters_.lookups.sum();
   sum->lookup_misses += counters_.misses.load(std::memory_order_relaxed);
   sum->foreign_hits += ForeignHitCounter::sum();
-  sum->foreign_misses += foreign_counters_.misses.load(std::memory_order_relaxed);
-  sum->foreign_evictions += foreign_counters_.evictions.load(std::memory_order_relaxed);
-  sum->foreign_invalidations += foreign_counters_.invalidations.load(std::memory_order_relaxed);
   for (const std::atomic<Foreign*>& place : foreign_) {
-    if (const Foreign* const foreign = place.load(std::memory_order_acquire)) {
-      sum->foreign_regions += foreign->cache.count();
-      sum->foreign_bytes += foreign->cache.bytes();
-    }
+    const Foreign* const foreign = place.load(std::memory_order_acquire);
+    if (foreign == nullptr) continue;
+    const ForeignCache& cache = foreign->cache;
+    sum->foreign_misses += cache.misses();
+    sum->foreign_evictions += cache.evictions();
+    sum->foreign_invalidations += cache.invalidations();
+    sum->foreign_regions += cache.count();
+    sum->foreign_bytes += cache.bytes();
+    sum->registrations += cache.registrations();
+    sum->registered_bytes += cache.bytes();
   }
 }
 

@@ -116,7 +116,6 @@ class Registry final : public RegionObserver, public ChangeSink {
   unsigned put_off_ = 0;  // successive rounds in which a backend asked to be called later
   DomainCounters counters_;
   std::atomic<Foreign*> foreign_[kMaxDomains] = {};
-  ForeignCounters foreign_counters_;
   Registrar registrar_;
 };
 

@@ -21,9 +21,14 @@ constexpr uint64_t kNsPerMs = 1'000'000;
 
 }  // namespace
 
-void CacheCore::open_core(uint32_t wait_ms, std::atomic<uint64_t>* evictions) {
+uint64_t CacheCore::Attempt::waited_ns() {
+  const uint64_t now = os::now_ns();
+  if (waits_since_ == 0) waits_since_ = now;
+  return now - waits_since_;
+}
+
+void CacheCore::open_core(uint32_t wait_ms) {
   wait_ms_ = wait_ms;
-  evictions_ = evictions;
   open_ = true;
 }
 
@@ -34,6 +39,7 @@ void CacheCore::add_idle(CacheEntry* entry) {
 
 void CacheCore::unindex(CacheEntry* entry) {
   index_.erase(index_.iterator_to(*entry));
+  ++reindexed_;
   note_unindexed(*entry);
 }
 
@@ -54,7 +60,7 @@ bool CacheCore::doom_if_idle(CacheEntry* entry) {
 }
 
 void CacheCore::tell_waiters() {
-  news_.fetch_add(1, std::memory_order_release);
+  add_locked(news_, 1);
   if (waiting_ != 0) os::wake_all(news_);
 }
 
@@ -69,21 +75,21 @@ void CacheCore::wait_for_news(uint64_t ns) {
 
 void CacheCore::wait_for_builder() { wait_for_news(kLongestWaitNs); }
 
-bool CacheCore::wait_for_others(const Attempt& attempt) {
-  const uint64_t waited = os::now_ns() - attempt.started;
+bool CacheCore::wait_for_others(Attempt* attempt) {
+  const uint64_t waited = attempt->waited_ns();
   if (ending_ != 0 && waited < kLongestPutOffNs) {
     // Another thread is ending an entry, which makes room.
     wait_for_news(kLongestWaitNs);
     return true;
   }
-  if (attempt.is_optional || waited >= wait_ms_ * kNsPerMs) return false;
+  if (attempt->is_optional || waited >= wait_ms_ * kNsPerMs) return false;
   wait_for_news(kLookAgainNs);
   return true;
 }
 
 // The obstacle may have gone before anyone looks for it.
-bool CacheCore::has_ended_since(uint32_t ended, const Attempt& attempt) const {
-  return ended_ != ended && os::now_ns() - attempt.started < kLongestPutOffNs;
+bool CacheCore::has_ended_since(uint32_t ended, Attempt* attempt) const {
+  return ended_ != ended && attempt->waited_ns() < kLongestPutOffNs;
 }
 
 int CacheCore::make_unlocked(Attempt* attempt, CacheEntry* entry) {
@@ -91,27 +97,27 @@ int CacheCore::make_unlocked(Attempt* attempt, CacheEntry* entry) {
     attempt->why[0] = '\0';
     const uint32_t ended = ended_;
     mutex().unlock();
-    const int status = make(*entry, attempt->why, sizeof attempt->why);
+    const int status = make(*entry, attempt);
     mutex().lock();
     switch (status) {
       case RDM_OUT_OF_BUDGET:
       case RDM_NOT_REGISTERED:
-        if (has_ended_since(ended, *attempt)) continue;
-        if (has_room_made(status, *attempt, *entry)) continue;
+        if (has_ended_since(ended, attempt)) continue;
+        if (has_room_made(status, attempt, *entry)) continue;
         if (attempt->why[0] == '\0') {
           (void)fail(status, words_->no_room, attempt->why, sizeof attempt->why);
         }
         return RDM_OUT_OF_BUDGET;
       case RDM_BACKEND_OVERLAPS:
-        if (has_ended_since(ended, *attempt) || evict_overlapping(*entry)) continue;
-        if (wait_for_others(*attempt)) continue;
+        if (has_ended_since(ended, attempt) || evict_overlapping(*entry)) continue;
+        if (wait_for_others(attempt)) continue;
         // If the overlap is not with one of our entries, the backend's message is the better one.
         if (attempt->why[0] == '\0' || overlaps_what_is_used(*entry)) {
           (void)fail(status, words_->overlaps, attempt->why, sizeof attempt->why);
         }
         return RDM_BUSY;
       case RDM_BACKEND_LATER:
-        if (os::now_ns() - attempt->started > kLongestPutOffNs) {
+        if (attempt->waited_ns() > kLongestPutOffNs) {
           return fail(RDM_SYSTEM, "the backend kept asking to be called later", attempt->why,
                       sizeof attempt->why);
         }
@@ -124,8 +130,8 @@ int CacheCore::make_unlocked(Attempt* attempt, CacheEntry* entry) {
 }
 
 // Gives up nothing if that could not make enough room; but other threads may still put something.
-bool CacheCore::has_room_made(int status, const Attempt& attempt, const CacheEntry& entry) {
-  if (status == RDM_OUT_OF_BUDGET && !attempt.is_optional) {
+bool CacheCore::has_room_made(int status, Attempt* attempt, const CacheEntry& entry) {
+  if (status == RDM_OUT_OF_BUDGET && !attempt->is_optional) {
     if (!may_reclaim_unlocked(entry)) return wait_for_others(attempt);
     if (reclaim_unlocked(entry)) return true;
   }
@@ -174,6 +180,12 @@ bool CacheCore::end_unlocked(CacheEntry* entry, bool may_wait) {
   const int status = end(*entry, may_wait);
   mutex().lock();
   --ending_;
+  const bool is_over = note_ended(entry, status);
+  tell_waiters();
+  return is_over;
+}
+
+bool CacheCore::note_ended(CacheEntry* entry, int status) {
   if (status == RDM_OK) {
     policy_.remove(*entry);
     ++ended_;
@@ -183,7 +195,6 @@ bool CacheCore::end_unlocked(CacheEntry* entry, bool may_wait) {
     entry->next = lost_;
     lost_ = entry;
   }
-  tell_waiters();
   return status != RDM_BACKEND_LATER;
 }
 
@@ -199,20 +210,25 @@ bool CacheCore::end_all_idle(bool may_wait) {
   return ended;
 }
 
-bool CacheCore::evict_one() {
+CacheEntry* CacheCore::take_victim() {
   CacheEntry* const victim = policy_.choose_victim();
-  if (victim == nullptr) return false;
+  if (victim == nullptr) return nullptr;
   unindex(victim);
-  evictions_->fetch_add(1, std::memory_order_relaxed);
-  return end_unlocked(victim, true);
+  add_locked(evictions_, 1);
+  return victim;
 }
 
-bool CacheCore::make_room(const Attempt& attempt, const CacheEntry* entry) {
+bool CacheCore::evict_one() {
+  CacheEntry* const victim = take_victim();
+  return victim != nullptr && end_unlocked(victim, true);
+}
+
+bool CacheCore::make_room(Attempt* attempt, const CacheEntry* entry) {
   if (CacheEntry* const idle = idle_) {
     idle_ = idle->next;
     if (end_unlocked(idle, true)) return true;
   }
-  if (attempt.is_optional) return entry != nullptr && evict_overlapping(*entry);
+  if (attempt->is_optional) return entry != nullptr && evict_overlapping(*entry);
   return evict_one() || wait_for_others(attempt);
 }
 
@@ -273,6 +289,7 @@ int CacheCore::close_core(uint32_t* users) {
 void CacheCore::forget_all() {
   new (&mutex_) Mutex(Rank::kForeign);
   index_.clear();
+  ++reindexed_;
   building_.clear();
   doomed_.clear();
   idle_ = nullptr;

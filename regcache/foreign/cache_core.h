@@ -38,6 +38,9 @@ class CacheCore {
 
   uint32_t count() const { return policy_.count(); }
   uint64_t bytes() const { return policy_.bytes(); }
+  // Ever.
+  uint64_t misses() const { return misses_.load(std::memory_order_relaxed); }
+  uint64_t evictions() const { return evictions_.load(std::memory_order_relaxed); }
 
  protected:
   explicit CacheCore(const CacheWords& words) : words_(&words) {}
@@ -56,18 +59,24 @@ class CacheCore {
 
   // A get, from its first look to its last.
   struct Attempt {
-    uint64_t started = os::now_ns();
+    Attempt() { why[0] = '\0'; }
+    // Since this was first asked.
+    uint64_t waited_ns();
+
     // The get can be served in another way: only what is in the way is evicted, and nothing is
     // waited for.
     bool is_optional = false;
-    char why[kLongestError] = {};
+    char why[kLongestError];
+
+   private:
+    uint64_t waits_since_ = 0;
   };
 
   // What a cache does with an entry. Several threads at a time may call make() and end() for
   // different entries; make() sets what a get returns of the entry. Both return statuses of
   // rdmalloc.h and backend.h; RDM_NOT_REGISTERED: there may be no more entries. `may_wait`: not
   // inside malloc.
-  virtual int make(CacheEntry& entry, char* why, size_t why_size) EXCLUDES(cache_lock) = 0;
+  virtual int make(CacheEntry& entry, Attempt* attempt) EXCLUDES(cache_lock) = 0;
   virtual int end(CacheEntry& entry, bool may_wait) EXCLUDES(cache_lock) = 0;
   // Whether others gave up enough of a budget that they share with this cache.
   virtual bool reclaim(const CacheEntry& entry) EXCLUDES(cache_lock) {
@@ -86,7 +95,7 @@ class CacheCore {
   // Whether what is in use is in its way.
   virtual bool overlaps_what_is_used(const CacheEntry& entry) REQUIRES(cache_lock) = 0;
 
-  void open_core(uint32_t wait_ms, std::atomic<uint64_t>* evictions) REQUIRES(cache_lock);
+  void open_core(uint32_t wait_ms) REQUIRES(cache_lock);
   void unindex(CacheEntry* entry) REQUIRES(cache_lock);
   void doom(CacheEntry* entry) REQUIRES(cache_lock);  // of index_
   bool doom_if_idle(CacheEntry* entry) REQUIRES(cache_lock);
@@ -111,7 +120,10 @@ class CacheCore {
   };
   Idle count_idle(uint64_t enough_bytes, size_t enough_count) const REQUIRES(cache_lock);
 
-  bool has_ended_since(uint32_t ended, const Attempt& attempt) const REQUIRES(cache_lock);
+  CacheEntry* take_victim() REQUIRES(cache_lock);  // the caller ends it; null: there is none
+  // What end() has returned for an entry; false: it is left idle for another thread to end.
+  bool note_ended(CacheEntry* entry, int status) REQUIRES(cache_lock);
+  bool has_ended_since(uint32_t ended, Attempt* attempt) const REQUIRES(cache_lock);
 
   // These unlock.
   int make_unlocked(Attempt* attempt, CacheEntry* entry) REQUIRES(cache_lock);
@@ -119,12 +131,11 @@ class CacheCore {
   bool end_all_idle(bool may_wait) REQUIRES(cache_lock);  // true: some
   bool evict_one() REQUIRES(cache_lock);
   // True: something changed, look again. For `entry`, which is being built, if any.
-  bool make_room(const Attempt& attempt, const CacheEntry* entry = nullptr) REQUIRES(cache_lock);
-  bool has_room_made(int status, const Attempt& attempt, const CacheEntry& entry)
-      REQUIRES(cache_lock);
+  bool make_room(Attempt* attempt, const CacheEntry* entry = nullptr) REQUIRES(cache_lock);
+  bool has_room_made(int status, Attempt* attempt, const CacheEntry& entry) REQUIRES(cache_lock);
   bool may_reclaim_unlocked(const CacheEntry& entry) REQUIRES(cache_lock);
   bool reclaim_unlocked(const CacheEntry& entry) REQUIRES(cache_lock);
-  bool wait_for_others(const Attempt& attempt) REQUIRES(cache_lock);
+  bool wait_for_others(Attempt* attempt) REQUIRES(cache_lock);
   void wait_for_builder() REQUIRES(cache_lock);
   int put_in_use(CacheEntry* entry) REQUIRES(cache_lock);  // null: RDM_INVALID
   int settle_locked(CacheEntry* entry) REQUIRES(cache_lock);
@@ -145,8 +156,12 @@ class CacheCore {
   Mutex mutex_{Rank::kForeign};
   bool open_ GUARDED_BY(cache_lock) = false;
   EntriesByBase index_ GUARDED_BY(cache_lock);     // kLive, kTransient
+  uint64_t reindexed_ GUARDED_BY(cache_lock) = 1;  // how often index_ was changed
   EntriesByBase building_ GUARDED_BY(cache_lock);  // kBuilding
   EntriesByBase doomed_ GUARDED_BY(cache_lock);    // in use, and not to be used again
+  // Written under the lock; read without it for statistics.
+  std::atomic<uint64_t> misses_{0};
+  std::atomic<uint64_t> evictions_{0};
 
  private:
   void add_idle(CacheEntry* entry) REQUIRES(cache_lock);
@@ -161,7 +176,6 @@ class CacheCore {
   CacheEntry* lost_ GUARDED_BY(cache_lock) = nullptr;  // not ended: counted until closed
   uint32_t waiting_ GUARDED_BY(cache_lock) = 0;        // threads that wait for news_
   uint32_t wait_ms_ GUARDED_BY(cache_lock) = 0;        // milliseconds to wait when all is in use
-  std::atomic<uint64_t>* evictions_ GUARDED_BY(cache_lock) = nullptr;
 };
 
 }  // namespace rdmalloc

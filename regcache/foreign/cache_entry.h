@@ -41,6 +41,7 @@ struct alignas(64) CacheEntry {
   uint64_t listed_turn GUARDED_BY(cache_lock) = 0;
   CacheEntry* next GUARDED_BY(cache_lock) = nullptr;  // in the chain of those to deregister
   uint64_t charged GUARDED_BY(cache_lock) = 0;        // bytes counted for it
+  bool is_counted GUARDED_BY(cache_lock) = false;     // by the policy, against its limits
   bool changed GUARDED_BY(cache_lock) = false;  // the memory did while it was being registered
 
   uintptr_t begin() const { return base.load(std::memory_order_relaxed); }

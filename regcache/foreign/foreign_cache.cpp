@@ -17,15 +17,13 @@ constinit const CacheWords ForeignCache::kWords = {
     "rdm_get returned, once",
     "rdm_put was called more often than rdm_get for this memory region"};
 
-void ForeignCache::open(const ForeignSettings& settings, ForeignDevice* device,
-                        ForeignCounters* counters) {
+void ForeignCache::open(const ForeignSettings& settings, ForeignDevice* device) {
   Locked hold(mutex());
   settings_ = settings;
   wish_.store(settings.wish, std::memory_order_relaxed);
   device_ = device;
-  counters_ = counters;
   if (policy_.is_open()) (void)policy_.open(settings_.limits);
-  open_core(settings.wait_ms, &counters->evictions);
+  open_core(settings.wait_ms);
 }
 
 int ForeignCache::close(uint32_t* users) {
@@ -59,7 +57,7 @@ void ForeignCache::on_change(uintptr_t base, uintptr_t end) {
   const Range range{base, end};
   while (CacheEntry* const entry = first_overlapping(range)) {
     if (RDM_BROKEN(stale_entry_stays)) break;
-    counters_->invalidations.fetch_add(1, std::memory_order_relaxed);
+    add_locked(invalidations_, 1);
     doom(entry);
   }
   for (CacheEntry& entry : building_) {

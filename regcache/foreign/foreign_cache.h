@@ -66,12 +66,6 @@ class ForeignDevice {
   ~ForeignDevice() = default;
 };
 
-struct ForeignCounters {
-  std::atomic<uint64_t> misses{0};
-  std::atomic<uint64_t> evictions{0};
-  std::atomic<uint64_t> invalidations{0};
-};
-
 struct ForeignSettings {
   CacheLimits limits;
   uint32_t wait_ms = 0;  // milliseconds to wait when all that is registered is in use
@@ -83,8 +77,7 @@ class ForeignCache final : private CacheCore {
   ForeignCache() : CacheCore(kWords) {}
 
   // Uses `device` until it is closed. Takes no memory and registers nothing yet.
-  void open(const ForeignSettings& settings, ForeignDevice* device, ForeignCounters* counters)
-      EXCLUDES(cache_lock);
+  void open(const ForeignSettings& settings, ForeignDevice* device) EXCLUDES(cache_lock);
 
   // Deregisters everything. RDM_BUSY, and it stays open: `*users` registrations are in use, and
   // only what was idle is gone.
@@ -122,6 +115,11 @@ class ForeignCache final : private CacheCore {
 
   using CacheCore::bytes;
   using CacheCore::count;
+  using CacheCore::evictions;
+  using CacheCore::misses;
+  // Ever: what misses registered, and what was given up because the memory changed.
+  uint64_t registrations() const { return registrations_.load(std::memory_order_relaxed); }
+  uint64_t invalidations() const { return invalidations_.load(std::memory_order_relaxed); }
   bool validate() EXCLUDES(cache_lock);
 
  private:
@@ -135,6 +133,7 @@ class ForeignCache final : private CacheCore {
   struct Request;
 
   static void fill(const CacheEntry& entry, rdm_mr* out);
+  void hand_out(const CacheEntry& entry, uintptr_t at, rdm_mr* out);
   static void fill_key(const CacheEntry& entry, rdm_mr* out);
   static bool is_of(const CacheEntry& entry, const rdm_mr& mr);
 
@@ -142,17 +141,25 @@ class ForeignCache final : private CacheCore {
   static Monitor& monitor() { return monitor_started(); }
   int check(Request* request) const REQUIRES(cache_lock);
   int find_or_build(Request* request, rdm_mr* out) REQUIRES(cache_lock);
-  CacheEntry* find(uintptr_t at, uintptr_t end) REQUIRES(cache_lock);
+  // Between which entries of the index an address lies; `before`: null at its beginning.
+  struct Place {
+    CacheEntry* before;
+    EntriesByBase::iterator after;
+  };
+  Place place_of(uintptr_t at) REQUIRES(cache_lock);
+  // Whether nothing indexed overlaps the range; `place`: that of one of its bytes.
+  bool stands_alone(const Range& range, const Place& place) const REQUIRES(cache_lock);
   CacheEntry* first_overlapping(const Range& range) REQUIRES(cache_lock);
   bool is_being_built(const Range& range) const REQUIRES(cache_lock);
   Range united(Range range) REQUIRES(cache_lock);
   Range widened(const Request& request) REQUIRES(cache_lock);
+  CacheEntry* admit(Request* request, size_t length) REQUIRES(cache_lock);
   int build(Request* request, const Range& range, CacheEntry* entry, rdm_mr* out)
       REQUIRES(cache_lock);
   bool may_stay(const Range& range) const REQUIRES(cache_lock);
-  void publish(const Range& range, CacheEntry* entry, bool is_findable) REQUIRES(cache_lock);
+  void publish(const Request& request, const Range& range, CacheEntry* entry) REQUIRES(cache_lock);
 
-  int make(CacheEntry& entry, char* why, size_t why_size) EXCLUDES(cache_lock) override;
+  int make(CacheEntry& entry, Attempt* attempt) EXCLUDES(cache_lock) override;
   int end(CacheEntry& entry, bool may_wait) EXCLUDES(cache_lock) override;
   bool reclaim(const CacheEntry& entry) EXCLUDES(cache_lock) override {
     return device_->reclaim(entry.end() - entry.begin());
@@ -169,7 +176,9 @@ class ForeignCache final : private CacheCore {
   ForeignSettings settings_;
   std::atomic<MonitorWish> wish_{};  // of settings_, for readers without the lock
   ForeignDevice* device_ = nullptr;
-  ForeignCounters* counters_ GUARDED_BY(cache_lock) = nullptr;
+  // Written under the lock; read without it for statistics.
+  std::atomic<uint64_t> registrations_{0};
+  std::atomic<uint64_t> invalidations_{0};
 };
 
 inline void ForeignCache::fill(const CacheEntry& entry, rdm_mr* out) {

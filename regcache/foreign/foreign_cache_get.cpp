@@ -1,4 +1,6 @@
 // How registrations of foreign memory are made: a get that missed on the fast path.
+#include <iterator>
+
 #include "allocator/last_error.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/thread.h"
@@ -14,9 +16,18 @@ struct ForeignCache::Request : Attempt {
   Range wanted{0, 0};
   bool may_widen = true;
   bool may_watch = false;
+  bool is_watched = false;  // what is being built is, from its first try on
+  // Gives up its place to what is being built, and is ended first.
+  CacheEntry* victim = nullptr;
+  bool has_ended_victim = false;
+  int victim_status = RDM_OK;
+  // Nothing overlapped the wanted range, there, when the index was last changed for this time.
+  Place alone_at{};
+  uint64_t alone_when = 0;
 };
 
 bool ForeignCache::start() {
+  if (memo_.is_open()) return true;
   Locked hold(mutex());
   return memo_.is_open() || (policy_.open(settings_.limits) && memo_.open());
 }
@@ -73,37 +84,51 @@ int ForeignCache::get_slowly(const void* address, size_t length, rdm_mr* out, ui
 int ForeignCache::find_or_build(Request* request, rdm_mr* out) {
   for (;;) {
     if (!open_) return fail(RDM_INVALID, kWords.closed);
-    if (CacheEntry* const entry = find(request->at, request->at + request->length)) {
-      policy_.reference_locked(*entry);
-      fill(*entry, out);
-      memo_.note(request->at, policy_.index_of(*entry));
-      memo_.note(entry->begin(), policy_.index_of(*entry));
+    const Place place = place_of(request->at);
+    if (place.before != nullptr && place.before->end() > request->at &&
+        place.before->end() >= request->at + request->length) {
+      policy_.reference_locked(*place.before);
+      hand_out(*place.before, request->at, out);
       ForeignHitCounter::count();
       return RDM_OK;
     }
-    const Range range = widened(*request);
+    const bool is_alone = stands_alone(request->wanted, place);
+    request->alone_at = place;
+    request->alone_when = is_alone ? reindexed_ : 0;
+    const Range range = is_alone ? request->wanted : widened(*request);
     // If the lengths differ, the range is a union, and the requested part can be registered alone.
     request->is_optional = range.length() != request->wanted.length();
     if (is_being_built(range)) {
       wait_for_builder();
-    } else if (CacheEntry* const entry = policy_.admit(range.length())) {
+    } else if (CacheEntry* const entry = admit(request, range.length())) {
       const int status = build(request, range, entry, out);
       if (status == RDM_OK) return status;
+      if (request->victim_status != RDM_OK) continue;
       if (!request->is_optional) return fail(status, request->why);
       request->may_widen = false;
     } else if (request->is_optional) {
       request->may_widen = evict_overlapping(range);
-    } else if (!make_room(*request)) {
+    } else if (!request->has_ended_victim && !make_room(request)) {
       return fail(RDM_OUT_OF_BUDGET, kWords.no_room);
     }
   }
 }
 
-CacheEntry* ForeignCache::find(uintptr_t at, uintptr_t end) {
-  auto after = index_.upper_bound(at, ByBase());
-  if (after == index_.begin()) return nullptr;
-  CacheEntry& entry = *--after;
-  return entry.end() >= end && entry.end() > at ? &entry : nullptr;
+// What the next hits will look for.
+void ForeignCache::hand_out(const CacheEntry& entry, uintptr_t at, rdm_mr* out) {
+  fill(entry, out);
+  memo_.note(at, policy_.index_of(entry));
+  if (entry.begin() != at) memo_.note(entry.begin(), policy_.index_of(entry));
+}
+
+ForeignCache::Place ForeignCache::place_of(uintptr_t at) {
+  const auto after = index_.upper_bound(at, ByBase());
+  return {after == index_.begin() ? nullptr : &*std::prev(after), after};
+}
+
+bool ForeignCache::stands_alone(const Range& range, const Place& place) const {
+  return (place.after == index_.end() || place.after->begin() >= range.end) &&
+         (place.before == nullptr || place.before->end() <= range.base);
 }
 
 CacheEntry* ForeignCache::first_overlapping(const Range& range) {
@@ -150,25 +175,45 @@ ForeignCache::Range ForeignCache::widened(const Request& request) {
   return fits ? range : request.wanted;
 }
 
+// A place for an entry: a free one, or that of a victim, which is ended in the same step as the
+// entry is made, because taking the lock once more costs more than that. Unlocks where it returns
+// null.
+CacheEntry* ForeignCache::admit(Request* request, size_t length) {
+  request->victim = nullptr;
+  request->has_ended_victim = false;
+  request->victim_status = RDM_OK;
+  if (CacheEntry* const entry = policy_.admit(length)) return entry;
+  CacheEntry* const victim = request->is_optional || has_idle() ? nullptr : take_victim();
+  if (victim == nullptr) return nullptr;
+  if (CacheEntry* const entry = policy_.admit_instead_of(victim, length)) {
+    request->victim = victim;
+    const auto after = request->alone_at.after;
+    const bool is_after = after != index_.end() && &*after == victim;
+    if (request->alone_when != 0 && !is_after) request->alone_when = reindexed_;
+    return entry;
+  }
+  request->has_ended_victim = end_unlocked(victim, true);
+  return nullptr;
+}
+
 int ForeignCache::build(Request* request, const Range& range, CacheEntry* entry, rdm_mr* out) {
   entry->base.store(range.base, std::memory_order_relaxed);
   entry->length.store(range.length(), std::memory_order_relaxed);
   building_.insert(*entry);
   changes.count_in(range.base, range.end);
   entry->changed = changes.is_announced(range.base, range.end);
-  counters_->misses.fetch_add(1, std::memory_order_relaxed);
-  mutex().unlock();
-  const bool may_watch = request->may_watch && device_->may_keep(range.base, range.length());
-  const bool is_watched = may_watch && monitor().watch(range.base, range.length());
-  const bool is_findable = is_watched || device_->is_for_users_only(range.base);
-  mutex().lock();
+  add_locked(misses_, 1);
+  request->is_watched = false;
   const int status = make_unlocked(request, entry);
   building_.erase(building_.iterator_to(*entry));
+  if (CacheEntry* const victim = request->victim) {
+    if (request->victim_status != RDM_OK) policy_.recount(*victim);
+    (void)note_ended(victim, request->victim_status);
+  }
   if (status == RDM_OK) {
-    publish(range, entry, is_findable);
-    fill(*entry, out);
-    memo_.note(request->at, policy_.index_of(*entry));
-    memo_.note(entry->begin(), policy_.index_of(*entry));
+    add_locked(registrations_, 1);
+    publish(*request, range, entry);
+    hand_out(*entry, request->at, out);
     tell_waiters();
     // The entries that it replaces, if any.
     (void)end_all_idle(true);
@@ -177,7 +222,7 @@ int ForeignCache::build(Request* request, const Range& range, CacheEntry* entry,
   changes.count_out(range.base, range.end);
   policy_.remove(*entry);
   tell_waiters();
-  if (is_watched) {
+  if (request->is_watched) {
     mutex().unlock();
     monitor().unwatch(range.base, range.length());
     mutex().lock();
@@ -185,10 +230,21 @@ int ForeignCache::build(Request* request, const Range& range, CacheEntry* entry,
   return status;
 }
 
-int ForeignCache::make(CacheEntry& entry, char* why, size_t why_size) {
+int ForeignCache::make(CacheEntry& entry, Attempt* attempt) {
+  auto* const request = static_cast<Request*>(attempt);
+  const size_t length = entry.end() - entry.begin();
+  if (request->victim != nullptr && !request->has_ended_victim) {
+    request->victim_status = end(*request->victim, true);
+    if (request->victim_status != RDM_OK) return RDM_SYSTEM;
+    request->has_ended_victim = true;
+  }
+  if (!request->is_watched && request->may_watch && device_->may_keep(entry.begin(), length)) {
+    request->is_watched = monitor().watch(entry.begin(), length);
+  }
+  char* const why = request->why;
+  constexpr size_t why_size = sizeof request->why;
   rdm_backend_key key{};
-  const int status =
-      device_->register_foreign(entry.begin(), entry.end() - entry.begin(), &key, why, why_size);
+  const int status = device_->register_foreign(entry.begin(), length, &key, why, why_size);
   if (status == RDM_OK) entry.set_key(key);
   if (status == RDM_BACKEND_LATER && device_->may_run_in_malloc()) {
     return fail(RDM_UNSUPPORTED,
@@ -201,20 +257,25 @@ int ForeignCache::make(CacheEntry& entry, char* why, size_t why_size) {
 
 // The range is registered. Others may find it only if changes of it will be reported, none has
 // happened meanwhile, and it can replace everything that overlaps it.
-void ForeignCache::publish(const Range& range, CacheEntry* entry, bool is_findable) {
+void ForeignCache::publish(const Request& request, const Range& range, CacheEntry* entry) {
   const bool keeps = may_stay(range);
-  const bool replaces =
-      keeps ? united(range).length() == range.length() : first_overlapping(range) == nullptr;
+  const bool is_findable = request.is_watched || device_->is_for_users_only(range.base);
+  const bool is_known = request.alone_when == reindexed_;
+  Place place = is_known ? request.alone_at : place_of(range.base);
+  const bool is_alone = is_known || stands_alone(range, place);
+  const bool replaces = is_alone || (keeps && united(range).length() == range.length());
   EntryState state = keeps ? EntryState::kLive : EntryState::kTransient;
   if (!is_findable || entry->changed || !replaces) state = EntryState::kDoomed;
-  if (state == EntryState::kLive) {
-    while (CacheEntry* const other = first_overlapping(range)) doom(other);
-  }
   if (state == EntryState::kDoomed) {
     changes.count_out(range.base, range.end);
     doomed_.insert(*entry);
   } else {
-    index_.insert(*entry);
+    if (!is_alone) {
+      while (CacheEntry* const other = first_overlapping(range)) doom(other);
+      place = place_of(range.base);
+    }
+    index_.insert(place.after, *entry);
+    ++reindexed_;
   }
   policy_.publish(*entry, state);
 }
@@ -238,7 +299,7 @@ bool ForeignCache::evict_overlapping(const Range& range) {
   for (auto at = index_.iterator_to(*first); at != index_.end() && at->begin() < range.end;) {
     CacheEntry& entry = *at++;
     if (!doom_if_idle(&entry)) continue;
-    counters_->evictions.fetch_add(1, std::memory_order_relaxed);
+    add_locked(evictions_, 1);
     evicted = true;
   }
   (void)end_all_idle(true);

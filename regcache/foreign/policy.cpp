@@ -30,6 +30,18 @@ CacheEntry* CachePolicy::take_free() {
   return used_ < kCapacity ? &entries_[used_++] : nullptr;
 }
 
+void CachePolicy::uncount(CacheEntry& entry) {
+  add_locked(bytes_, -entry.charged);
+  add_locked(count_, -1U);
+  entry.is_counted = false;
+}
+
+void CachePolicy::recount(CacheEntry& entry) {
+  add_locked(bytes_, entry.charged);
+  add_locked(count_, 1);
+  entry.is_counted = true;
+}
+
 CacheEntry* CachePolicy::admit(uint64_t bytes) {
   if (count() >= limits_.count || bytes > limits_.bytes || this->bytes() > limits_.bytes - bytes) {
     return nullptr;
@@ -39,10 +51,17 @@ CacheEntry* CachePolicy::admit(uint64_t bytes) {
   entry->state.store(EntryState::kBuilding, std::memory_order_relaxed);
   entry->charged = bytes;
   entry->changed = false;
-  bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  count_.fetch_add(1, std::memory_order_relaxed);
-  const uint64_t now = clock_.fetch_add(1, std::memory_order_relaxed) + 1;
-  entry->last_use.store(now, std::memory_order_relaxed);
+  recount(*entry);
+  add_locked(clock_, 1);
+  entry->last_use.store(clock_, std::memory_order_relaxed);
+  return entry;
+}
+
+CacheEntry* CachePolicy::admit_instead_of(CacheEntry* victim, uint64_t bytes) {
+  if (bytes < victim->charged) return nullptr;
+  uncount(*victim);
+  CacheEntry* const entry = admit(bytes);
+  if (entry == nullptr) recount(*victim);
   return entry;
 }
 
@@ -56,7 +75,7 @@ void CachePolicy::unlist(CacheEntry& entry) { by_use_.erase(by_use_.iterator_to(
 
 void CachePolicy::publish(CacheEntry& entry, EntryState state) {
   references_.take(index_of(entry));
-  entry.state.store(state, std::memory_order_seq_cst);
+  entry.state.store(state, std::memory_order_release);
   if (state == EntryState::kLive) list(entry, entry.last_use.load(std::memory_order_relaxed));
 }
 
@@ -64,15 +83,16 @@ CacheEntry* CachePolicy::choose_victim() {
   for (size_t in_use = 0; in_use < by_use_.size();) {
     CacheEntry& oldest = *by_use_.begin();
     const uint64_t used = oldest.last_use.load(std::memory_order_relaxed);
-    unlist(oldest);
     if (used != oldest.listed_use) {
+      unlist(oldest);
       list(oldest, used);
       // It may now be listed behind entries found in use, which then come up again.
       in_use = 0;
       continue;
     }
-    list(oldest, clock_.load(std::memory_order_relaxed));
     if (doom_if_idle(oldest)) return &oldest;
+    unlist(oldest);
+    list(oldest, clock_.load(std::memory_order_relaxed));
     oldest.last_use.store(oldest.listed_use, std::memory_order_relaxed);
     ++in_use;
   }
@@ -108,8 +128,7 @@ bool CachePolicy::claim(CacheEntry& entry) {
 }
 
 void CachePolicy::remove(CacheEntry& entry) {
-  bytes_.fetch_sub(entry.charged, std::memory_order_relaxed);
-  count_.fetch_sub(1, std::memory_order_relaxed);
+  if (entry.is_counted) uncount(entry);
   entry.state.store(EntryState::kFree, std::memory_order_release);
   entry.length.store(0, std::memory_order_relaxed);
   entry.next = free_;
@@ -133,7 +152,7 @@ bool CachePolicy::validate() const {
   size_t live = 0;
   for (uint32_t i = 0; i < used_; ++i) {
     const EntryState state = entries_[i].state.load();
-    if (state == EntryState::kFree) continue;
+    if (state == EntryState::kFree || !entries_[i].is_counted) continue;
     bytes += entries_[i].charged;
     ++count;
     live += state == EntryState::kLive ? 1 : 0;

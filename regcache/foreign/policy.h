@@ -23,6 +23,12 @@
 
 namespace rdmalloc {
 
+// Adds to a count that is written under a lock, and read without it.
+template <typename Count>
+void add_locked(std::atomic<Count>& count, typename std::atomic<Count>::value_type more) {
+  count.store(count.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+}
+
 struct CacheLimits {
   uint64_t bytes = UINT64_MAX;
   uint32_t count = 0;  // 1 to CachePolicy::kCapacity
@@ -69,6 +75,12 @@ class CachePolicy {
   // After release() returned false. True: the entry ends now, is kRemoving and belongs to the
   // caller.
   bool claim(CacheEntry& entry) REQUIRES(cache_lock);
+
+  // The same in the place of a victim, which is counted no more, and must be ended before the entry
+  // is built. Null also if the entry is shorter: others would use the rest of its room at once.
+  CacheEntry* admit_instead_of(CacheEntry* victim, uint64_t bytes) REQUIRES(cache_lock);
+  // The victim could not be ended.
+  void recount(CacheEntry& victim) REQUIRES(cache_lock);
 
   // Ended, or never built: its place is free, and no longer counted.
   void remove(CacheEntry& entry) REQUIRES(cache_lock);
@@ -133,13 +145,14 @@ class CachePolicy {
   void list(CacheEntry& entry, uint64_t use) REQUIRES(cache_lock);
   void unlist(CacheEntry& entry) REQUIRES(cache_lock);
   CacheEntry* take_free() REQUIRES(cache_lock);
+  void uncount(CacheEntry& entry) REQUIRES(cache_lock);
 
   CacheEntry* entries_ = nullptr;
   References references_;
-  std::atomic<uint64_t> clock_{1};
 
   CacheLimits limits_ GUARDED_BY(cache_lock);
-  // Written under the lock; read without it for statistics.
+  // Written under the lock; read without it by hits, and for statistics.
+  std::atomic<uint64_t> clock_{1};
   std::atomic<uint64_t> bytes_{0};
   std::atomic<uint32_t> count_{0};
   uint32_t used_ GUARDED_BY(cache_lock) = 0;           // entries that were ever in use are below

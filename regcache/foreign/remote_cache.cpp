@@ -61,7 +61,7 @@ bool RemoteCache::open(const rdm_remote_operations& operations, void* context,
   hits_ = 0;
   misses_ = 0;
   evictions_ = 0;
-  open_core(settings.wait_ms, &evictions_);
+  open_core(settings.wait_ms);
   phase_.store(Phase::kOpen, std::memory_order_release);
   return true;
 }
@@ -143,7 +143,7 @@ int RemoteCache::find_or_open(const rdm_remote_memory& memory, rdm_remote_mappin
       const int status = build(range, &attempt, entry);
       if (status == RDM_OK) fill(*entry, out);
       return status == RDM_OK ? status : fail(status, attempt.why);
-    } else if (!make_room(attempt)) {
+    } else if (!make_room(&attempt)) {
       return fail(RDM_OUT_OF_BUDGET, kWords.no_room);
     }
   }
@@ -180,7 +180,7 @@ int RemoteCache::build(const Origin& range, Attempt* attempt, CacheEntry* entry)
   entry->base.store(0, std::memory_order_relaxed);
   entry->length.store(range.length, std::memory_order_relaxed);
   building_.insert(*entry);
-  ++misses_;
+  add_locked(misses_, 1);
   const int status = make_unlocked(attempt, entry);
   building_.erase(building_.iterator_to(*entry));
   if (status == RDM_OK) {
@@ -203,7 +203,9 @@ int RemoteCache::build(const Origin& range, Attempt* attempt, CacheEntry* entry)
 }
 
 // The only call of the caller's open(); its result is checked.
-int RemoteCache::make(CacheEntry& entry, char* why, size_t why_size) {
+int RemoteCache::make(CacheEntry& entry, Attempt* attempt) {
+  char* const why = attempt->why;
+  constexpr size_t why_size = sizeof attempt->why;
   const Origin& from = origin(entry);
   const rdm_remote_memory memory = {from.peer, from.base, static_cast<size_t>(from.length),
                                     from.handle, from.handle_size};
@@ -213,8 +215,9 @@ int RemoteCache::make(CacheEntry& entry, char* why, size_t why_size) {
     entry.handle.store(address, std::memory_order_relaxed);
     return status;
   }
-  if (status == RDM_OK)
+  if (status == RDM_OK) {
     return fail(RDM_SYSTEM, "opening the handle gave no address", why, why_size);
+  }
   const bool is_known = (status > RDM_OK && status <= RDM_BUSY) || status == RDM_BACKEND_LATER ||
                         status == RDM_BACKEND_OVERLAPS;
   // This status is reserved for the core.
@@ -276,8 +279,8 @@ int RemoteCache::counts(rdm_remote_counts* out) {
   Locked hold(mutex());
   if (!open_) return fail(RDM_INVALID, kWords.closed);
   out->hits = hits_;
-  out->misses = misses_;
-  out->evictions = evictions_.load(std::memory_order_relaxed);
+  out->misses = misses();
+  out->evictions = evictions();
   out->open = policy_.count() - building_.size();
   out->open_bytes = policy_.bytes();
   for (const CacheEntry& entry : building_) out->open_bytes -= entry.charged;

@@ -87,7 +87,7 @@ class RemoteCache final : private CacheCore {
   bool doom_overlapping(const Origin& range) REQUIRES(cache_lock);
   int build(const Origin& range, Attempt* attempt, CacheEntry* entry) REQUIRES(cache_lock);
 
-  int make(CacheEntry& entry, char* why, size_t why_size) EXCLUDES(cache_lock) override;
+  int make(CacheEntry& entry, Attempt* attempt) EXCLUDES(cache_lock) override;
   int end(CacheEntry& entry, bool may_wait) EXCLUDES(cache_lock) override;
   void note_unindexed(CacheEntry& entry) REQUIRES(cache_lock) override;
   bool evict_overlapping(const CacheEntry& entry) REQUIRES(cache_lock) override;
@@ -100,8 +100,6 @@ class RemoteCache final : private CacheCore {
   Origin* origins_ = nullptr;               // as many as entries; mapped once
   Origins by_peer_ GUARDED_BY(cache_lock);  // of what is in the core's index
   uint64_t hits_ GUARDED_BY(cache_lock) = 0;
-  uint64_t misses_ GUARDED_BY(cache_lock) = 0;
-  std::atomic<uint64_t> evictions_{0};
 };
 
 }  // namespace rdmalloc

@@ -99,6 +99,10 @@ int ForeignDevice::register_foreign(uintptr_t base, size_t length, rdm_backend_k
 int ForeignDevice::deregister_foreign(size_t length, const rdm_backend_key& key) {
   deregistering.pass();
   auto& one = *static_cast<Registration*>(key.handle);
+  if (deregister_later != 0) {
+    --deregister_later;
+    return RDM_BACKEND_LATER;
+  }
   if (keep != 0) {
     --keep;
     if (kept) kept(one);

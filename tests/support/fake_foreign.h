@@ -91,6 +91,7 @@ class ForeignDevice final : public rdmalloc::ForeignDevice {
   std::atomic<int> fail_status{RDM_SYSTEM};
   std::atomic<int> keep{0};
   std::atomic<int> later{0};
+  std::atomic<int> deregister_later{0};
 
   Gate registering;    // passed before memory is read, ...
   Gate registered;     // ... and after

@@ -29,7 +29,7 @@ struct ForeignFixture {
     const CacheLimits& limits = settings.limits;
     device.promised_count = limits.count == 0 ? SIZE_MAX : limits.count;
     device.promised_bytes = limits.bytes;
-    cache->open(settings, &device, &counters);
+    cache->open(settings, &device);
   }
   int close() { return cache->close(&users); }
 
@@ -50,7 +50,6 @@ struct ForeignFixture {
 
   Pages pages;
   ForeignDevice device{&pages};
-  ForeignCounters counters;
   ForeignSettings settings;
   uint32_t users = 0;
   std::unique_ptr<ForeignCache> cache = std::make_unique<ForeignCache>();

@@ -1,5 +1,9 @@
 #include "regcache/foreign/monitor/changes.h"
 
+#include <algorithm>
+#include <bit>
+#include <iterator>
+
 #include "allocator/os/futex.h"
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/thread.h"
@@ -9,6 +13,7 @@ namespace rdmalloc {
 constinit Changes changes;
 
 void Changes::count_in(uintptr_t base, uintptr_t end) {
+  if (!has_counted_.load(std::memory_order_acquire)) has_counted_ = true;
   const uintptr_t first = base >> kGranuleShift;
   const uintptr_t last = (end - 1) >> kGranuleShift;
   if (last - first >= kMostGranules) {
@@ -18,11 +23,9 @@ void Changes::count_in(uintptr_t base, uintptr_t end) {
       counts_[place_of(granule)].fetch_add(1, std::memory_order_seq_cst);
     }
   }
-  counted_in_.fetch_add(1, std::memory_order_seq_cst);
 }
 
 void Changes::count_out(uintptr_t base, uintptr_t end) {
-  counted_in_.fetch_sub(1, std::memory_order_relaxed);
   const uintptr_t first = base >> kGranuleShift;
   const uintptr_t last = (end - 1) >> kGranuleShift;
   if (last - first >= kMostGranules) {
@@ -35,13 +38,16 @@ void Changes::count_out(uintptr_t base, uintptr_t end) {
 }
 
 bool Changes::may_be_cached(uintptr_t base, uintptr_t end) const {
-  if (counted_in_.load(std::memory_order_seq_cst) == 0) return false;
+  if (!has_counted_.load(std::memory_order_seq_cst)) return false;
   if (long_ranges_.load(std::memory_order_seq_cst) != 0) return true;
   const uintptr_t first = base >> kGranuleShift;
   const uintptr_t last = (end - 1) >> kGranuleShift;
-  if (last - first >= kMostGranules) return true;
+  const auto is_counted = [](const std::atomic<uint16_t>& count) {
+    return count.load(std::memory_order_seq_cst) != 0;
+  };
+  if (last - first >= kMostGranules) return std::any_of(counts_, std::end(counts_), is_counted);
   for (uintptr_t granule = first; granule <= last; ++granule) {
-    if (counts_[place_of(granule)].load(std::memory_order_seq_cst) != 0) return true;
+    if (is_counted(counts_[place_of(granule)])) return true;
   }
   return false;
 }
@@ -53,7 +59,12 @@ Changes::Announcement* Changes::announce(uintptr_t base, uintptr_t end) {
   // Threads start at different slots, chosen by their stack address.
   const size_t start = (reinterpret_cast<uintptr_t>(__builtin_frame_address(0)) >> 21);
   for (size_t i = 0; i < kAnnouncements; ++i) {
-    Announcement& place = announcements_[(start + i) % kAnnouncements];
+    const size_t chosen = (start + i) % kAnnouncements;
+    const uint64_t bit = uint64_t{1} << chosen;
+    if ((announced_.load(std::memory_order_acquire) & bit) == 0) {
+      announced_.fetch_or(bit, std::memory_order_seq_cst);
+    }
+    Announcement& place = announcements_[chosen];
     uint64_t free = 0;
     if (place.pages.load(std::memory_order_relaxed) == 0 &&
         place.pages.compare_exchange_strong(free, first << kLengthBits | count,
@@ -66,7 +77,9 @@ Changes::Announcement* Changes::announce(uintptr_t base, uintptr_t end) {
 
 bool Changes::is_announced(uintptr_t base, uintptr_t end) const {
   if (unannounced_.load(std::memory_order_seq_cst) != 0) return true;
-  for (const Announcement& place : announcements_) {
+  uint64_t left = announced_.load(std::memory_order_seq_cst);
+  for (; left != 0; left &= left - 1) {
+    const Announcement& place = announcements_[std::countr_zero(left)];
     const uint64_t pages = place.pages.load(std::memory_order_seq_cst);
     if (pages == 0) continue;
     const uint64_t first = pages >> kLengthBits;
@@ -108,9 +121,10 @@ void Changes::wait_until_told() const {
 // The threads that held it exist only in the parent, and nothing is registered here.
 void Changes::note_fork_child() {
   held_up_ = 0;
-  counted_in_ = 0;
+  has_counted_ = false;
   long_ranges_ = 0;
   unannounced_ = 0;
+  announced_ = 0;
   late_ = nullptr;
   for (Announcement& place : announcements_) place.pages = 0;
   for (std::atomic<uint16_t>& count : counts_) {

@@ -97,9 +97,10 @@ class Changes {
   friend class Change;
   static constexpr size_t kGranuleShift = 16;
   static constexpr size_t kCounts = 1 << 16;
-  // A longer range is not looked up granule by granule but counted in, or asked for, as a whole.
+  // A longer range is counted in as a whole. Of one that is asked for, anything counted may be
+  // part.
   static constexpr size_t kMostGranules = 4096;
-  static constexpr size_t kAnnouncements = 64;
+  static constexpr size_t kAnnouncements = 64;  // a bit of announced_ each
 
   // A range in one word, so that one step takes the slot and announces the range: the number of its
   // first page, and in the low bits how many pages it has. Pages are 4 KiB here; larger pages of a
@@ -119,9 +120,10 @@ class Changes {
   std::atomic<ChangeSink*> sink_{nullptr};
   std::atomic<LateMonitor*> late_{nullptr};
   std::atomic<uint32_t> held_up_{0};
-  std::atomic<uint32_t> counted_in_{0};   // ranges
+  std::atomic<bool> has_counted_{false};  // some range was ever counted in
   std::atomic<uint32_t> long_ranges_{0};  // those of them with too many granules to count
   std::atomic<uint32_t> unannounced_{0};  // changes for which no announcement was free or fit
+  std::atomic<uint64_t> announced_{0};    // those that were ever taken: the others need no look
   Announcement announcements_[kAnnouncements];
   std::atomic<uint16_t> counts_[kCounts] = {};
 };

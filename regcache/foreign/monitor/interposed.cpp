@@ -44,9 +44,9 @@ class InterposedMonitor final : public Monitor {
   const char* name() const noexcept override { return "interposed"; }
   const char* why() const noexcept override { return why_.load(std::memory_order_acquire); }
   bool look() noexcept override {
-    const bool is_known = state_.load(std::memory_order_acquire) == kComplete &&
-                          is_code_as_seen() &&
-                          os::now_ns() - looked_at_.load(std::memory_order_relaxed) < kLookAgainNs;
+    const bool is_known =
+        state_.load(std::memory_order_acquire) == kComplete && is_code_as_seen() &&
+        os::now_about_ns() - looked_at_.load(std::memory_order_relaxed) < kLookAgainNs;
     return is_known || look_again();
   }
   bool watch(uintptr_t base, size_t length) noexcept override {
@@ -83,10 +83,13 @@ class InterposedMonitor final : public Monitor {
   uintptr_t program_end_ = 0;  // the heap lies above
   std::atomic<bool> lost_break_{false};
   std::atomic<State> state_{kUnknown};
-  std::atomic<uint64_t> looked_at_{0};  // os::now_ns()
+  std::atomic<uint64_t> looked_at_{0};  // os::now_about_ns()
   std::atomic<const char*> why_{"calls come through our functions"};
   std::atomic<bool> is_looking_{false};  // set by one thread, which owns what follows
-  unsigned char code_[kMostEntries][kSeenCode] = {};
+  struct Code {
+    const void* at;  // null past the last one
+    unsigned char seen[kSeenCode];
+  } code_[kMostEntries + 1] = {};  // of entries_
   char text_[320] = {};
   // Targets outside our code that calls are bound to, each once.
   static constexpr size_t kMostBound = 32;
@@ -124,12 +127,15 @@ void InterposedMonitor::remember() {
     return 0;
   };
   dl_iterate_phdr(visit, this);
-  for (size_t i = 0; i < count; ++i) memcpy(code_[i], entries_[i]->ours, kSeenCode);
+  for (size_t i = 0; i < count; ++i) {
+    code_[i].at = entries_[i]->ours;
+    memcpy(code_[i].seen, code_[i].at, kSeenCode);
+  }
 }
 
 bool InterposedMonitor::is_code_as_seen() const {
-  for (size_t i = 0; entries_[i] != nullptr; ++i) {
-    if (memcmp(code_[i], entries_[i]->ours, kSeenCode) != 0) return false;
+  for (const Code* code = code_; code->at != nullptr; ++code) {
+    if (memcmp(code->seen, code->at, kSeenCode) != 0) return false;
   }
   return true;
 }
@@ -152,7 +158,7 @@ bool InterposedMonitor::is_unheard(uintptr_t base, uintptr_t end) const {
 }
 
 bool InterposedMonitor::is_reached(const Entry& entry, size_t index, const void* found) {
-  if (found == entry.ours && memcmp(code_[index], entry.ours, kSeenCode) == 0) return true;
+  if (found == entry.ours && memcmp(code_[index].seen, entry.ours, kSeenCode) == 0) return true;
   if (found != nullptr && entry.call != nullptr) {
     void* const page =
         os::mmap(nullptr, os::page_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -238,11 +244,11 @@ bool InterposedMonitor::look_at_all() {
   if (before == kComplete && !is_code_as_seen()) changes.tell(0, UINTPTR_MAX);
   for (size_t i = 0; complete && entries_[i] != nullptr; ++i) {
     complete = is_reached(*entries_[i], i, dlsym(RTLD_DEFAULT, entries_[i]->name));
-    memcpy(code_[i], entries_[i]->ours, kSeenCode);
+    memcpy(code_[i].seen, code_[i].at, kSeenCode);
   }
   complete = complete && are_bound_calls_reached();
   if (!complete) changes.tell(0, UINTPTR_MAX);
-  looked_at_.store(os::now_ns(), std::memory_order_relaxed);
+  looked_at_.store(os::now_about_ns(), std::memory_order_relaxed);
   if (before == kUnknown || before == kComplete) {
     complete = state_.compare_exchange_strong(before, complete ? kComplete : kLost) && complete;
   }

@@ -60,7 +60,7 @@ TEST_CASE("any part of what is registered is found, byte by byte at its ends") {
   CHECK(f.get(Pages::at(8, 5), 4 * kPage - 5, &mr) == RDM_OK);
   CHECK(f.put(mr) == RDM_OK);
   CHECK(f.device.calls() == 1);
-  CHECK(f.counters.misses == 1);
+  CHECK(f.cache->misses() == 1);
   // One byte before, one after.
   CHECK(f.get(Pages::at(7, kPage - 1), 1, &mr) == RDM_OK);
   CHECK(f.put(mr) == RDM_OK);
@@ -249,7 +249,7 @@ TEST_CASE("a change ends what is registered of it, and of nothing else") {
   f.pages.change(3, 1);
   CHECK(!f.is_registered(before));
   CHECK(f.is_registered(beside));
-  CHECK(f.counters.invalidations == 1);
+  CHECK(f.cache->invalidations() == 1);
   CHECK(used(f, 4, 4).lkey == beside.lkey);
   CHECK(Registration::of(used(f, 0, 4)).seen[3] == 1);
   check_closes_clean(f);
@@ -323,7 +323,64 @@ TEST_CASE("idle registrations make room, least recently used first") {
   used(f, 8, 1);
   CHECK(!f.is_registered(c));
   CHECK(f.is_registered(b));
-  CHECK(f.counters.evictions == 2);
+  CHECK(f.cache->evictions() == 2);
+  check_closes_clean(f);
+}
+
+TEST_CASE("what makes room, and cannot be deregistered now, makes it a moment later") {
+  Fixture f;
+  f.settings.limits.count = 2;
+  f.open();
+  const rdm_mr a = used(f, 0, 1);
+  const rdm_mr b = used(f, 2, 1);
+  f.device.deregister_later = 1;
+  used(f, 4, 1);
+  CHECK(!f.is_registered(a));
+  CHECK(f.is_registered(b));
+  CHECK(f.device.count() == 2);
+  f.device.deregister_later = 2;
+  used(f, 6, 1);
+  CHECK(f.device.count() <= 2);
+  check_closes_clean(f);
+}
+
+TEST_CASE(
+    "what makes room, and cannot be deregistered, counts until closing, and another makes it") {
+  Fixture f;
+  f.settings.limits.count = 2;
+  f.settings.limits.bytes = 4 * kPage;
+  f.open();
+  const rdm_mr a = used(f, 0, 1);
+  const rdm_mr b = used(f, 2, 1);
+  f.device.keep = 1;
+  const rdm_mr c = used(f, 4, 3);
+  CHECK(f.is_registered(a));
+  CHECK(!f.is_registered(b));
+  CHECK(f.is_registered(c));
+  CHECK(f.cache->count() == 2);
+  CHECK(f.cache->bytes() == 4 * kPage);
+  CHECK(f.cache->validate());
+  CHECK(f.close() == RDM_SYSTEM);
+  f.device.forget_all();
+  f.open();
+  used(f, 0, 1);
+  check_closes_clean(f);
+}
+
+TEST_CASE("one registration is given up, and none lost, for what the device then refuses") {
+  Fixture f;
+  f.settings.limits.count = 2;
+  f.open();
+  used(f, 0, 1);
+  const rdm_mr b = used(f, 2, 1);
+  f.device.fail_in = 1;
+  rdm_mr mr{};
+  CHECK(f.get_pages(4, 1, &mr) == RDM_SYSTEM);
+  CHECK(f.is_registered(b));
+  CHECK(f.device.count() == 1);
+  CHECK(f.cache->count() == 1);
+  used(f, 4, 1);
+  CHECK(f.is_registered(b));
   check_closes_clean(f);
 }
 
