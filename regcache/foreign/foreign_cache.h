@@ -141,14 +141,14 @@ class ForeignCache final : private CacheCore {
   static Monitor& monitor() { return monitor_started(); }
   int check(Request* request) const REQUIRES(cache_lock);
   int find_or_build(Request* request, rdm_mr* out) REQUIRES(cache_lock);
-  // Between which entries of the index an address lies; `before`: null at its beginning.
-  struct Place {
+  // What lies before and after an address in the index; `before`: null if nothing does.
+  struct Gap {
     CacheEntry* before;
     EntriesByBase::iterator after;
   };
-  Place place_of(uintptr_t at) REQUIRES(cache_lock);
-  // Whether nothing indexed overlaps the range; `place`: that of one of its bytes.
-  bool stands_alone(const Range& range, const Place& place) const REQUIRES(cache_lock);
+  Gap gap_of(uintptr_t at) REQUIRES(cache_lock);
+  // Whether nothing indexed overlaps the range. The gap is that of one of its bytes.
+  bool lies_in(const Range& range, const Gap& gap) const REQUIRES(cache_lock);
   CacheEntry* first_overlapping(const Range& range) REQUIRES(cache_lock);
   bool is_being_built(const Range& range) const REQUIRES(cache_lock);
   Range united(Range range) REQUIRES(cache_lock);

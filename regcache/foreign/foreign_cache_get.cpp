@@ -21,9 +21,9 @@ struct ForeignCache::Request : Attempt {
   CacheEntry* victim = nullptr;
   bool has_ended_victim = false;
   int victim_status = RDM_OK;
-  // Nothing overlapped the wanted range, there, when the index was last changed for this time.
-  Place alone_at{};
-  uint64_t alone_when = 0;
+  // The gap that the wanted range lies in, as long as reindexed_ has this value.
+  Gap gap{};
+  uint64_t gap_at = 0;
 };
 
 bool ForeignCache::start() {
@@ -84,17 +84,17 @@ int ForeignCache::get_slowly(const void* address, size_t length, rdm_mr* out, ui
 int ForeignCache::find_or_build(Request* request, rdm_mr* out) {
   for (;;) {
     if (!open_) return fail(RDM_INVALID, kWords.closed);
-    const Place place = place_of(request->at);
-    if (place.before != nullptr && place.before->end() > request->at &&
-        place.before->end() >= request->at + request->length) {
-      policy_.reference_locked(*place.before);
-      hand_out(*place.before, request->at, out);
+    const Gap gap = gap_of(request->at);
+    if (gap.before != nullptr && gap.before->end() > request->at &&
+        gap.before->end() >= request->at + request->length) {
+      policy_.reference_locked(*gap.before);
+      hand_out(*gap.before, request->at, out);
       ForeignHitCounter::count();
       return RDM_OK;
     }
-    const bool is_alone = stands_alone(request->wanted, place);
-    request->alone_at = place;
-    request->alone_when = is_alone ? reindexed_ : 0;
+    const bool is_alone = lies_in(request->wanted, gap);
+    request->gap = gap;
+    request->gap_at = is_alone ? reindexed_ : 0;
     const Range range = is_alone ? request->wanted : widened(*request);
     // If the lengths differ, the range is a union, and the requested part can be registered alone.
     request->is_optional = range.length() != request->wanted.length();
@@ -121,14 +121,14 @@ void ForeignCache::hand_out(const CacheEntry& entry, uintptr_t at, rdm_mr* out) 
   if (entry.begin() != at) memo_.note(entry.begin(), policy_.index_of(entry));
 }
 
-ForeignCache::Place ForeignCache::place_of(uintptr_t at) {
+ForeignCache::Gap ForeignCache::gap_of(uintptr_t at) {
   const auto after = index_.upper_bound(at, ByBase());
   return {after == index_.begin() ? nullptr : &*std::prev(after), after};
 }
 
-bool ForeignCache::stands_alone(const Range& range, const Place& place) const {
-  return (place.after == index_.end() || place.after->begin() >= range.end) &&
-         (place.before == nullptr || place.before->end() <= range.base);
+bool ForeignCache::lies_in(const Range& range, const Gap& gap) const {
+  return (gap.after == index_.end() || gap.after->begin() >= range.end) &&
+         (gap.before == nullptr || gap.before->end() <= range.base);
 }
 
 CacheEntry* ForeignCache::first_overlapping(const Range& range) {
@@ -187,9 +187,9 @@ CacheEntry* ForeignCache::admit(Request* request, size_t length) {
   if (victim == nullptr) return nullptr;
   if (CacheEntry* const entry = policy_.admit_instead_of(victim, length)) {
     request->victim = victim;
-    const auto after = request->alone_at.after;
+    const auto after = request->gap.after;
     const bool is_after = after != index_.end() && &*after == victim;
-    if (request->alone_when != 0 && !is_after) request->alone_when = reindexed_;
+    if (request->gap_at != 0 && !is_after) request->gap_at = reindexed_;
     return entry;
   }
   request->has_ended_victim = end_unlocked(victim, true);
@@ -260,9 +260,9 @@ int ForeignCache::make(CacheEntry& entry, Attempt* attempt) {
 void ForeignCache::publish(const Request& request, const Range& range, CacheEntry* entry) {
   const bool keeps = may_stay(range);
   const bool is_findable = request.is_watched || device_->is_for_users_only(range.base);
-  const bool is_known = request.alone_when == reindexed_;
-  Place place = is_known ? request.alone_at : place_of(range.base);
-  const bool is_alone = is_known || stands_alone(range, place);
+  const bool is_known = request.gap_at == reindexed_;
+  Gap gap = is_known ? request.gap : gap_of(range.base);
+  const bool is_alone = is_known || lies_in(range, gap);
   const bool replaces = is_alone || (keeps && united(range).length() == range.length());
   EntryState state = keeps ? EntryState::kLive : EntryState::kTransient;
   if (!is_findable || entry->changed || !replaces) state = EntryState::kDoomed;
@@ -272,9 +272,9 @@ void ForeignCache::publish(const Request& request, const Range& range, CacheEntr
   } else {
     if (!is_alone) {
       while (CacheEntry* const other = first_overlapping(range)) doom(other);
-      place = place_of(range.base);
+      gap = gap_of(range.base);
     }
-    index_.insert(place.after, *entry);
+    index_.insert(gap.after, *entry);
     ++reindexed_;
   }
   policy_.publish(*entry, state);
