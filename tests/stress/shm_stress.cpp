@@ -76,8 +76,9 @@ struct Account {
 };
 
 // Runs `send(sender, number)` for each message of each sender, and `receive(account)`, which
-// returns false if there was nothing, until all messages have arrived. Each message may take a change
-// of threads, and on a busy machine that takes milliseconds: after kLongest a sender stops early.
+// returns false if there was nothing, until all messages have arrived. Each message may take a
+// change of threads, and on a busy machine that takes milliseconds: after kLongest a sender stops
+// early.
 template <typename Send, typename Receive>
 void run(uint32_t senders, uint32_t messages, Send send, Receive receive) {
   const auto end = std::chrono::steady_clock::now() + kLongest;
