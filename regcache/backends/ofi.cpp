@@ -10,8 +10,8 @@
 #include "allocator/os/memory.h"
 #include "include/rdmalloc/ofi.h"
 #include "regcache/backend_table.h"
-#include "regcache/backends/ofi_known.h"
 #include "regcache/domain/fork_gate.h"
+#include "regcache/domain/ofi_known.h"
 #include "regcache/domain/open_domain.h"
 
 namespace rdmalloc {

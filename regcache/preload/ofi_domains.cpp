@@ -8,7 +8,7 @@
 #include <atomic>
 
 #include "include/rdmalloc/ofi.h"
-#include "regcache/backends/ofi_known.h"
+#include "regcache/domain/ofi_known.h"
 #include "regcache/preload/warning.h"
 
 namespace rdmalloc::shim {

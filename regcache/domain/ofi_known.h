@@ -2,11 +2,11 @@
 // it, not for others.
 #pragma once
 
-#include <rdma/fi_domain.h>
-
 #include <stdint.h>
 
 #include "include/rdmalloc/rdmalloc.h"
+
+struct fid_domain;
 
 extern "C" {
 
