@@ -80,6 +80,10 @@ class Domain {
   // The domain must be open.
   bool may_run_in_malloc() const { return (limits_.abilities & RDM_BACKEND_IN_MALLOC) != 0; }
 
+  // From now on regions are registered only while so much of the memlock limit stays free for
+  // others, who may end the program without it.
+  void leave_free(size_t bytes) { left_free_.store(bytes, std::memory_order_relaxed); }
+
   // RDM_OK: the region is registered now, as far as the device's limits allow, or need not be
   // because it is not pinned. RDM_BACKEND_LATER: called inside malloc, where this backend may not
   // run. Only lookups and opening wait for another thread that is registering the region, unless it
@@ -217,7 +221,7 @@ class Domain {
   bool may_make_room(const Region& region, const KeyEntry& entry) const;
   void wait_for_room(const Region& region) const;
   size_t shortfall(const Region& region) const {
-    return account_->shortfall(charges_for(region), registered_length(region));
+    return account_->shortfall(charges_for(region), registered_length(region) + left_free_);
   }
   size_t missing_count(const Region& region) const;
   uint64_t in_use(const Region& region) const;
@@ -297,6 +301,7 @@ class Domain {
   std::atomic<uintptr_t> put_off_thread_{0};  // whom the backend told to come later, ...
   std::atomic<uint64_t> put_off_at_{0};       // ... and when: os::now_ns()
   std::atomic<bool> has_missed_{false};       // regions, inside malloc: see register_missed()
+  std::atomic<size_t> left_free_{0};          // bytes of the memlock limit
   std::atomic<bool> opening_{false};
   std::atomic<bool> warned_{false};
   std::atomic<bool> saying_{false};

@@ -441,7 +441,8 @@ int Domain::register_memory(const rdm_backend_request& request, int charges, rdm
     return RDM_NOT_REGISTERED;
   }
   int status = RDM_OUT_OF_BUDGET;
-  if (!account_->charge(charges, request.length)) {
+  const size_t left_free = request.foreign == 0 ? left_free_.load(std::memory_order_relaxed) : 0;
+  if (!account_->charge(charges, request.length, left_free)) {
     (void)fail(status,
                "the memlock limit, less the headroom left to others, does not allow to pin as much "
                "again for this domain: raise it with ulimit -l or in limits.conf, or give "
