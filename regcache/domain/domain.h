@@ -64,6 +64,11 @@ class Domain {
   // In a child of fork: nothing is registered any more, and no pool holds the domain.
   void note_fork_child();
 
+  // Opening has registered the regions that there were. Until then threads inside malloc leave this
+  // domain's regions to the opening thread, which may be in a system call that keeps them out of
+  // the device for long: the opener looks again after this.
+  void end_replay() { is_replayed_.store(true, std::memory_order_seq_cst); }
+
   // Opening succeeded. From now on failures are reported to the user, including one that opening
   // tolerated.
   void end_opening();
@@ -302,6 +307,7 @@ class Domain {
   std::atomic<uint64_t> put_off_at_{0};       // ... and when: os::now_ns()
   std::atomic<bool> has_missed_{false};       // regions, inside malloc: see register_missed()
   std::atomic<size_t> left_free_{0};          // bytes of the memlock limit
+  std::atomic<bool> is_replayed_{false};
   std::atomic<bool> opening_{false};
   std::atomic<bool> warned_{false};
   std::atomic<bool> saying_{false};

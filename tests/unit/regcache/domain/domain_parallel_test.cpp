@@ -170,6 +170,48 @@ TEST_CASE_METHOD(Fixture, "while a domain is opened over a large heap nobody els
   CHECK(status == RDM_BUSY);
 }
 
+// A ring lets one thread in at a time: whoever registers in it, or deregisters, waits for the rest.
+TEST_CASE_METHOD(Fixture, "nobody who mallocs waits for a ring that registers a large heap") {
+  struct Ring {
+    std::mutex lock;
+    std::atomic<int> calls{0};
+    std::atomic<bool> may_end{false};
+  } ring;
+  fake::Backend device;
+  device.limits.abilities = RDM_BACKEND_IN_MALLOC;
+  device.on_register_context = &ring;
+  device.on_register = [](void* context) {
+    auto* const its = static_cast<Ring*>(context);
+    const std::lock_guard hold(its->lock);
+    if (++its->calls != 2) return;
+    while (!its->may_end) std::this_thread::yield();
+  };
+  const Region& gone = source.acquire(kMiB);
+  source.acquire(kLarge);
+  Domain* domain = nullptr;
+  std::thread opener([&] { domain = opened(device); });
+  const bool has_begun = comes([&] { return ring.calls == 2; });
+  std::atomic<const Region*> made{nullptr};
+  std::thread maker([&] {
+    const Region& region = source.acquire(kMiB);
+    (void)source.retire(gone, 0, kMiB);
+    made = &region;
+  });
+  const bool has_made = comes([&] { return made != nullptr; });
+  const size_t registered = device.registered().size();
+  ring.may_end = true;
+  maker.join();
+  opener.join();
+  CHECK(has_begun);
+  CHECK(has_made);
+  CHECK(registered == 1);
+  rdm_mr mr{};
+  CHECK(domain->lookup(at(*made), kMiB, &mr) == RDM_OK);
+  CHECK(device.registered().size() == 2);
+  CHECK(registry->has_let_go(gone));
+  CHECK(device.violations().empty());
+}
+
 TEST_CASE_METHOD(Fixture, "a device that refuses does not keep another from registering") {
   opened(backend);
   opened(other);
