@@ -36,7 +36,8 @@ test_packages="$test_packages python3.11 libpython3.11-testsuite redis-tools sql
 # ... an emulated machine with a soft-RoCE device, and what runs there (libopenmpi-dev builds a
 # program; apt-get downloads the machine's kernel, and installs none), ...
 test_packages="$test_packages qemu-system-x86 cpio kmod iproute2 rdma-core ibverbs-providers
-  ibverbs-utils perftest rdmacm-utils openmpi-bin libopenmpi-dev mpich libmpich-dev libucx0"
+  ibverbs-utils perftest rdmacm-utils openmpi-bin libopenmpi-dev mpich libmpich-dev libucx0 ucx-utils
+  libfabric-bin"
 # ... Fortran, whose MPI programs call MPI by other names (mpicxx and mpif90 come with the two MPIs), ...
 test_packages="$test_packages gfortran"
 # ... applications for MPI (Tachyon takes its MPI by which of the libraries it finds), ...

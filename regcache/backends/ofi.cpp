@@ -11,6 +11,7 @@
 #include "include/rdmalloc/ofi.h"
 #include "regcache/backend_table.h"
 #include "regcache/domain/fork_gate.h"
+#include "regcache/domain/ofi_known.h"
 #include "regcache/domain/open_domain.h"
 
 namespace rdmalloc {
@@ -33,7 +34,7 @@ constexpr int kMostKeysTaken = 1024;
 const uint64_t OfiKeys::kFirst = RDM_OFI_FIRST_KEY;
 const uint64_t OfiKeys::kFirstShort = RDM_OFI_FIRST_SHORT_KEY;
 
-int OfiBackend::create(fid_domain* domain, uint64_t access, OfiBackend** out, char* why,
+int OfiBackend::create(fid_domain* domain, uint64_t access, Kind kind, OfiBackend** out, char* why,
                        size_t size, PinnedMemory pinned_memory) {
   if (domain == nullptr || domain->fid.fclass != FI_CLASS_DOMAIN || domain->mr == nullptr) {
     return fail(RDM_INVALID, "there is no libfabric domain: fi_domain gives one", why, size);
@@ -49,7 +50,8 @@ int OfiBackend::create(fid_domain* domain, uint64_t access, OfiBackend** out, ch
   if (memory == nullptr) return fail(RDM_SYSTEM, "no memory for bookkeeping", why, size);
   auto* backend = new (memory) OfiBackend(domain, access, pinned_memory);
   fork_gate.register_handlers();
-  const int status = backend->try_memory(why, size);
+  backend->pins_ = kind == Kind::kPins;
+  const int status = kind == Kind::kPins ? int{RDM_OK} : backend->try_memory(why, size);
   if (status != RDM_OK) {
     destroy(backend);
     return status;
@@ -168,15 +170,30 @@ const rdm_backend OfiBackend::kOperations = backend_table<OfiBackend>("ofi");
 
 using rdmalloc::OfiBackend;
 
-extern "C" int rdm_domain_open_ofi(fid_domain* domain, uint64_t access,
-                                   const rdm_domain_options* given, rdm_domain** out) {
+namespace {
+
+int open_ofi(fid_domain* domain, uint64_t access, OfiBackend::Kind kind,
+             const rdm_domain_options* given, rdm_domain** out) {
   return rdmalloc::open_domain(given, out, [&](rdm_domain_options& options) {
     OfiBackend* backend = nullptr;
-    int status = OfiBackend::create(domain, access, &backend, options.error, options.error_size);
+    int status =
+        OfiBackend::create(domain, access, kind, &backend, options.error, options.error_size);
     if (status != RDM_OK) return status;
     options.access = OfiBackend::rights_of(access);
     status = rdm_domain_open(&OfiBackend::kOperations, backend, &options, out);
     if (status != RDM_OK) OfiBackend::destroy(backend);
     return status;
   });
+}
+
+}  // namespace
+
+extern "C" int rdm_domain_open_ofi(fid_domain* domain, uint64_t access,
+                                   const rdm_domain_options* given, rdm_domain** out) {
+  return open_ofi(domain, access, OfiBackend::Kind::kUnknown, given, out);
+}
+
+extern "C" int rdm_shim_open_known_ofi(fid_domain* domain, uint64_t access,
+                                       const rdm_domain_options* given, rdm_domain** out) {
+  return open_ofi(domain, access, OfiBackend::Kind::kPins, given, out);
 }

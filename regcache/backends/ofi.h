@@ -51,9 +51,10 @@ class OfiBackend {
   static const rdm_backend kOperations;
 
   // Checks the access, and finds out by trial what the domain does with memory and what the kernel
-  // charges for it. Returns RDM_OK and sets *out, or returns an error status with a sentence. Tests
-  // pass their own `pinned_memory`.
-  static int create(fid_domain* domain, uint64_t access, OfiBackend** out, char* why,
+  // charges for it, unless that is known: see ofi_known.h. Returns RDM_OK and sets *out, or returns
+  // an error status with a sentence. Tests pass their own `pinned_memory`.
+  enum class Kind : uint8_t { kUnknown, kPins };
+  static int create(fid_domain* domain, uint64_t access, Kind kind, OfiBackend** out, char* why,
                     size_t why_size, PinnedMemory pinned_memory = pinned_by_registrations);
   static void destroy(OfiBackend* backend, bool forked = false);
 

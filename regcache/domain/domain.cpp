@@ -38,6 +38,8 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
                  DomainCounters* counters) {
   why_[0] = '\0';
   opening_ = true;
+  is_replayed_ = false;
+  left_free_ = 0;
   warned_ = false;
   limits_ = {};
   backend_ = backend;

@@ -64,6 +64,11 @@ class Domain {
   // In a child of fork: nothing is registered any more, and no pool holds the domain.
   void note_fork_child();
 
+  // Opening has registered the regions that there were. Until then threads inside malloc leave this
+  // domain's regions to the opening thread, which may be in a system call that keeps them out of
+  // the device for long: the opener looks again after this.
+  void end_replay() { is_replayed_.store(true, std::memory_order_seq_cst); }
+
   // Opening succeeded. From now on failures are reported to the user, including one that opening
   // tolerated.
   void end_opening();
@@ -79,6 +84,10 @@ class Domain {
   bool is_named_only() const { return named_only_; }
   // The domain must be open.
   bool may_run_in_malloc() const { return (limits_.abilities & RDM_BACKEND_IN_MALLOC) != 0; }
+
+  // From now on regions are registered only while so much of the memlock limit stays free for
+  // others, who may end the program without it.
+  void leave_free(size_t bytes) { left_free_.store(bytes, std::memory_order_relaxed); }
 
   // RDM_OK: the region is registered now, as far as the device's limits allow, or need not be
   // because it is not pinned. RDM_BACKEND_LATER: called inside malloc, where this backend may not
@@ -217,7 +226,7 @@ class Domain {
   bool may_make_room(const Region& region, const KeyEntry& entry) const;
   void wait_for_room(const Region& region) const;
   size_t shortfall(const Region& region) const {
-    return account_->shortfall(charges_for(region), registered_length(region));
+    return account_->shortfall(charges_for(region), registered_length(region) + left_free_);
   }
   size_t missing_count(const Region& region) const;
   uint64_t in_use(const Region& region) const;
@@ -297,6 +306,8 @@ class Domain {
   std::atomic<uintptr_t> put_off_thread_{0};  // whom the backend told to come later, ...
   std::atomic<uint64_t> put_off_at_{0};       // ... and when: os::now_ns()
   std::atomic<bool> has_missed_{false};       // regions, inside malloc: see register_missed()
+  std::atomic<size_t> left_free_{0};          // bytes of the memlock limit
+  std::atomic<bool> is_replayed_{false};
   std::atomic<bool> opening_{false};
   std::atomic<bool> warned_{false};
   std::atomic<bool> saying_{false};

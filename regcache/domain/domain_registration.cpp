@@ -87,6 +87,7 @@ int Domain::register_entered(const Region& region, Caller caller) {
   // A region that was asked for and refused is retried by the registrar.
   if (registers_when_asked() && !is_asked_for && before != kRefused) return RDM_OK;
   if (caller == Caller::kMalloc && !may_run_in_malloc()) return RDM_BACKEND_LATER;
+  if (caller == Caller::kMalloc && !is_replayed_.load(std::memory_order_seq_cst)) return RDM_OK;
   uint64_t waited_ns = 0;
   for (;;) {
     uint32_t state = entry.state.load(std::memory_order_acquire);
@@ -441,7 +442,8 @@ int Domain::register_memory(const rdm_backend_request& request, int charges, rdm
     return RDM_NOT_REGISTERED;
   }
   int status = RDM_OUT_OF_BUDGET;
-  if (!account_->charge(charges, request.length)) {
+  const size_t left_free = request.foreign == 0 ? left_free_.load(std::memory_order_relaxed) : 0;
+  if (!account_->charge(charges, request.length, left_free)) {
     (void)fail(status,
                "the memlock limit, less the headroom left to others, does not allow to pin as much "
                "again for this domain: raise it with ulimit -l or in limits.conf, or give "
@@ -515,7 +517,7 @@ int Domain::deregister(const Region& region) {
 }
 
 void Domain::retire_region(const Region& region) {
-  if (!enter()) return;
+  if (!is_replayed_.load(std::memory_order_seq_cst) || !enter()) return;
   KeyEntry& entry = entry_of(region);
   // The slot may belong to another region by now.
   if (region.is_empty()) let_go_of(region, entry);

@@ -21,6 +21,10 @@ RDM_API int rdm_shim_hold(rdm_domain* domain, const void* address, size_t length
 // The domain must not have been closed since. Thread-safe, also in a child of fork.
 RDM_API void rdm_shim_let_go(rdm_domain* domain, uint32_t use);
 
+// From now on the domain registers regions only while so many bytes of the memlock limit stay free
+// for others. Right after it was opened with RDM_DOMAIN_WHEN_ASKED.
+RDM_API void rdm_shim_leave_free(rdm_domain* domain, size_t bytes);
+
 // Call this after the program's own registration of `length` bytes was refused with ENOMEM in this
 // thread. 1: these domains gave something back, or did so just now for another thread; try once
 // more and then call rdm_shim_end_room. Until then domains register no region. 0: there is nothing

@@ -51,15 +51,15 @@ class PinAccount {
     return all + bytes > most ? all + bytes - most : 0;
   }
 
-  // False, and nothing is charged: it would exceed the limit. The kernel compares a registration
-  // that is charged to the process with all that the process has pinned, and one that is charged to
-  // the user with what the user has pinned.
-  bool charge(int charges, size_t bytes) {
+  // False, and nothing is charged: it would exceed the limit, or leave less than `free` of it. The
+  // kernel compares a registration that is charged to the process with all that the process has
+  // pinned, and one that is charged to the user with what the user has pinned.
+  bool charge(int charges, size_t bytes, size_t free = 0) {
     if (charges == RDM_CHARGES_NOTHING) return true;
     std::atomic<uint64_t>& pinned = pinned_[charges == RDM_CHARGES_USER];
     const uint64_t before = pinned.fetch_add(bytes, std::memory_order_relaxed);
     const uint64_t others = charges == RDM_CHARGES_PROCESS ? pinned_[1].load() : 0;
-    if (before + others + bytes <= limit()) return true;
+    if (before + others + bytes + free <= limit()) return true;
     pinned.fetch_sub(bytes, std::memory_order_relaxed);
     return false;
   }

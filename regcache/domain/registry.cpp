@@ -170,11 +170,21 @@ void Registry::warn_of_forks(const Domain& domain, unsigned flags) {
       .send();
 }
 
-// Registers the existing regions. A region acquired meanwhile is seen either here or, since the
-// domain is already open, by on_ready(): whichever thread reaches meeting_ second sees what the
-// other wrote before.
+// Registers the existing regions. A region acquired meanwhile is seen either here or by on_ready():
+// whichever thread reaches meeting_ second sees what the other wrote before. What comes while the
+// existing ones are registered is left to the second look, which finds it all but done.
 int Registry::replay(Domain* domain, bool partial) {
-  if (domain->registers_when_asked()) return RDM_OK;
+  const bool is_wanted = !domain->registers_when_asked();
+  int status = is_wanted ? replay_once(domain, partial) : int{RDM_OK};
+  domain->end_replay();
+  if (is_wanted && status == RDM_OK && domain->may_run_in_malloc()) {
+    status = replay_once(domain, partial);
+  }
+  retire_leftovers();
+  return status;
+}
+
+int Registry::replay_once(Domain* domain, bool partial) {
   meeting_.fetch_add(1, std::memory_order_acq_rel);
   for (size_t i = 0; i < source_->regions().size(); ++i) {
     // A partially opened domain leaves to the registrar whatever it would have to wait for.

@@ -86,6 +86,7 @@ class Registry final : public RegionObserver, public ChangeSink {
   bool is_domain(const Domain* domain) const;
   void warn_of_forks(const Domain& domain, unsigned flags);
   int replay(Domain* domain, bool partial);
+  int replay_once(Domain* domain, bool partial);
   // A domain's part of a round, done by one thread.
   struct Part;
   void work_for_all(Part* parts, size_t count);

@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "include/rdmalloc/ofi.h"
+#include "regcache/domain/ofi_known.h"
 #include "regcache/preload/warning.h"
 
 namespace rdmalloc::shim {
@@ -49,38 +50,39 @@ Covered* covered_of(fid* domain) {
   return reinterpret_cast<Covered*>(mr - offsetof(Covered, mr));
 }
 
-// Registers a newly acquired region before libfabric would register the buffer in it.
-fi_ops_mr* cover(fid* domain, const void* address, size_t length) {
+// Registers a newly acquired region before libfabric would register the buffer in it. Only for
+// calls without flags: others pass by libfabric's cache, as those for ofi_rxm's own pools do
+// (OFI_MR_NOCACHE), or contain no addresses (FI_MR_DMABUF).
+void cover(fid* domain, const void* address, size_t length) {
   const Covered* covered = covered_of(domain);
   rdm_mr mr;
   if (covered->domain != nullptr && rdm_owns(address) != 0) {
     (void)rdm_lookup(covered->domain, address, length, &mr);
   }
-  return covered->real_mr;
 }
 
-fi_ops_mr* cover(fid* domain, const iovec* pieces, size_t count) {
-  for (size_t i = 0; i < count; ++i) (void)cover(domain, pieces[i].iov_base, pieces[i].iov_len);
-  return covered_of(domain)->real_mr;
+void cover(fid* domain, const iovec* pieces, size_t count) {
+  for (size_t i = 0; i < count; ++i) cover(domain, pieces[i].iov_base, pieces[i].iov_len);
 }
 
 int register_one(fid* domain, const void* address, size_t length, uint64_t access, uint64_t offset,
                  uint64_t key, uint64_t flags, fid_mr** out, void* context) {
-  return cover(domain, address, length)
-      ->reg(domain, address, length, access, offset, key, flags, out, context);
+  fi_ops_mr* real = covered_of(domain)->real_mr;
+  if (flags == 0) cover(domain, address, length);
+  return real->reg(domain, address, length, access, offset, key, flags, out, context);
 }
 
 int register_pieces(fid* domain, const iovec* pieces, size_t count, uint64_t access,
                     uint64_t offset, uint64_t key, uint64_t flags, fid_mr** out, void* context) {
-  return cover(domain, pieces, count)
-      ->regv(domain, pieces, count, access, offset, key, flags, out, context);
+  fi_ops_mr* real = covered_of(domain)->real_mr;
+  if (flags == 0) cover(domain, pieces, count);
+  return real->regv(domain, pieces, count, access, offset, key, flags, out, context);
 }
 
-// With some flags, like FI_MR_DMABUF, the attributes contain no addresses.
 int register_by_attributes(fid* domain, const fi_mr_attr* attributes, uint64_t flags,
                            fid_mr** out) {
   fi_ops_mr* real = covered_of(domain)->real_mr;
-  if (flags == 0) (void)cover(domain, attributes->mr_iov, attributes->iov_count);
+  if (flags == 0) cover(domain, attributes->mr_iov, attributes->iov_count);
   return real->regattr(domain, attributes, flags, out);
 }
 
@@ -119,6 +121,15 @@ bool copies_bytes(const fi_info* info) {
   return false;
 }
 
+// This provider registers by ibv_reg_mr, for all endpoints, and requires memory that has its pages
+// unless the device pages on demand. Nothing that a domain of another declares says what the kernel
+// charges.
+bool is_known_to_pin(const fi_info* info) {
+  const char* name = info->fabric_attr != nullptr ? info->fabric_attr->prov_name : nullptr;
+  return name != nullptr && strcmp(name, "verbs") == 0 && info->domain_attr != nullptr &&
+         (info->domain_attr->mr_mode & FI_MR_ALLOCATED) != 0;
+}
+
 // Under any other threading model the program serializes its own threads, and does not know of
 // ours.
 bool is_thread_safe(const fi_info* info) {
@@ -136,7 +147,8 @@ rdm_domain* open_domain(fid_domain* domain, const fi_info* info) {
   options.error = why;
   options.error_size = sizeof why;
   rdm_domain* opened_domain = nullptr;
-  const int status = rdm_domain_open_ofi(domain, 0, &options, &opened_domain);
+  const auto open = is_known_to_pin(info) ? rdm_shim_open_known_ofi : rdm_domain_open_ofi;
+  const int status = open(domain, 0, &options, &opened_domain);
   if (status != RDM_OK) warn_once("libfabric", why[0] != '\0' ? why : rdm_strerror(status));
   return opened_domain;
 }

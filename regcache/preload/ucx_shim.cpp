@@ -1,5 +1,6 @@
-// librdmalloc-ucx.so: maps the heap into each UCP context that the program or its MPI library
-// creates, so that UCX finds malloc'd buffers registered.
+// librdmalloc-ucx.so: with librdmalloc-verbs.so beside it, lets that answer UCX's registrations of
+// malloc'd buffers (ucx_and_verbs.h). Alone it maps the heap into each UCP context that the program
+// or its MPI library creates, so that UCX finds malloc'd buffers registered.
 //
 // ucp_init is an inline function that calls ucp_init_version, so interposing that and ucp_cleanup
 // covers every context. ucp_mem_map and ucp_mem_query serve programs that map malloc'd memory
@@ -10,6 +11,7 @@
 #include <ucp/api/ucp.h>
 
 #include "include/rdmalloc/rdmalloc.h"
+#include "regcache/preload/ucx_and_verbs.h"
 #include "regcache/preload/ucx_contexts.h"
 #include "regcache/preload/ucx_mappings.h"
 #include "regcache/preload/ucx_parameters.h"
@@ -31,6 +33,8 @@ void after_fork() {
   contexts.after_fork();
 }
 
+bool maps_the_heap() { return &rdm_shim_answers_ucx == nullptr; }
+
 [[gnu::constructor]] void start() { (void)pthread_atfork(before_fork, after_fork, after_fork); }
 
 }  // namespace
@@ -40,10 +44,13 @@ using namespace rdmalloc::shim;  // NOLINT(google-build-using-namespace): C func
 
 extern "C" {
 
+void rdm_shim_serves_ucx(void) {}
+
 RDM_API ucs_status_t ucp_init_version(unsigned major, unsigned minor, const ucp_params_t* params,
                                       const ucp_config_t* config, ucp_context_h* out) {
   const RealUcx* real = real_ucx();
   if (real == nullptr) return UCS_ERR_UNSUPPORTED;
+  if (!maps_the_heap()) return real->init_version(major, minor, params, config, out);
   const SharedParameters shared(params);
   const ucs_status_t status = real->init_version(major, minor, shared.get(), config, out);
   if (status == UCS_OK) contexts.open(*out);

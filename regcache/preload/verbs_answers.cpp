@@ -8,6 +8,7 @@
 #include "allocator/os/page_size.h"
 #include "include/rdmalloc/rdmalloc.h"
 #include "regcache/domain/held_keys.h"
+#include "regcache/preload/ucx_and_verbs.h"
 #include "regcache/preload/verbs_domains.h"
 #include "regcache/preload/verbs_real.h"
 #include "regcache/preload/verbs_room.h"
@@ -62,12 +63,13 @@ unsigned domain_access(const Request& request) {
 }
 
 // The domain that may answer, or null. A remote key opens its whole region, so it is given only for
-// exposed regions, or if the user allowed sharing the heap.
+// exposed regions, or if the user allowed sharing the heap: with all, or by UCX.
 DomainEntry* domain_for(const Request& request) {
   const unsigned access = domain_access(request);
+  const bool shares = settings().share_remote || request.is_of_ucx;
   unsigned flags = RDM_DOMAIN_PARTIAL;
-  if ((access & kRemote) != 0 && settings().share_remote) flags |= RDM_DOMAIN_SHARE_HEAP;
-  if ((access & kRemote) != 0 && !settings().share_remote) {
+  if ((access & kRemote) != 0 && shares) flags |= RDM_DOMAIN_SHARE_HEAP;
+  if ((access & kRemote) != 0 && !shares) {
     rdm_region region{};
     // In such a domain, a heap region's key has only local rights, so it is no answer.
     if (!find_region(request.address, request.length, &region) || !region.exposed) return nullptr;
@@ -238,8 +240,10 @@ int answer_anew(AnsweredMr* record, const Request& request) {
 
 }  // namespace
 
-ibv_mr* register_memory(const Call& call, const Request& request) {
+ibv_mr* register_memory(const Call& call, const Request& given_request) {
   counters.calls.fetch_add(1, std::memory_order_relaxed);
+  Request request = given_request;
+  request.is_of_ucx = &rdm_shim_serves_ucx != nullptr && is_of_ucx(call);
   const Answer given = deregisters_here(call) ? answer(request) : Answer{};
   if (given.entry != nullptr) {
     if (AnsweredMr* record = slab.take()) {

@@ -19,6 +19,7 @@ struct Request {
   size_t length;
   uint64_t iova;
   unsigned access;
+  bool is_of_ucx = false;  // whose peers may reach the heap: ucx_and_verbs.h
 };
 
 // Null with errno, as from libibverbs.

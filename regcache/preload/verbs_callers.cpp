@@ -149,4 +149,13 @@ bool deregisters_here(const Call& call) {
   return yes;
 }
 
+bool is_of_ucx(const Call& call) {
+  constexpr char kTransport[] = "libuct";
+  Object object;
+  if (!find_object(call.caller, &object) || object.map->l_name == nullptr) return false;
+  const char* const slash = strrchr(object.map->l_name, '/');
+  const char* const name = slash != nullptr ? slash + 1 : object.map->l_name;
+  return strncmp(name, kTransport, sizeof kTransport - 1) == 0;
+}
+
 }  // namespace rdmalloc::shim

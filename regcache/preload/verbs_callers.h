@@ -24,4 +24,7 @@ struct Call {
 // uses what it imports.
 bool deregisters_here(const Call& call);
 
+// True when a transport of UCX called: a library by the name of libuct*. The same about threads.
+bool is_of_ucx(const Call& call);
+
 }  // namespace rdmalloc::shim

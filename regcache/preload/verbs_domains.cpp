@@ -3,10 +3,16 @@
 #include <initializer_list>
 
 #include "allocator/os/clock.h"
+#include "regcache/domain/held_keys.h"
+#include "regcache/preload/ucx_and_verbs.h"
 #include "regcache/preload/verbs_settings.h"
 
 namespace rdmalloc::shim {
 namespace {
+
+// Somewhat more than UCX itself pins for a context with its defaults and one network card. Regions
+// are larger than the pools in them, and UCX ends the program if it has no room for a pool.
+constexpr size_t kUcxOwnPins = size_t{64} << 20;
 
 constexpr uint64_t kFirstRetryNs = 1'000'000;
 constexpr uint64_t kLongestRetryNs = 64'000'000'000;
@@ -34,6 +40,7 @@ void open_domain(ibv_pd* pd, DomainEntry* entry) {
   if (status != RDM_OK && status != RDM_BUSY) {
     warn_once(why[0] != '\0' ? why : rdm_strerror(status));
   }
+  if (status == RDM_OK && &rdm_shim_serves_ucx != nullptr) rdm_shim_leave_free(domain, kUcxOwnPins);
   if (status == RDM_OK || is_permanent(status)) {
     entry->retry_at.store(kNever, std::memory_order_relaxed);
     entry->domain.store(domain, std::memory_order_release);

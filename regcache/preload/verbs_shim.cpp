@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "include/rdmalloc/rdmalloc.h"
+#include "regcache/preload/ucx_and_verbs.h"
 #include "regcache/preload/verbs_answers.h"
 #include "regcache/preload/verbs_real.h"
 #include "regcache/preload/verbs_settings.h"
@@ -37,6 +38,8 @@ namespace {
 using namespace rdmalloc::shim;  // NOLINT(google-build-using-namespace): C functions follow
 
 extern "C" {
+
+void rdm_shim_answers_ucx(void) {}
 
 RDM_API ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
   return register_memory(

@@ -59,6 +59,14 @@ std::string find_shim(const Shim& shim) {
   return find_beside(shim.library, advice.c_str());
 }
 
+bool has_shim(const Shim& shim) {
+  try {
+    return !find_shim(shim).empty();
+  } catch (const Refusal&) {
+    return false;
+  }
+}
+
 std::string find_recorder() {
   return find_beside("librdmalloc-trace.so",
                      "it belongs beside librdmalloc.so; install rdmalloc-tools");

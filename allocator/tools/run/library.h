@@ -18,6 +18,8 @@ std::string find_library();
 
 // The same for a shim, which lies beside it where it was built.
 std::string find_shim(const Shim& shim);
+// It is there.
+bool has_shim(const Shim& shim);
 
 // The same for the library that records allocations.
 std::string find_recorder();

@@ -31,7 +31,9 @@ std::vector<std::string> libraries_for(const RunRequest& request) {
   }
   std::vector<std::string> libraries{find_library()};
   for (size_t i = 0; i < kShims.size(); ++i) {
-    if (request.shims[i]) libraries.push_back(find_shim(kShims[i]));
+    // UCX's shim alone maps the whole heap, asked for or not.
+    const bool helps_ucx = i == kVerbsShim && request.shims[kUcxShim] && has_shim(kShims[i]);
+    if (request.shims[i] || helps_ucx) libraries.push_back(find_shim(kShims[i]));
   }
   return libraries;
 }

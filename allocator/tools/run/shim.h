@@ -19,7 +19,7 @@ inline constexpr std::array kShims{
          "answer libibverbs' registrations of malloc'd buffers from regions, too",
          "libibverbs (Debian: libibverbs-dev)"},
     Shim{"--ucx", "librdmalloc-ucx.so",
-         "map the heap into each UCP context, so that UCX finds malloc'd buffers registered",
+         "--verbs, and answer UCX's registrations of malloc'd buffers with all rights",
          "UCX (Debian: libucx-dev)"},
     Shim{"--ofi", "librdmalloc-ofi.so",
          "tell libfabric that what it registered of the heap stays right, for ever",
@@ -28,5 +28,6 @@ inline constexpr std::array kShims{
 };
 
 inline constexpr size_t kVerbsShim = 0;
+inline constexpr size_t kUcxShim = 1;
 
 }  // namespace rdmalloc::cli

@@ -133,7 +133,7 @@ Entry* find(Domain* domain, const char* at, size_t length, Ended* ended) {
   return nullptr;
 }
 
-Entry* make(Domain* domain, const char* at, size_t length, void* registration) {
+Entry* make(Domain* domain, const char* at, size_t length, void* registration, bool may_keep) {
   Entry& entry = domain->entries.emplace_back();
   entries.insert(&entry);
   entry.registration = registration;
@@ -145,7 +145,7 @@ Entry* make(Domain* domain, const char* at, size_t length, void* registration) {
   entry.mr.key = ++books.registered;
   ++books.live;
   all_registered.push_back({at, length});
-  if (monitor == nullptr) return &entry;
+  if (monitor == nullptr || !may_keep) return &entry;
   entry.kept = monitor->export_ops->subscribe(monitor, at, length) == 0;
   if (!entry.kept) unsubscribe(entry);
   return &entry;
@@ -161,7 +161,8 @@ int reg(fid* given, const void* base, size_t length, uint64_t access, uint64_t o
   Ended ended;
   std::unique_lock<std::mutex> hold(mutex);
   note_thread(*domain);
-  Entry* entry = monitor != nullptr ? find(domain, at, length, &ended) : nullptr;
+  const bool may_keep = (flags & kFakeOfiNoCache) == 0;
+  Entry* entry = monitor != nullptr && may_keep ? find(domain, at, length, &ended) : nullptr;
   if (entry != nullptr) {
     ++entry->users;
     *out = &entry->mr;
@@ -174,7 +175,7 @@ int reg(fid* given, const void* base, size_t length, uint64_t access, uint64_t o
     if (registration == nullptr) return -FI_ENOMEM;
     hold.lock();
   }
-  *out = &make(domain, at, length, registration)->mr;
+  *out = &make(domain, at, length, registration, may_keep)->mr;
   return 0;
 }
 

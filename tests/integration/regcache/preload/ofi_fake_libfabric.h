@@ -10,6 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 
+// The flag by which providers pass by the cache, with the real library's value.
+inline constexpr uint64_t kFakeOfiNoCache = uint64_t{1} << 60;
+
 extern "C" {
 
 struct FakeOfiBooks {

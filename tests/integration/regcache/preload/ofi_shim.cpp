@@ -32,6 +32,21 @@ void steady() {
   if (cost > kFewRegistrations) verdict.broken("%lu registrations", cost);
 }
 
+// A domain that declares that it pins is believed, and what passes by the cache is registered by
+// the provider alone.
+void economy() {
+  Speaker speaker("verbs", FI_THREAD_SAFE, FI_MR_ALLOCATED);
+  if (fake_ofi_books().registered != 0) verdict.broken("something was registered by trial");
+  const uint64_t cost = speaker.cost([&] {
+    for (size_t i = 1; i <= 10; ++i) {
+      void* pool = malloc(i * kLargest);
+      speaker.use_past_the_cache(pool, i * kLargest);
+      free(pool);
+    }
+  });
+  if (cost != 20) verdict.broken("%lu registrations for 20 uses", cost);
+}
+
 void* map(void* at = nullptr) {
   void* memory = mmap(at, kBytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | (at != nullptr ? MAP_FIXED : 0), -1, 0);
@@ -159,6 +174,7 @@ void copying() {
 
 constexpr probe::Case kCases[] = {{"steady", steady},
                                   {"foreign", foreign},
+                                  {"economy", economy},
                                   {"unwatched", unwatched},
                                   {"threads", threads},
                                   {"two_caches", two_caches},

@@ -16,9 +16,10 @@ inline Verdict verdict;
 
 class Speaker {
  public:
-  explicit Speaker(const char* provider = "verbs;ofi_rxm",
-                   fi_threading threading = FI_THREAD_SAFE) {
+  explicit Speaker(const char* provider = "verbs;ofi_rxm", fi_threading threading = FI_THREAD_SAFE,
+                   int mr_mode = 0) {
     fi_domain_attr domain_attributes{};
+    domain_attributes.mr_mode = mr_mode;
     domain_attributes.threading = threading;
     info_.domain_attr = &domain_attributes;
     fi_fabric_attr attributes{};
@@ -41,6 +42,20 @@ class Speaker {
     if (const int status = fi_close(&domain_->fid)) verdict.broken("the domain: error %d", -status);
     fi_close(&fabric_->fid);
     fabric_ = nullptr;
+  }
+
+  // The same as a provider for its own pools, by the two calls that take flags and addresses.
+  void use_past_the_cache(void* address, size_t length) {
+    const iovec piece{address, length};
+    for (const bool in_pieces : {false, true}) {
+      fid_mr* mr = nullptr;
+      const int status =
+          in_pieces
+              ? fi_mr_regv(domain_, &piece, 1, FI_SEND, 0, 0, kFakeOfiNoCache, &mr, nullptr)
+              : fi_mr_reg(domain_, address, length, FI_SEND, 0, 0, kFakeOfiNoCache, &mr, nullptr);
+      if (status != 0) return verdict.broken("registering: error %d", -status);
+      if (fi_close(&mr->fid) != 0) verdict.broken("a memory region does not close");
+    }
   }
 
   // Registers and deregisters, as for a message.

@@ -63,6 +63,7 @@ ofi_case(ofi_shim steady "thousands of messages cost a few registrations under t
   CONTROL "^20000 registrations" OPTIONS --only-lines 0 LABELS memlock)
 ofi_case(ofi_shim foreign "other memory is registered once under the shim, and anew when it changed"
   CONTROL "^1000 registrations of unchanged memory" LABELS memlock_8M)
+ofi_case(ofi_shim economy "neither a trial nor a provider's own pools cost a registration more")
 foreach(monitor interposed userfaultfd)
   ofi_case(ofi_shim foreign "other memory is registered anew when it changed, monitor ${monitor}"
     OPTIONS RDMALLOC_MONITOR=${monitor} LABELS memlock_8M)

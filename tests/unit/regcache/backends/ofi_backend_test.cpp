@@ -17,6 +17,7 @@ namespace rdmalloc {
 namespace {
 
 using fake::at;
+using Kind = OfiBackend::Kind;
 using test::FakeOfi;
 
 constexpr size_t kMiB = size_t{1} << 20;
@@ -34,10 +35,10 @@ struct Fixture {
   }
 
   // Opens the backend and then the domain, as rdm_domain_open_ofi() does.
-  int open(Domain** out, uint64_t access = 0, unsigned flags = 0) {
+  int open(Domain** out, uint64_t access = 0, unsigned flags = 0, Kind kind = Kind::kUnknown) {
     OfiBackend* backend = nullptr;
-    int status =
-        OfiBackend::create(ofi.domain(), access, &backend, why, sizeof why, test::fake_ofi_pinned);
+    int status = OfiBackend::create(ofi.domain(), access, kind, &backend, why, sizeof why,
+                                    test::fake_ofi_pinned);
     if (status != RDM_OK) return status;
     trials = ofi.registered.size();
     rdm_domain_options options{};
@@ -75,12 +76,12 @@ struct Fixture {
   char why[320] = {};
 };
 
-rdm_backend_limits limits_of(FakeOfi& ofi) {
+rdm_backend_limits limits_of(FakeOfi& ofi, Kind kind = Kind::kUnknown) {
   OfiBackend* backend = nullptr;
   char why[320];
   rdm_backend_limits limits{};
-  REQUIRE(OfiBackend::create(ofi.domain(), 0, &backend, why, sizeof why, test::fake_ofi_pinned) ==
-          RDM_OK);
+  REQUIRE(OfiBackend::create(ofi.domain(), 0, kind, &backend, why, sizeof why,
+                             test::fake_ofi_pinned) == RDM_OK);
   REQUIRE(OfiBackend::kOperations.limits(backend, &limits) == RDM_OK);
   OfiBackend::destroy(backend);
   return limits;
@@ -154,11 +155,13 @@ TEST_CASE("rights that the program did not name are not given; reading locally a
 TEST_CASE("what is no libfabric domain, and access that is no access, is refused with a sentence") {
   Fixture f;
   OfiBackend* backend = nullptr;
-  CHECK(OfiBackend::create(nullptr, 0, &backend, f.why, sizeof f.why) == RDM_INVALID);
+  CHECK(OfiBackend::create(nullptr, 0, Kind::kUnknown, &backend, f.why, sizeof f.why) ==
+        RDM_INVALID);
   CHECK(f.said("fi_domain gives one"));
   fid_domain endpoint = *f.ofi.domain();
   endpoint.fid.fclass = FI_CLASS_EP;
-  CHECK(OfiBackend::create(&endpoint, 0, &backend, f.why, sizeof f.why) == RDM_INVALID);
+  CHECK(OfiBackend::create(&endpoint, 0, Kind::kUnknown, &backend, f.why, sizeof f.why) ==
+        RDM_INVALID);
   Domain* domain = nullptr;
   CHECK(f.open(&domain, FI_MULTI_RECV) == RDM_INVALID);
   CHECK(f.said("FI_REMOTE_WRITE"));
@@ -239,6 +242,21 @@ TEST_CASE("what a provider pins is charged to the process, and nothing where it 
   CHECK(limits_of(copying).charges == RDM_CHARGES_NOTHING);
 }
 
+TEST_CASE("a domain that is known to pin registers nothing by trial, and its regions are charged") {
+  Fixture f;
+  f.ofi.pins = 1;
+  const Region& region = f.source.acquire(kMiB);
+  Domain* domain = nullptr;
+  REQUIRE(f.open(&domain, 0, RDM_DOMAIN_WHEN_ASKED, Kind::kPins) == RDM_OK);
+  CHECK(domain->limits().charges == RDM_CHARGES_PROCESS);
+  CHECK(f.ofi.registered.empty());
+  rdm_mr mr;
+  CHECK(domain->lookup(at(region), kMiB, &mr) == RDM_OK);
+  CHECK(f.ofi.registered.size() == 1);
+  REQUIRE(f.open(&domain, 0, RDM_DOMAIN_WHEN_ASKED) == RDM_OK);
+  CHECK(f.ofi.registered.size() > 1);
+}
+
 TEST_CASE("a memlock limit that is reached is told from a provider out of memory") {
   Fixture f;
   Domain* domain = nullptr;
@@ -266,7 +284,7 @@ TEST_CASE("a registered heap is shown to children; foreign memory stays as the p
   REQUIRE(f.ofi.shown.size() == 1);
   CHECK(f.ofi.shown[0] == at(region));
   OfiBackend* backend = nullptr;
-  REQUIRE(OfiBackend::create(f.ofi.domain(), 0, &backend, f.why, sizeof f.why,
+  REQUIRE(OfiBackend::create(f.ofi.domain(), 0, Kind::kUnknown, &backend, f.why, sizeof f.why,
                              test::fake_ofi_pinned) == RDM_OK);
   rdm_backend_request request{};
   char foreign[64];

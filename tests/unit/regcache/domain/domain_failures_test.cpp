@@ -244,6 +244,24 @@ TEST_CASE("a memlock limit raised while the program runs counts for what was ref
   }
 }
 
+TEST_CASE("regions leave as much of the memlock limit free as is needed by others") {
+  Fixture f;
+  f.source.limit = 8 * kMiB;
+  f.domain = f.opened(RDM_DOMAIN_WHEN_ASKED);
+  f.registry->stop();
+  f.domain->leave_free(4 * kMiB);
+  const Region& fits = f.source.acquire(3 * kMiB);
+  const Region& takes_what_is_left = f.source.acquire(2 * kMiB);
+  CHECK(f.lookup(fits) == RDM_OK);
+  CHECK(f.lookup(takes_what_is_left) == RDM_NOT_REGISTERED);
+  CHECK(f.get(0, 4 * kMiB) == RDM_OK);
+  CHECK(f.backend.registered_bytes() == 7 * kMiB);
+  f.domain = f.opened(RDM_DOMAIN_WHEN_ASKED);
+  const Region& small = f.source.acquire(kMiB);
+  CHECK(f.lookup(small) == RDM_OK);
+  f.registry->stop();
+}
+
 TEST_CASE("a driver that asks to come later is not asked for ever") {
   Fixture f;
   f.open();

@@ -1,5 +1,6 @@
 // Several devices register large regions at the same time, each in one thread of ours; small ones
 // are not worth a thread.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <set>
@@ -118,6 +119,97 @@ TEST_CASE_METHOD(Fixture, "a domain is closed while the devices of others are at
   check_closes_clean(one);
   CHECK(another.registered().empty());
   CHECK(another.violations().empty());
+}
+
+// Replaying happens under the registry's lock: the third domain shows that it is held.
+TEST_CASE_METHOD(Fixture, "while a domain is opened over a large heap nobody else waits") {
+  slowness = std::chrono::milliseconds{0};
+  const Region& first = source.acquire(kLarge);
+  Domain* const one = opened(backend);
+  std::atomic<bool> is_replaying{false};
+  std::atomic<bool> may_end{false};
+  struct Held {
+    std::atomic<bool>* is_replaying;
+    std::atomic<bool>* may_end;
+  } held{&is_replaying, &may_end};
+  other.on_register_context = &held;
+  other.on_register = [](void* context) {
+    auto* const its = static_cast<Held*>(context);
+    if (its->is_replaying->exchange(true)) return;
+    while (!*its->may_end) std::this_thread::yield();
+  };
+  std::thread opener([&] { (void)opened(other); });
+  const bool has_begun = comes([&] { return is_replaying.load(); });
+  rdm_mr mr{};
+  const auto finds = [&](const Region& region, size_t length) {
+    return one->lookup(at(region), length, &mr) == RDM_OK && backend.covers(mr, at(region), length);
+  };
+  bool did_all = finds(first, kLarge);
+  const Region& small = source.acquire(kMiB);
+  did_all = did_all && finds(small, kMiB);
+  const Region& large = source.acquire(kLarge);
+  did_all = did_all && finds(large, kMiB) && comes([&] { return finds(large, kLarge); });
+  const uintptr_t base = small.base;
+  (void)source.retire(small, 0, kMiB);
+  registry->on_change(first.base, first.base + 4096);
+  const bool has_retired = comes([&] {
+    const auto all = backend.registered();
+    return std::none_of(all.begin(), all.end(), [&](const auto& it) { return it.base == base; });
+  });
+  rdm_domain_options options{};
+  options.size = sizeof options;
+  options.flags = RDM_DOMAIN_DO_NOT_WAIT;
+  const rdm_backend operations = backend.ops();
+  Domain* third = nullptr;
+  const int status = registry->open(&operations, &backend, &options, &third);
+  may_end = true;
+  opener.join();
+  CHECK(has_begun);
+  CHECK(did_all);
+  CHECK(has_retired);
+  CHECK(status == RDM_BUSY);
+}
+
+// A ring lets one thread in at a time: whoever registers in it, or deregisters, waits for the rest.
+TEST_CASE_METHOD(Fixture, "nobody who mallocs waits for a ring that registers a large heap") {
+  struct Ring {
+    std::mutex lock;
+    std::atomic<int> calls{0};
+    std::atomic<bool> may_end{false};
+  } ring;
+  fake::Backend device;
+  device.limits.abilities = RDM_BACKEND_IN_MALLOC;
+  device.on_register_context = &ring;
+  device.on_register = [](void* context) {
+    auto* const its = static_cast<Ring*>(context);
+    const std::lock_guard hold(its->lock);
+    if (++its->calls != 2) return;
+    while (!its->may_end) std::this_thread::yield();
+  };
+  const Region& gone = source.acquire(kMiB);
+  source.acquire(kLarge);
+  Domain* domain = nullptr;
+  std::thread opener([&] { domain = opened(device); });
+  const bool has_begun = comes([&] { return ring.calls == 2; });
+  std::atomic<const Region*> made{nullptr};
+  std::thread maker([&] {
+    const Region& region = source.acquire(kMiB);
+    (void)source.retire(gone, 0, kMiB);
+    made = &region;
+  });
+  const bool has_made = comes([&] { return made != nullptr; });
+  const size_t registered = device.registered().size();
+  ring.may_end = true;
+  maker.join();
+  opener.join();
+  CHECK(has_begun);
+  CHECK(has_made);
+  CHECK(registered == 1);
+  rdm_mr mr{};
+  CHECK(domain->lookup(at(*made), kMiB, &mr) == RDM_OK);
+  CHECK(device.registered().size() == 2);
+  CHECK(registry->has_let_go(gone));
+  CHECK(device.violations().empty());
 }
 
 TEST_CASE_METHOD(Fixture, "a device that refuses does not keep another from registering") {
