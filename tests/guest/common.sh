@@ -37,6 +37,11 @@ show_threads() {
   done 2> /dev/null
 }
 
+# What the processors have done so far, in ticks of 10 ms.
+busy() {
+  awk '{ print $2 + $3 + $4 + $7 + $8; exit }' /proc/stat
+}
+
 run_case() {
   expected=$1
   sentence=$2
@@ -49,13 +54,15 @@ run_case() {
   fi
   echo "\$ $*"
   started=$(date +%s%N)
+  before=$(busy)
   { sleep "$seconds"; show_threads "$seconds"; } &
   watch=$!
   timeout -k 5 $((seconds + 5)) "$@" < /dev/null > /tmp/output 2>&1
   status=$?
   kill "$watch" 2> /dev/null
   cat /tmp/output
-  echo "-- status $status after $((($(date +%s%N) - started) / 1000000)) ms"
+  echo "-- status $status after $((($(date +%s%N) - started) / 1000000)) ms," \
+    "$((($(busy) - before) * 10)) ms of CPU time"
   case $status in
     "$expected")
       if [ -z "$says" ] || grep -qE -- "$says" /tmp/output; then

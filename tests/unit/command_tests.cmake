@@ -8,6 +8,7 @@ target_link_libraries(rdmalloc_study_for_tests PUBLIC rdmalloc_test_flags CLI11:
   nlohmann_json::nlohmann_json Threads::Threads ${CMAKE_DL_LIBS})
 target_compile_definitions(rdmalloc_study_for_tests PRIVATE RDMALLOC_VERSION="${PROJECT_VERSION}"
   RDMALLOC_LIBRARY_NAME="librdmalloc.so.0" RDMALLOC_LIBRARY_FOLDER="../lib")
+rdmalloc_of_the_command(rdmalloc_study_for_tests)
 foreach(test study_comparison_test study_document_test study_summary_test study_verdict_test)
   rdmalloc_add_test(allocator/tools/study/${test} unit rdmalloc_study_for_tests rdmalloc_os_for_tests)
 endforeach()

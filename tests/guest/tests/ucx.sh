@@ -11,13 +11,14 @@ mpirun="mpirun.openmpi -np 2 --allow-run-as-root --oversubscribe --mca pml ucx
   --mca btl self -x UCX_NET_DEVICES=rxe0:1 -x UCX_TLS=rc_v,self -x UCX_UD_VERBS_ETH_DGID_CHECK=n"
 # UCX's newer protocols, the default since 1.16.
 newer="-x UCX_PROTO_ENABLE=y"
-# glibc returns a freed message's memory; the threshold is fixed, or the first free would raise it.
+# glibc returns a freed message's memory; the threshold is fixed, or the first free would raise it. The
+# controls need few rounds.
 stock="-x MALLOC_MMAP_THRESHOLD_=65536"
 shim="$rdmalloc run --ucx --"
 
 control "with glibc an Open MPI loop registers freed and new messages again and again" 60 \
   "0 bytes or children wrong, [1-9][0-9]* memory regions" \
-  $counted 1000 $timed openmpi without $mpirun $stock "$programs/ucx_loop" 15 0
+  $counted 1000 $timed openmpi without $mpirun $stock "$programs/ucx_loop" 3 0
 promise "an Open MPI loop that mallocs each message registers nothing in steady state under --ucx" 60 \
   $counted 100 $timed openmpi with $mpirun $shim "$programs/ucx_loop" 15 0
 promise "with UCX's newer protocols, too, an Open MPI loop registers nothing in steady state" 60 \
@@ -36,6 +37,6 @@ mpich="mpirun.mpich -np 2 -genv UCX_NET_DEVICES rxe0:1 -genv UCX_TLS rc_v,self
 control "with glibc an MPICH loop registers freed and new messages again and again" 60 \
   "0 bytes or children wrong, [1-9][0-9]* memory regions" \
   $counted 1000 $timed mpich without $mpich -genv MALLOC_MMAP_THRESHOLD_ 65536 \
-  "$programs/ucx_loop_mpich" 15 0
+  "$programs/ucx_loop_mpich" 3 0
 promise "an MPICH loop that mallocs each message registers nothing in steady state under --ucx" 60 \
   $counted 100 $timed mpich with $mpich $shim "$programs/ucx_loop_mpich" 15 0

@@ -51,13 +51,23 @@ uint64_t huge_bytes_beside() {
 
 // io_uring charges a huge page as a whole and once per ring, even if only part of it is registered,
 // or if it is registered at two addresses because it was moved.
-bool pins_as_booked(const rdm_stats& books, uint64_t open) {
-  const int seconds = books.huge_bytes != 0 ? 2 : 10;
-  if (probe::comes_to(books.registered_pinned_bytes, pinned, seconds)) return true;
+bool pins_nearly_as_booked(const rdm_stats& books, uint64_t open) {
   const uint64_t by_kernel = pinned();
-  return books.huge_bytes != 0 &&
-         by_kernel <= books.registered_pinned_bytes + open * huge_bytes_beside() &&
+  return by_kernel <= books.registered_pinned_bytes + open * huge_bytes_beside() &&
          by_kernel + open * books.retired_bytes >= books.registered_pinned_bytes;
+}
+
+bool pins_as_booked(const rdm_stats& books, uint64_t open) {
+  if (books.huge_bytes == 0) return probe::comes_to(books.registered_pinned_bytes, pinned);
+  // Nearly is not enough once: the kernel may be about to unpin more.
+  constexpr int kTries = 20;
+  constexpr int kTimesInARow = 3;
+  int nearly = 0;
+  for (int i = 0; i < kTries && nearly < kTimesInARow; ++i, usleep(100000)) {
+    if (pinned() == books.registered_pinned_bytes) return true;
+    nearly = pins_nearly_as_booked(books, open) ? nearly + 1 : 0;
+  }
+  return nearly == kTimesInARow;
 }
 
 void check(const char* when, uint64_t open) {
