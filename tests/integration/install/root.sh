@@ -13,7 +13,8 @@ need mmdebstrap
   exec unshare --mount --pid --fork --kill-child env IN_NAMESPACES=yes sh "$0" "$@"
 work=$(mktemp -d "${TMPDIR:-/tmp}/rdmalloc-root.XXXXXX")
 chmod 755 "$work"  # apt reads keys there as another user
-trap 'umount -R "$work/root/proc" "$work/root/sys" "$work/root/dev" 2> /dev/null || :; rm -rf --one-file-system "$work"' EXIT
+# Lazily: what stayed mounted would be emptied with it.
+trap 'umount --recursive --lazy "$work"/root/* 2> /dev/null || :; rm -rf --one-file-system "$work"' EXIT
 root=$work/root
 
 # make_root SUITE ARGUMENTS...: those of mmdebstrap.
