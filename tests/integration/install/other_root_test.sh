@@ -56,7 +56,7 @@ if [ -n "${RDMALLOC_ROOT_CCACHE:-}" ]; then
   mkdir -p "$RDMALLOC_ROOT_CCACHE" "$root/ccache"
   mount --bind "$RDMALLOC_ROOT_CCACHE" "$root/ccache"
   in_source "apt-get -q update && apt-get -q -y --no-install-recommends install ccache" > "$work/log" 2>&1 ||
-    skip "no ccache in $suite"
+    { tail -5 "$work/log"; skip "$suite's ccache could not be installed"; }
 fi
 echo "- the library and the command, by bootstrap.sh's demo"
 in_source "apt-get -q update && sh cmake/bootstrap.sh demo" > "$work/log" 2>&1 || {

@@ -32,6 +32,7 @@ make_root() {
   mkdir "$root"
   tar -x -C "$root" --exclude='./dev/*' -f "$tar"
   cp -L /etc/resolv.conf "$root/etc/resolv.conf" 2> /dev/null || :
+  echo force-unsafe-io > "$root/etc/dpkg/dpkg.cfg.d/quick"  # dpkg would wait for the disk after each file
   mount -t proc proc "$root/proc"
   mount -t sysfs sys "$root/sys"
   mount --rbind /dev "$root/dev"
