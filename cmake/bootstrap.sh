@@ -128,9 +128,11 @@ its sources, and call this again with RDMALLOC_JEMALLOC_SOURCE=DIR in the enviro
     *) refuse_system "$@" ;;
   esac
   if [ "$system" = "debian 11" ]; then
-    refuse "$system has no CLI11, its GCC is 10 and its CMake 3.18: install the headers of CLI11, cmake-latest and \
-clang-16 of its security updates, and $(in_one_line "$@" | sed 's/^cmake //; s/ libcli11-dev / /')
-bootstrap: then call it again with CC=clang-16 CXX=clang++-16 in the environment, and with --no-packages"
+    refuse "$system has no CLI11, its GCC is 10 and its CMake 3.18: unpack libcli11-dev of a newer release (dpkg -x \
+FILE DIR), and install cmake-latest and clang-16 of its security updates, and \
+$(in_one_line "$@" make | sed 's/^cmake //; s/ libjemalloc-dev / /; s/ libcli11-dev / /')
+bootstrap: then call it again with CC=clang-16 CXX=clang++-16 CMAKE_PREFIX_PATH=DIR/usr in the environment, and with \
+--no-packages"
   fi
   if [ -n "${RDMALLOC_JEMALLOC_SOURCE:-}" ]; then
     # shellcheck disable=SC2046  # a list of words

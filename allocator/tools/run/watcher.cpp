@@ -163,13 +163,14 @@ bool Watcher::hear_one() {
 // A report belongs to one process: the first, as long as it lives, whatever it executes.
 void Watcher::add(pid_t process, int page, std::string report) {
   const int lock = open_again(page);
-  auto reader = lock < 0 ? std::nullopt : CounterReader::of_descriptor(lock);
+  if (lock < 0) return;
+  std::optional<CounterReader> reader = CounterReader::of_descriptor(lock);
   const auto same = std::find_if(watched_.begin(), watched_.end(),
                                  [&](const Watched& one) { return one.report == report; });
   const bool is_taken =
       same != watched_.end() && same->life.process.number != static_cast<uint64_t>(process);
   if (!reader || is_taken) {
-    if (lock >= 0) close(lock);
+    close(lock);
     return;
   }
   if (same != watched_.end()) {

@@ -31,7 +31,9 @@ namespace {
 // A name that nobody can guess, nor take before us.
 std::string make_name() {
   uint64_t random = 0;
-  (void)getrandom(&random, sizeof random, GRND_NONBLOCK);
+  if (getrandom(&random, sizeof random, GRND_NONBLOCK) != ssize_t{sizeof random}) {
+    refuse("no random name");
+  }
   return "rdmalloc-watcher-" + std::to_string(getpid()) + "-" + std::to_string(random);
 }
 

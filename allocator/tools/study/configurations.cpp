@@ -81,7 +81,8 @@ Configuration with_option(const Allocator& ours, const std::string& assignment) 
   if (equals == std::string::npos) {
     throw Refusal("--set " + assignment + ": give NAME=VALUE, such as huge=thp");
   }
-  const OptionInfo& option = find_option(assignment.substr(0, equals), assignment);
+  const std::string name = assignment.substr(0, equals);
+  const OptionInfo& option = find_option(name, assignment);
   const std::string value = assignment.substr(equals + 1);
   if (!is_valid(option.type, as_text(value))) {
     throw Refusal("--set " + assignment + ": invalid value '" + value + "': " + flag_usage(option));

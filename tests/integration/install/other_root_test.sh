@@ -6,6 +6,7 @@
 #
 # The environment gives SOURCE. jammy needs jemalloc's sources (jemalloc_tree.sh), and Ubuntu's
 # releases its keys: installed, or out of Debian 13's package. RDMALLOC_ROOT_TAR is of root.sh.
+# RDMALLOC_ROOT_CCACHE=FOLDER compiles there with ccache, and keeps what it compiled in the folder.
 set -eu
 . "$(dirname "$0")/root.sh"
 . "$(dirname "$0")/jemalloc_tree.sh"
@@ -50,7 +51,13 @@ if [ -n "$tree" ]; then
   from=/jemalloc
 fi
 
-in_source() { inside "cd /source; $1" RDMALLOC_JEMALLOC_SOURCE=$from; }
+in_source() { inside "cd /source; $1" RDMALLOC_JEMALLOC_SOURCE=$from CCACHE_DIR=/ccache CCACHE_COMPILERCHECK=content; }
+if [ -n "${RDMALLOC_ROOT_CCACHE:-}" ]; then
+  mkdir -p "$RDMALLOC_ROOT_CCACHE" "$root/ccache"
+  mount --bind "$RDMALLOC_ROOT_CCACHE" "$root/ccache"
+  in_source "apt-get -q update && apt-get -q -y --no-install-recommends install ccache" > "$work/log" 2>&1 ||
+    { tail -5 "$work/log"; skip "$suite's ccache could not be installed"; }
+fi
 echo "- the library and the command, by bootstrap.sh's demo"
 in_source "apt-get -q update && sh cmake/bootstrap.sh demo" > "$work/log" 2>&1 || {
   tail -60 "$work/log"

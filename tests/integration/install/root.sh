@@ -13,7 +13,8 @@ need mmdebstrap
   exec unshare --mount --pid --fork --kill-child env IN_NAMESPACES=yes sh "$0" "$@"
 work=$(mktemp -d "${TMPDIR:-/tmp}/rdmalloc-root.XXXXXX")
 chmod 755 "$work"  # apt reads keys there as another user
-trap 'umount -R "$work/root/proc" "$work/root/sys" "$work/root/dev" 2> /dev/null || :; rm -rf --one-file-system "$work"' EXIT
+# Lazily: what stayed mounted would be emptied with it.
+trap 'umount --recursive --lazy "$work"/root/* 2> /dev/null || :; rm -rf --one-file-system "$work"' EXIT
 root=$work/root
 
 # make_root SUITE ARGUMENTS...: those of mmdebstrap.
@@ -31,6 +32,7 @@ make_root() {
   mkdir "$root"
   tar -x -C "$root" --exclude='./dev/*' -f "$tar"
   cp -L /etc/resolv.conf "$root/etc/resolv.conf" 2> /dev/null || :
+  echo force-unsafe-io > "$root/etc/dpkg/dpkg.cfg.d/quick"  # dpkg would wait for the disk after each file
   mount -t proc proc "$root/proc"
   mount -t sysfs sys "$root/sys"
   mount --rbind /dev "$root/dev"

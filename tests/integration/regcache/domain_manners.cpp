@@ -77,9 +77,9 @@ cpu_set_t processors_of_registrar() {
     snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
     FILE* const file = fopen(path, "r");
     if (file == nullptr) continue;
-    (void)fgets(name, sizeof name, file);
+    const bool has_name = fgets(name, sizeof name, file) != nullptr;
     fclose(file);
-    if (strcmp(name, "rdmalloc-reg\n") == 0)
+    if (has_name && strcmp(name, "rdmalloc-reg\n") == 0)
       sched_getaffinity(atoi(task->d_name), sizeof set, &set);
   }
   closedir(tasks);

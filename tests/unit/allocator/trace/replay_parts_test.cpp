@@ -6,7 +6,7 @@
 #include "allocator/trace/block_pattern.h"
 #include "allocator/trace/object_table.h"
 #include "allocator/trace/text_format.h"
-#include "tests/support/catch.h"
+#include "tests/support/containing.h"
 
 namespace rdmalloc::trace {
 
@@ -88,7 +88,7 @@ TEST_CASE("an event as text is read as the same event") {
   REQUIRE(to_text(read, Event{}) == to_text(event, Event{}));
   REQUIRE(!parser.parse("  # a comment", &read));
   REQUIRE(!parser.parse("", &read));
-  REQUIRE_THROWS_WITH(parser.parse("f 1", &read), Catch::Contains("'1' is not alive"));
+  REQUIRE_THROWS_WITH(parser.parse("f 1", &read), test::containing("'1' is not alive"));
   REQUIRE(parser.parse("f 0\r", &read));
   REQUIRE(read.kind == EventKind::kFree);
   REQUIRE(read.thread == 3);

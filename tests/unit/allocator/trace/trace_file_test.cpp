@@ -19,7 +19,7 @@
 #include "allocator/trace/object_numbers.h"
 #include "allocator/trace/packed_format.h"
 #include "allocator/trace/packed_reader.h"
-#include "tests/support/catch.h"
+#include "tests/support/containing.h"
 
 namespace rdmalloc::trace {
 namespace {
@@ -238,18 +238,18 @@ TEST_CASE("the writer refuses what could not be replayed") {
   const TemporaryFile file;
   Writer writer(file.path(), "x");
   writer.add(allocation(7, 1));
-  REQUIRE_THROWS_WITH(writer.add(allocation(7, 1)), Catch::Contains("is alive"));
-  REQUIRE_THROWS_WITH(writer.add(freeing(8)), Catch::Contains("event 1 frees"));
-  REQUIRE_THROWS_WITH(writer.add(allocation(9, UINT64_MAX)), Catch::Contains("bytes"));
+  REQUIRE_THROWS_WITH(writer.add(allocation(7, 1)), test::containing("is alive"));
+  REQUIRE_THROWS_WITH(writer.add(freeing(8)), test::containing("event 1 frees"));
+  REQUIRE_THROWS_WITH(writer.add(allocation(9, UINT64_MAX)), test::containing("bytes"));
   Event later = allocation(9, 1);
   later.time_ns = 5000;
   writer.add(later);
-  REQUIRE_THROWS_WITH(writer.add(freeing(7)), Catch::Contains("earlier"));
-  REQUIRE_THROWS_WITH(Writer("/nowhere/at/all", "x"), Catch::Contains("No such file"));
+  REQUIRE_THROWS_WITH(writer.add(freeing(7)), test::containing("earlier"));
+  REQUIRE_THROWS_WITH(Writer("/nowhere/at/all", "x"), test::containing("No such file"));
 }
 
 TEST_CASE("a full disk is an error of the writer, not a short trace") {
-  REQUIRE_THROWS_WITH(Writer("/dev/full", "x"), Catch::Contains("No space left"));
+  REQUIRE_THROWS_WITH(Writer("/dev/full", "x"), test::containing("No space left"));
 }
 
 TEST_CASE("a trace cut off at any byte gives whole events and says that it is cut off") {
@@ -320,18 +320,18 @@ TEST_CASE("random bytes after a good header are refused") {
 TEST_CASE("another file, another version and a folder are refused by name") {
   const TemporaryFile file;
   file.set_contents("#!/bin/sh\necho this is no trace, but longer than a header of one: hello\n");
-  REQUIRE_THAT(read(file.path()).error, Catch::Contains("is not a trace"));
-  REQUIRE_THAT(read(file.path()).error, Catch::Contains(file.path()));
+  REQUIRE_THAT(read(file.path()).error, test::containing("is not a trace"));
+  REQUIRE_THAT(read(file.path()).error, test::containing(file.path()));
   file.set_contents("");
-  REQUIRE_THAT(read(file.path()).error, Catch::Contains("is not a trace"));
+  REQUIRE_THAT(read(file.path()).error, test::containing("is not a trace"));
   (void)write(file.path(), {});
   std::string other = file.contents();
   other[offsetof(FileHeader, version)] = 9;
   file.set_contents(other);
-  REQUIRE_THAT(read(file.path()).error, Catch::Contains("of version 9"));
-  REQUIRE_THAT(read("/tmp").error, Catch::Contains("is a folder"));
-  REQUIRE_THAT(read("/dev/null").error, Catch::Contains("not a regular file"));
-  REQUIRE_THAT(read("/nowhere").error, Catch::Contains("No such file"));
+  REQUIRE_THAT(read(file.path()).error, test::containing("of version 9"));
+  REQUIRE_THAT(read("/tmp").error, test::containing("is a folder"));
+  REQUIRE_THAT(read("/dev/null").error, test::containing("not a regular file"));
+  REQUIRE_THAT(read("/nowhere").error, test::containing("No such file"));
 }
 
 TEST_CASE("implausible counts are refused, though their checksum is right") {
@@ -339,7 +339,7 @@ TEST_CASE("implausible counts are refused, though their checksum is right") {
   for (const Counts& counts : {Counts{UINT64_MAX, 1, uint64_t{1} << 40, 0, 0},
                                Counts{UINT64_MAX, UINT64_MAX, 1, 0, 0}, Counts{1, 1, 2, 0, 0}}) {
     file.set_contents(file_with_block(counts, {0}, 1));
-    REQUIRE_THAT(read(file.path()).error, Catch::Contains("header is damaged"));
+    REQUIRE_THAT(read(file.path()).error, test::containing("header is damaged"));
   }
 }
 
@@ -349,7 +349,7 @@ TEST_CASE("a block that frees what is not alive is refused, though its checksum 
   file.set_contents(file_with_block(Counts{1, 1, 1, 0, 0}, {1, 0, 0, 1, 0, 0, 3, 0}, 1));
   const Outcome outcome = read(file.path());
   REQUIRE(outcome.events.empty());
-  REQUIRE_THAT(outcome.error, Catch::Contains("event 0 frees what is not alive"));
+  REQUIRE_THAT(outcome.error, test::containing("event 0 frees what is not alive"));
 }
 
 TEST_CASE("columns that do not fit their block are refused") {
@@ -365,7 +365,7 @@ TEST_CASE("columns that do not fit their block are refused") {
     file.set_contents(file_with_block(Counts{1, 1, 1, 0, 0}, raw, 1));
     const Outcome outcome = read(file.path());
     REQUIRE(outcome.events.empty());
-    REQUIRE_THAT(outcome.error, Catch::Contains("damaged"));
+    REQUIRE_THAT(outcome.error, test::containing("damaged"));
   }
 }
 
@@ -387,7 +387,7 @@ TEST_CASE("a block that unpacks to more than it says takes no memory") {
   file.set_contents(bomb + packed);
   rusage before{};
   getrusage(RUSAGE_SELF, &before);
-  REQUIRE_THAT(read(file.path()).error, Catch::Contains("broken block"));
+  REQUIRE_THAT(read(file.path()).error, test::containing("broken block"));
   rusage after{};
   getrusage(RUSAGE_SELF, &after);
   REQUIRE(after.ru_maxrss - before.ru_maxrss < kMostKib);

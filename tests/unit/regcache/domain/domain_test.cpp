@@ -676,14 +676,14 @@ TEST_CASE("closing under traffic: no call after it, no byte claimed that is not 
     }
     done = true;
   });
+  std::atomic<int> wrong{0};  // Catch's assertions are for one thread at a time
   std::thread reader([&] {
     size_t round = 0;
     while (!done) {
       const Region& region = f.source.regions()[round++ % f.source.regions().size()];
       rdm_mr mr{};
       // The steady domain always knows; the other, which comes and goes, only must not crash.
-      REQUIRE(kept->lookup(at(region), 1, &mr) == RDM_OK);
-      REQUIRE(steady.covers(mr, at(region), 1));
+      if (kept->lookup(at(region), 1, &mr) != RDM_OK || !steady.covers(mr, at(region), 1)) ++wrong;
       if (Domain* domain = current) (void)domain->lookup(at(region), 1, &mr);
     }
   });
@@ -696,6 +696,7 @@ TEST_CASE("closing under traffic: no call after it, no byte claimed that is not 
   } while (!done);
   grower.join();
   reader.join();
+  CHECK(wrong == 0);
   CHECK(steady.registered().size() == 301);
   CHECK(steady.violations().empty());
   CHECK(backend.violations().empty());

@@ -76,8 +76,8 @@ TEST_CASE("nothing is compared of fewer than three repeats, nor of none that tak
   CHECK(!compare({1, 2, 0}, {1, 2, 3}));
   const auto same = compare({2, 2, 2}, {1, 1, 1});
   CHECK(same->outcome == Outcome::kMore);
-  CHECK(same->ratio == Approx(2));
-  CHECK(same->low == Approx(same->high));
+  CHECK_THAT(same->ratio, Catch::Matchers::WithinRel(2.0));
+  CHECK_THAT(same->low, Catch::Matchers::WithinRel(same->high));
 }
 
 }  // namespace rdmalloc::cli::study
