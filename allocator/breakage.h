@@ -4,16 +4,15 @@
 // For .cpp files of the core only: those with a breakage are compiled a second time for the tests.
 #pragma once
 
-#ifdef RDMALLOC_BREAKAGES
-
 namespace rdmalloc {
 
+#ifdef RDMALLOC_BREAKAGES
 // Whether the environment asks for this breakage (tests/support/breakage.cpp).
 bool is_broken(const char* breakage);
+#else
+constexpr bool is_broken(const char*) { return false; }
+#endif
 
 }  // namespace rdmalloc
 
 #define RDM_BROKEN(breakage) ::rdmalloc::is_broken(#breakage)
-#else
-#define RDM_BROKEN(breakage) false
-#endif

@@ -115,34 +115,33 @@ class Budget {
   uint64_t ask_machine(uint64_t need, uint64_t want) REQUIRES(growth_lock);
   void look_at_locked() REQUIRES(growth_lock);
 
-  uint64_t memory_ = 0;                        // RAM, or the control group's limit
-  std::atomic<uint64_t> memlock_{0};           // RLIMIT_MEMLOCK, or no limit with CAP_IPC_LOCK
-  uint64_t soft_ GUARDED_BY(growth_lock) = 0;  // RLIMIT_MEMLOCK when it was looked at last
-  bool right_counts_ GUARDED_BY(growth_lock) = true;  // CAP_IPC_LOCK, as far as is known
-  uint64_t machine_ = 0;                              // RAM
-  uint64_t memory_cap_ = 0;                           // most that is held, or pinned
-  bool is_capped_ = false;                            // by the user: it is most that is held
-  uint64_t lockable_ GUARDED_BY(growth_lock) = 0;     // memlock_ less the headroom
+  uint64_t memory_ = 0;                            // RAM, or the control group's limit
+  std::atomic<uint64_t> memlock_{0};               // RLIMIT_MEMLOCK, or no limit with CAP_IPC_LOCK
+  uint64_t soft_ GUARDED_BY(growth_lock) = 0;      // RLIMIT_MEMLOCK when it was looked at last
+  uint64_t machine_ = 0;                           // RAM
+  uint64_t memory_cap_ = 0;                        // most that is held, or pinned
+  uint64_t lockable_ GUARDED_BY(growth_lock) = 0;  // memlock_ less the headroom
   Amount own_cap_;
   uint64_t share_of_machine_ = os::kNoLimit;
   uint64_t cap_ = 0;                        // most that is pinned, whatever the kernel allows
-  LimitedBy cap_by_ = LimitedBy::kCap;      // where it comes from
   uint64_t group_cap_ = 0;                  // what a control group's processes share; 0: nothing
   mutable std::atomic<size_t> sharers_{0};  // how many shared it lately; 0: not known
   MachineLedger ledger_ GUARDED_BY(growth_lock);
   Amount headroom_;
-  bool strict_ = false;
-  bool refused_ GUARDED_BY(growth_lock) = false;
-  bool refused_for_good_ GUARDED_BY(growth_lock) = false;
   std::atomic<uint64_t> pin_limit_{0};  // most that is pinned
-  // Where pin_limit_ comes from.
-  LimitedBy pin_limited_by_ GUARDED_BY(growth_lock) = LimitedBy::kCap;
-  std::atomic<LimitedBy> limited_by_{LimitedBy::kCap};
   std::atomic<size_t> held_{0};
   std::atomic<size_t> pinned_{0};
   std::atomic<size_t> overflow_{0};
   std::atomic<size_t> sparse_{0};
   std::atomic<size_t> peak_pinned_{0};
+  LimitedBy cap_by_ = LimitedBy::kCap;                                  // where cap_ comes from
+  LimitedBy pin_limited_by_ GUARDED_BY(growth_lock) = LimitedBy::kCap;  // and pin_limit_
+  std::atomic<LimitedBy> limited_by_{LimitedBy::kCap};
+  bool right_counts_ GUARDED_BY(growth_lock) = true;  // CAP_IPC_LOCK, as far as is known
+  bool is_capped_ = false;  // by the user: memory_cap_ is most that is held
+  bool strict_ = false;
+  bool refused_ GUARDED_BY(growth_lock) = false;
+  bool refused_for_good_ GUARDED_BY(growth_lock) = false;
 };
 
 }  // namespace rdmalloc

@@ -1,5 +1,6 @@
 #include "allocator/os/huge_page_size.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -32,10 +33,10 @@ constexpr char kPools[] = "/sys/kernel/mm/hugepages";
 bool has_pool(size_t size) {
   char path[96];
   const Decimal kib(size >> 10);
-  strcpy(path, kPools);
-  strcat(path, "/hugepages-");
-  strcat(path, kib.c_string());
-  strcat(path, "kB/nr_hugepages");
+  char* end = stpcpy(path, kPools);
+  end = stpcpy(end, "/hugepages-");
+  end = stpcpy(end, kib.c_string());
+  stpcpy(end, "kB/nr_hugepages");
   uint64_t pages = 0;
   return read_number(path, &pages);
 }

@@ -242,7 +242,7 @@ int ForeignCache::make(CacheEntry& entry, Attempt* attempt) {
     request->is_watched = monitor().watch(entry.begin(), length);
   }
   char* const why = request->why;
-  constexpr size_t why_size = sizeof request->why;
+  const size_t why_size = sizeof request->why;
   rdm_backend_key key{};
   const int status = device_->register_foreign(entry.begin(), length, &key, why, why_size);
   if (status == RDM_OK) entry.set_key(key);

@@ -205,7 +205,7 @@ int RemoteCache::build(const Origin& range, Attempt* attempt, CacheEntry* entry)
 // The only call of the caller's open(); its result is checked.
 int RemoteCache::make(CacheEntry& entry, Attempt* attempt) {
   char* const why = attempt->why;
-  constexpr size_t why_size = sizeof attempt->why;
+  const size_t why_size = sizeof attempt->why;
   const Origin& from = origin(entry);
   const rdm_remote_memory memory = {from.peer, from.base, static_cast<size_t>(from.length),
                                     from.handle, from.handle_size};

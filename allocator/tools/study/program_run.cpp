@@ -141,6 +141,7 @@ void ProgramRun::wait_for_others(Sampler& sampler, Run& run) {
   }
   if (others.empty()) return;
   std::vector<std::string> names;
+  names.reserve(others.size());
   for (const pid_t pid : others) names.push_back(name_of(pid) + " (" + std::to_string(pid) + ")");
   run.left_behind =
       "still there after the program had ended, and ended by the study: " + joined(names);

@@ -19,7 +19,7 @@ constexpr const char* kClearLine = "\r\033[K";
 std::string about(uint64_t nanoseconds) {
   const uint64_t seconds = std::max<uint64_t>(nanoseconds / kSecondNs, 1);
   if (seconds < 120) return "about " + std::to_string(seconds) + " s";
-  if (seconds < 120 * 60) return "about " + std::to_string(seconds / 60) + " min";
+  if (seconds < 120UL * 60) return "about " + std::to_string(seconds / 60) + " min";
   return "about " + std::to_string(seconds / 3600) + " h";
 }
 

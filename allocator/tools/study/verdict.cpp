@@ -113,7 +113,7 @@ std::optional<Comparison> compare_memory(const Row& ours, const Row& other, Figu
 // The end of a sentence that begins with "Whether ...". `found` is of compare_memory().
 std::string untold_memory(const Row& ours, const Row& other, Figure figure,
                           const std::optional<Comparison>& found) {
-  const std::string untold = " cannot be told";
+  std::string untold = " cannot be told";
   if (is_too_small(ours, other, figure)) return untold + " of less than 4 MiB";
   if (has_few(ours, other, figure)) return untold + kTooFew;
   if (!found) return untold;
