@@ -14,7 +14,7 @@
       "_end:\n.byte 0\n"                                                               \
       ".popsection\n");                                                                \
   extern "C" const char rdmalloc_asset_##name[], rdmalloc_asset_##name##_end[];        \
-  static std::string_view name() {                                                     \
+  std::string_view name() {                                                            \
     return {rdmalloc_asset_##name,                                                     \
             static_cast<size_t>(rdmalloc_asset_##name##_end - rdmalloc_asset_##name)}; \
   }

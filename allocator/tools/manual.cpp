@@ -6,10 +6,10 @@
 #include "allocator/tools/embedded.h"
 #include "allocator/tools/manual_page.h"
 
-EMBED(manual, MANUAL)
-
 namespace rdmalloc::cli {
 namespace {
+
+EMBED(manual, MANUAL)
 
 Entry entry_of(const std::string& line) {
   const size_t colon = line.find(": ");

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 
 #include "allocator/limits/options.h"
 #include "allocator/tools/doctor/check.h"
@@ -36,18 +37,16 @@ std::string newer_kernel(const Ability& ability) {
          ")";
 }
 
-Check populate() {
-  const Ability ability = populates();
+Check populate(const Ability& ability) {
   return check_of(ability, "MADV_POPULATE_WRITE", Verdict::kNote, {newer_kernel(ability)});
 }
 
-Check lock() {
-  return check_of(locks_on_fault(), "mlock of a page", Verdict::kProblem,
+Check lock(const Ability& ability) {
+  return check_of(ability, "mlock of a page", Verdict::kProblem,
                   {"see memlock; in a container: docker run --ulimit memlock=-1 ..."});
 }
 
-Check seal() {
-  const Ability ability = seals();
+Check seal(const Ability& ability) {
   Options options;
   options.load();
   const Verdict missed = options.on(OptionId::seal) ? Verdict::kNote : Verdict::kOk;
@@ -56,16 +55,14 @@ Check seal() {
   return check;
 }
 
-Check placement() {
-  const Ability ability = places();
+Check placement(const Ability& ability) {
   // A kernel without NUMA has nothing to place.
   const Verdict otherwise = ability.error == EPERM ? Verdict::kNote : Verdict::kOk;
   return check_of(ability, "mbind", otherwise,
                   {"docker run --cap-add SYS_NICE ...   (its seccomp profile then allows mbind)"});
 }
 
-Check copy_on_fork() {
-  const Ability ability = copies_pins_at_fork();
+Check copy_on_fork(const Ability& ability) {
   // Determined by an io_uring registration.
   const bool is_unknown = !ability.works() && ability.error != ENOTSUP;
   Check check = check_of(
@@ -77,23 +74,23 @@ Check copy_on_fork() {
   return check;
 }
 
-Check moving() {
-  Check check = check_of(moves_locked_pages(), "mremap of a locked page", Verdict::kNote,
+Check moving(const Ability& ability) {
+  Check check = check_of(ability, "mremap of a locked page", Verdict::kNote,
                          {"a newer kernel   (uname -r tells yours: " + kernel_version() + ")"});
   check.name = "moving";
   return check;
 }
 
-Check io_uring() {
+Check io_uring(const Ability& ability) {
   Check check = check_of(
-      has_io_uring(), "io_uring", Verdict::kNote,
+      ability, "io_uring", Verdict::kNote,
       {"sudo sysctl kernel.io_uring_disabled=0",
        "docker run --security-opt seccomp=PROFILE.json ...   (one that allows io_uring_setup)"});
   return with_sysctl(std::move(check), "kernel.io_uring_disabled");
 }
 
-Check userfaultfd() {
-  Check check = check_of(has_userfaultfd(), "userfaultfd", Verdict::kNote,
+Check userfaultfd(const Ability& ability) {
+  Check check = check_of(ability, "userfaultfd", Verdict::kNote,
                          {"sudo sysctl vm.unprivileged_userfaultfd=1"});
   return with_sysctl(std::move(check), "vm.unprivileged_userfaultfd");
 }
@@ -101,8 +98,19 @@ Check userfaultfd() {
 }  // namespace
 
 std::vector<Check> ability_checks() {
-  return {lock(), populate(),  copy_on_fork(), moving(),
-          seal(), placement(), io_uring(),     userfaultfd()};
+  const std::map<std::string, Check (*)(const Ability&)> explain = {{"mlock", lock},
+                                                                    {"populate", populate},
+                                                                    {"copy-on-fork", copy_on_fork},
+                                                                    {"move", moving},
+                                                                    {"mseal", seal},
+                                                                    {"placement", placement},
+                                                                    {"io_uring", io_uring},
+                                                                    {"userfaultfd", userfaultfd}};
+  std::vector<Check> checks;
+  for (const Ability& ability : kernel_abilities()) {
+    checks.push_back(explain.at(ability.name)(ability));
+  }
+  return checks;
 }
 
 }  // namespace rdmalloc::cli

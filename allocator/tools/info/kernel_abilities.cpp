@@ -22,6 +22,7 @@ namespace {
 
 constexpr int kMadvPopulateWrite = 23;
 constexpr long kSysMseal = 462;
+
 // Runs an attempt in a child; returns 0 or its errno. It must not allocate: the parent may have
 // threads.
 template <typename Attempt>
@@ -148,54 +149,39 @@ bool try_copy_at_fork() {
   return is_seen;
 }
 
+struct Trial {
+  const char* name;
+  const char* since;
+  bool (*attempt)();
+  const char* without;
+};
+
+constexpr Trial kTrials[] = {
+    {"mlock", "4.4", try_lock, "nothing is pinned; the heap works as ordinary memory"},
+    {"populate", "5.14", try_populate,
+     "pages come by touch, one by one, and a lack of huge pages shows later"},
+    {"copy-on-fork", "5.12", try_copy_at_fork,
+     "a process with a domain must not fork and go on using the device: what it writes to while a "
+     "child lives leaves its registration"},
+    {"move", "2.4", try_to_move, "free pages are unlocked and locked again when they are gathered"},
+    {"mseal", "6.10", try_seal,
+     "seal=on, by which the kernel refuses that regions are unmapped, does nothing"},
+    {"placement", "2.6", try_place,
+     "a region lies on the node of the thread that touches it first"},
+    {"io_uring", "5.1", try_io_uring, "no region can be registered as a fixed buffer of io_uring"},
+    {"userfaultfd", "5.11", try_userfaultfd,
+     "fewer registrations of memory outside the heap can be kept: that it is unmapped is heard "
+     "from "
+     "functions of ours alone. The heap itself does not need it"}};
+
 }  // namespace
 
-Ability populates() {
-  return {"populate", "5.14", attempt_in_child(try_populate),
-          "pages come by touch, one by one, and a lack of huge pages shows later"};
-}
-
-Ability locks_on_fault() {
-  return {"mlock", "4.4", attempt_in_child(try_lock),
-          "nothing is pinned; the heap works as ordinary memory"};
-}
-
-Ability copies_pins_at_fork() {
-  return {"copy-on-fork", "5.12", attempt_in_child(try_copy_at_fork),
-          "a process with a domain must not fork and go on using the device: what it writes to "
-          "while a child lives leaves its registration"};
-}
-
-Ability moves_locked_pages() {
-  return {"move", "2.4", attempt_in_child(try_to_move),
-          "free pages are unlocked and locked again when they are gathered"};
-}
-
-Ability seals() {
-  return {"mseal", "6.10", attempt_in_child(try_seal),
-          "seal=on, by which the kernel refuses that regions are unmapped, does nothing"};
-}
-
-Ability places() {
-  return {"placement", "2.6", attempt_in_child(try_place),
-          "a region lies on the node of the thread that touches it first"};
-}
-
-Ability has_io_uring() {
-  return {"io_uring", "5.1", attempt_in_child(try_io_uring),
-          "no region can be registered as a fixed buffer of io_uring"};
-}
-
-Ability has_userfaultfd() {
-  return {
-      "userfaultfd", "5.11", attempt_in_child(try_userfaultfd),
-      "fewer registrations of memory outside the heap can be kept: that it is unmapped is heard "
-      "from functions of ours alone. The heap itself does not need it"};
-}
-
 std::vector<Ability> kernel_abilities() {
-  return {locks_on_fault(), populates(), copies_pins_at_fork(), moves_locked_pages(),
-          seals(),          places(),    has_io_uring(),        has_userfaultfd()};
+  std::vector<Ability> all;
+  for (const Trial& trial : kTrials) {
+    all.push_back({trial.name, trial.since, attempt_in_child(trial.attempt), trial.without});
+  }
+  return all;
 }
 
 }  // namespace rdmalloc::cli

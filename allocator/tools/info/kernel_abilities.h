@@ -1,5 +1,5 @@
-// What the kernel here can do of what came with newer versions, found out by having it done: a
-// container may forbid what the version promises, and distributions bring things to older ones.
+// Which newer abilities the kernel here has, found by trying: a container may forbid what the version
+// promises, and distributions bring abilities to older versions.
 #pragma once
 
 #include <string>
@@ -16,16 +16,6 @@ struct Ability {
 };
 
 // Each is tried in a child process that may come to harm.
-Ability populates();            // MADV_POPULATE_WRITE
-Ability locks_on_fault();       // mlock2
-Ability copies_pins_at_fork();  // a registration stays right when its process forks and writes
-Ability moves_locked_pages();   // mremap takes pages, and their locks, along
-Ability seals();                // mseal
-Ability places();               // mbind
-Ability has_io_uring();
-Ability has_userfaultfd();
-
-// All of these.
 std::vector<Ability> kernel_abilities();
 
 }  // namespace rdmalloc::cli

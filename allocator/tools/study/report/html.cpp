@@ -1,7 +1,5 @@
 #include "allocator/tools/study/report/html.h"
 
-#include <stdio.h>
-
 #include <algorithm>
 #include <stdexcept>
 
@@ -37,38 +35,34 @@ std::string filled(std::string_view page, const std::map<std::string, std::strin
   }
 }
 
-std::string fixed(double value, int decimals) {
-  char text[64];
-  snprintf(text, sizeof text, "%.*f", decimals, value);
-  return text;
+void Table::row(std::vector<std::string> words, std::vector<Figure> figures) {
+  rows_.push_back({std::move(words), std::move(figures)});
 }
 
-void Table::column(std::string heading, Kind kind) {
-  columns_.push_back({std::move(heading), kind});
+void Table::row(std::vector<std::string> words, const Json& object) {
+  std::vector<Figure> figures;
+  for (const Column& column : columns_) figures.push_back(figure(object, column.key));
+  row(std::move(words), std::move(figures));
 }
 
-void Table::row(std::vector<std::string> texts, std::vector<Figure> figures) {
-  rows_.push_back({std::move(texts), std::move(figures)});
-}
-
-double Table::most(size_t figure) const {
+double Table::most(size_t column) const {
   double most = 0;
-  for (const Row& row : rows_) most = std::max(most, row.figures[figure].value_or(0));
+  for (const Row& row : rows_) most = std::max(most, row.figures[column].value_or(0));
   return most;
 }
 
-bool Table::known(size_t figure) const {
-  return std::any_of(rows_.begin(), rows_.end(),
-                     [&](const Row& row) { return row.figures[figure].has_value(); });
+bool Table::known(size_t column) const {
+  return std::ranges::any_of(rows_,
+                             [&](const Row& row) { return row.figures[column].has_value(); });
 }
 
 Table::Scale Table::scale_of(size_t column) const {
-  const double most_here = most(column - texts());
+  const double most_here = most(column);
   switch (columns_[column].kind) {
     case Kind::kBytes: {
       double most_bytes = 0;  // of the whole table: byte columns are compared with each other too
-      for (size_t i = texts(); i < columns_.size(); ++i) {
-        if (columns_[i].kind == Kind::kBytes) most_bytes = std::max(most_bytes, most(i - texts()));
+      for (size_t i = 0; i < columns_.size(); ++i) {
+        if (columns_[i].kind == Kind::kBytes) most_bytes = std::max(most_bytes, most(i));
       }
       const Unit unit = unit_for(most_bytes);
       return {unit.bytes, most_bytes < 100 * unit.bytes ? 2 : 1, unit.name};
@@ -87,26 +81,27 @@ Table::Scale Table::scale_of(size_t column) const {
 std::string Table::html() const {
   if (rows_.empty()) return "";
   std::string head, body;
+  for (const std::string& heading : headings_) head += "<th scope=\"col\">" + heading + "</th>";
   std::vector<Scale> scales(columns_.size());
   for (size_t i = 0; i < columns_.size(); ++i) {
-    if (i >= texts() && !known(i - texts())) continue;
-    if (i >= texts()) scales[i] = scale_of(i);
-    head += std::string("<th scope=\"col\"") + (i < texts() ? "" : " class=\"n\"") + ">" +
-            escaped(columns_[i].heading);
+    if (!known(i)) continue;
+    scales[i] = scale_of(i);
+    head += std::string("<th scope=\"col\" class=\"n\">") + columns_[i].heading;
     if (!scales[i].unit.empty()) head += " <span class=\"unit\">" + scales[i].unit + "</span>";
     head += "</th>";
   }
   for (const Row& row : rows_) {
     body += "<tr>";
-    for (size_t i = 0; i < texts(); ++i) {
-      body += (i == 0 ? "<th scope=\"row\">" : "<td>") + escaped(row.texts[i]) +
-              (i == 0 ? "</th>" : "</td>");
+    for (const std::string& word : row.words) {
+      const bool is_first = &word == &row.words.front();
+      body += (is_first ? "<th scope=\"row\">" : "<td>") + escaped(word) +
+              (is_first ? "</th>" : "</td>");
     }
-    for (size_t i = texts(); i < columns_.size(); ++i) {
-      if (!known(i - texts())) continue;
-      const Figure& value = row.figures[i - texts()];
-      body += value ? "<td class=\"n\">" + fixed(*value / scales[i].divisor, scales[i].decimals) +
-                          "</td>"
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      if (!known(i)) continue;
+      const Figure& value = row.figures[i];
+      body += value ? format("<td class=\"n\">%.*f</td>", scales[i].decimals,
+                             *value / scales[i].divisor)
                     : "<td class=\"n none\">\xe2\x80\x93</td>";
     }
     body += "</tr>\n";

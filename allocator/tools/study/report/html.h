@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,30 +21,30 @@ std::string json_for_script(const Json& document);
 // stays as it is. A name without a value is a bug of ours: std::logic_error.
 std::string filled(std::string_view page, const std::map<std::string, std::string>& values);
 
-std::string fixed(double value, int decimals);
-
 // A table of figures: the numbers of one column share unit and decimals, so that they are easy to
 // compare.
 class Table {
  public:
-  enum class Kind { kText, kBytes, kSeconds, kRatio, kCount, kPercent };
+  enum class Kind { kBytes, kSeconds, kRatio, kCount, kPercent };
+  struct Column {
+    const char* key;  // in a row's object
+    const char* heading;
+    Kind kind;
+  };
 
-  explicit Table(std::string caption) : caption_(std::move(caption)) {}
+  // Columns of words come first, then those of figures. `columns` must outlive the table.
+  Table(std::string caption, std::vector<std::string> headings, std::span<const Column> columns)
+      : caption_(std::move(caption)), headings_(std::move(headings)), columns_(columns) {}
 
-  void column(std::string heading, Kind kind);
-  void row(std::vector<std::string> texts, std::vector<Figure> figures);  // texts first
-  bool empty() const { return rows_.empty(); }
+  void row(std::vector<std::string> words, std::vector<Figure> figures);
+  void row(std::vector<std::string> words, const Json& object);
 
   // Omits columns of figures that no row has. Empty if there are no rows.
   std::string html() const;
 
  private:
-  struct Column {
-    std::string heading;
-    Kind kind;
-  };
   struct Row {
-    std::vector<std::string> texts;
+    std::vector<std::string> words;
     std::vector<Figure> figures;
   };
   struct Scale {
@@ -52,13 +53,13 @@ class Table {
     std::string unit;
   };
 
-  size_t texts() const { return columns_.size() - rows_.front().figures.size(); }
-  double most(size_t figure) const;  // the largest of a column, at least 0
-  bool known(size_t figure) const;
+  double most(size_t column) const;  // the largest figure, at least 0
+  bool known(size_t column) const;
   Scale scale_of(size_t column) const;
 
   std::string caption_;
-  std::vector<Column> columns_;
+  std::vector<std::string> headings_;
+  std::span<const Column> columns_;
   std::vector<Row> rows_;
 };
 

@@ -1,11 +1,10 @@
 #include "allocator/tools/study/report/plots.h"
 
-#include <stdio.h>
-
 #include <algorithm>
 
 #include "allocator/tools/study/report/assets.h"
 #include "allocator/tools/study/report/html.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli::report {
 
@@ -21,10 +20,7 @@ std::string quoted_for_gnuplot(const std::string& text) {
 }
 
 std::string number_for_gnuplot(const Figure& value) {
-  if (!value) return "NaN";
-  char text[64];
-  snprintf(text, sizeof text, "%.7g", *value);
-  return text;
+  return value ? format("%.7g", *value) : "NaN";
 }
 
 Plot plot_from_template(const Json& study, const std::string& name, int height,

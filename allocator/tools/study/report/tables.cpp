@@ -3,17 +3,13 @@
 #include <map>
 
 #include "allocator/tools/study/report/html.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli::report {
 namespace {
 
 using Kind = Table::Kind;
-
-struct Column {
-  const char* key;
-  const char* heading;
-  Kind kind;
-};
+using Column = Table::Column;
 
 constexpr Column kSummary[] = {
     {"seconds", "time", Kind::kSeconds},
@@ -56,28 +52,12 @@ constexpr Column kPhases[] = {
     {"peak_overflow_bytes", "peak overflow", Kind::kBytes},
 };
 
-template <size_t kCount>
-std::vector<Figure> figures_of(const Json& object, const Column (&columns)[kCount]) {
-  std::vector<Figure> figures;
-  for (const Column& column : columns) figures.push_back(figure(object, column.key));
-  return figures;
-}
-
-template <size_t kCount>
-void add_columns(Table* table, const Column (&columns)[kCount]) {
-  for (const Column& column : columns) table->column(column.heading, column.kind);
-}
-
 std::string label_of(const std::vector<Configuration>& configurations, const std::string& name) {
   const size_t index = index_of(configurations, name);
   return index < configurations.size() ? configurations[index].label : name;
 }
 
-std::string whole(const Figure& number) { return number ? fixed(*number, 0) : ""; }
-
-std::string counted(size_t count, const std::string& thing) {
-  return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
-}
+std::string whole(const Figure& number) { return number ? format("%.0f", *number) : ""; }
 
 // What the runs of one configuration report for each phase, in order of first appearance.
 using PhaseRuns = std::vector<std::pair<std::string, std::map<std::string, std::vector<double>>>>;
@@ -95,7 +75,7 @@ void add_phase(PhaseRuns* phases, const Json& phase) {
 std::string bytes_text(const Figure& bytes) {
   if (!bytes) return "";
   constexpr double kMiB = 1 << 20, kGiB = 1 << 30;
-  return *bytes < kGiB ? fixed(*bytes / kMiB, 1) + " MiB" : fixed(*bytes / kGiB, 1) + " GiB";
+  return *bytes < kGiB ? format("%.1f MiB", *bytes / kMiB) : format("%.1f GiB", *bytes / kGiB);
 }
 
 }  // namespace
@@ -122,9 +102,9 @@ std::string answers(const Json& study) {
 }
 
 std::string what_was_run(const Json& study) {
-  std::string line = counted(configurations_of(study).size(), "configuration");
+  std::string line = count_text(configurations_of(study).size(), "configuration");
   if (const Figure repeats = figure(study, "repeats")) {
-    line += ", " + counted(static_cast<size_t>(*repeats), "run") + " each";
+    line += ", " + count_text(static_cast<size_t>(*repeats), "run") + " each";
   }
   if (const Figure rate = figure(study, "rate_hz")) line += ", sampled at " + whole(rate) + " Hz";
   const std::string date = text(study, "date"), version = text(study, "rdmalloc");
@@ -148,11 +128,8 @@ std::string failed_runs(const Json& study) {
 
 std::string summary_table(const Json& study) {
   const auto configurations = configurations_of(study);
-  Table table("Configurations: medians of the runs that went well");
-  table.column("configuration", Kind::kText);
-  table.column("runs ok", Kind::kText);
-  table.column("Pareto", Kind::kText);
-  add_columns(&table, kSummary);
+  Table table("Configurations: medians of the runs that went well",
+              {"configuration", "runs ok", "Pareto"}, kSummary);
   for (const Json& row : list(member(study, "summary"), "table")) {
     const std::string name = text(row, "configuration");
     size_t runs = 0;
@@ -160,31 +137,24 @@ std::string summary_table(const Json& study) {
     const std::string of = runs > 0 ? "\u00a0of\u00a0" + std::to_string(runs) : "";
     table.row({label_of(configurations, name), whole(figure(row, "runs_ok")) + of,
                flag(row, "on_pareto") ? "yes" : ""},
-              figures_of(row, kSummary));
+              row);
   }
   return table.html();
 }
 
 std::string runs_table(const Json& study) {
   const auto configurations = configurations_of(study);
-  Table table("Every run");
-  table.column("configuration", Kind::kText);
-  table.column("run", Kind::kText);
-  table.column("outcome", Kind::kText);
-  add_columns(&table, kRuns);
+  Table table("Every run", {"configuration", "run", "outcome"}, kRuns);
   for (const Json& run : list(study, "runs")) {
     table.row({label_of(configurations, text(run, "configuration")), whole(figure(run, "repeat")),
                text(run, "outcome")},
-              figures_of(run, kRuns));
+              run);
   }
   return table.html();
 }
 
 std::string phases_table(const Json& study) {
-  Table table("Phases: medians of the runs that went well");
-  table.column("configuration", Kind::kText);
-  table.column("phase", Kind::kText);
-  add_columns(&table, kPhases);
+  Table table("Phases: medians of the runs that went well", {"configuration", "phase"}, kPhases);
   for (const Configuration& configuration : configurations_of(study)) {
     PhaseRuns phases;
     for (const Json& run : list(study, "runs")) {
