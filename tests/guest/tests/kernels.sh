@@ -33,6 +33,9 @@ promise "mlockall counts nothing that is only reserved on this kernel" 60 \
 promise "a small program has no huge pages though this kernel gives them unasked" 60 \
   env LD_PRELOAD="$library" awk '/^AnonHugePages/ { kib += $2 } END { print kib; exit kib > 0 }' \
   /proc/self/smaps
+# Or the kernel may move pages that nobody has pinned: into huge ones, and to the node that reads them.
+echo 4000000000 > /sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs
+echo 0 > /proc/sys/kernel/numa_balancing
 promise "growing by realloc keeps page frames on this kernel" 120 \
   $with "$tests/integration_growing" realloc
 control "without gathering it is copied to other frames on this kernel" 120 \
