@@ -48,6 +48,10 @@ int wait_for(pid_t child, rusage* usage) {
   return status;
 }
 
+double seconds_of(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+}
+
 std::string describe_status(int status) {
   if (WIFEXITED(status)) return "exited with " + std::to_string(WEXITSTATUS(status));
   const int signal = WTERMSIG(status);

@@ -43,6 +43,8 @@ std::string read_all(int fd);
 // The child's status, and what it used unless null.
 int wait_for(pid_t child, rusage* usage = nullptr);
 
+double seconds_of(const timeval& time);
+
 // "exited with 3", "was killed by signal 11 (Segmentation fault)".
 std::string describe_status(int status);
 

@@ -5,6 +5,7 @@
 
 #include "allocator/tools/manual_page.h"
 #include "allocator/tools/refusal.h"
+#include "allocator/tools/text.h"
 #include "allocator/tools/top/stats.h"
 
 namespace rdmalloc::cli {
@@ -17,31 +18,9 @@ CLI::App* add_command(CLI::App& app, const char* name, Request& request) {
   return command;
 }
 
-// A command line that ends with a program and its arguments.
-struct ProgramLine {
-  std::vector<std::string> command;   // the words that name the command
-  std::vector<std::string>& program;  // where the program's words go
-};
-
-std::vector<ProgramLine> program_lines(Request& request) {
-  return {{{"run"}, request.run.command},
-          {{"study"}, request.study.command},
-          {{"trace", "record"}, request.trace.record.command}};
-}
-
 bool value_follows(const CLI::App& command, const std::string& word) {
   const CLI::Option* option = command.get_option_no_throw(word);
   return option != nullptr && option->get_items_expected_min() > 0;
-}
-
-bool begins_with(const std::vector<std::string>& words, const std::vector<std::string>& start) {
-  return words.size() >= start.size() && std::equal(start.begin(), start.end(), words.begin());
-}
-
-const CLI::App& find_command(const CLI::App& app, const std::vector<std::string>& names) {
-  const CLI::App* found = &app;
-  for (const std::string& name : names) found = found->get_subcommand(name);
-  return *found;
 }
 
 // Moves the program and its arguments out of `words`, where the command's options begin at `at`.
@@ -102,9 +81,14 @@ std::unique_ptr<CLI::App> make_command_line(Request& request) {
 std::vector<std::string> take_program(int argc, char** argv, const CLI::App& app,
                                       Request& request) {
   std::vector<std::string> words(argv + 1, argv + argc);
-  for (const ProgramLine& line : program_lines(request)) {
-    if (!begins_with(words, line.command)) continue;
-    split(words, line.command.size(), find_command(app, line.command), line.program);
+  const std::pair<const char*, std::vector<std::string>*> lines[] = {
+      {"run", &request.run.command},
+      {"study", &request.study.command},
+      {"trace record", &request.trace.record.command}};
+  for (const auto& [command, program] : lines) {
+    const std::vector<std::string> names = words_of(command);
+    if (std::ranges::mismatch(names, words).in1 != names.end()) continue;
+    split(words, names.size(), find_command(app, command), *program);
   }
   return words;
 }

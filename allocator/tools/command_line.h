@@ -1,6 +1,5 @@
 // The command line: the sub-commands and flags as CLI11 knows them, and the request that a parsed
-// line makes.
-// --help and the man pages are made from the same App (page.h).
+// line makes. --help and the man pages are made from the same App (manual_page.h).
 #pragma once
 
 #include <memory>

@@ -38,12 +38,6 @@ int print(const std::string& text) {
   return kExitOk;
 }
 
-const CLI::App& innermost(const CLI::App& app) {
-  const CLI::App* found = &app;
-  while (!found->get_subcommands().empty()) found = found->get_subcommands().front();
-  return *found;
-}
-
 // What may follow the command's words.
 std::vector<std::string> names_of_commands(const std::string& command) {
   std::vector<std::string> names = names_below(command);
@@ -85,7 +79,7 @@ std::string explain_word(const std::string& command, const std::string& word, co
 std::string explain(const CLI::ParseError& error, const CLI::App& app) {
   const std::string command = command_of(app);
   const auto unknown = app.remaining(true);
-  if (!unknown.empty()) return explain_word(command, unknown.front(), innermost(app));
+  if (!unknown.empty()) return explain_word(command, unknown.front(), find_command(app, command));
   std::string what = error.what();
   // For a missing value CLI11 reports how many are missing and of which type.
   if (error.get_name() == "ArgumentMismatch")

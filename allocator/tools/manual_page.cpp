@@ -2,9 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <sstream>
 
 #include "allocator/tools/run/option_flags.h"
+#include "allocator/tools/text.h"
 #include "include/rdmalloc/rdmalloc.h"
 
 namespace rdmalloc::cli {
@@ -50,13 +50,6 @@ Section list_of_commands(const std::string& above) {
     section.entries.push_back({name, find_manual_page(command_below(above, name))->summary});
   }
   return section;
-}
-
-const CLI::App* find_command(const CLI::App& app, const std::string& names) {
-  const CLI::App* found = &app;
-  std::istringstream words(names);
-  for (std::string word; words >> word;) found = found->get_subcommand(word);
-  return found;
 }
 
 Section see_also(const ManualPage& page) {
@@ -106,6 +99,12 @@ std::string ManualPage::name() const {
   return command.empty() ? "rdmalloc" : name;
 }
 
+const CLI::App& find_command(const CLI::App& app, const std::string& names) {
+  const CLI::App* found = &app;
+  for (const std::string& name : words_of(names)) found = found->get_subcommand(name);
+  return *found;
+}
+
 std::string command_below(const std::string& above, const std::string& name) {
   return above.empty() ? name : above + " " + name;
 }
@@ -122,10 +121,9 @@ std::vector<std::string> names_below(const std::string& above) {
 
 ManualPage complete_manual_page(const std::string& command, const CLI::App& app) {
   ManualPage page = *find_manual_page(command);
-  const CLI::App* parsed = find_command(app, command);
   // Between the description and the exit status.
   auto place = page.sections.begin() + (page.sections.empty() ? 0 : 1);
-  place = page.sections.insert(place, options_of(*parsed));
+  place = page.sections.insert(place, options_of(find_command(app, command)));
   const Section commands = list_of_commands(command);
   if (!commands.entries.empty()) page.sections.insert(place, commands);
   return page;

@@ -33,6 +33,9 @@ struct ManualPage {
   std::string name() const;  // of the man page, such as rdmalloc-run
 };
 
+// The command of that name, such as "trace record"; the App itself for "".
+const CLI::App& find_command(const CLI::App& app, const std::string& names);
+
 // The prose alone: no options yet. Null for an unknown command.
 const ManualPage* find_manual_page(const std::string& command);
 const std::vector<ManualPage>& all_manual_pages();

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,6 +59,15 @@ std::vector<std::string> fill(const std::vector<std::string>& words, const std::
 // `text` broken at blanks into lines of at most `width` columns, each indented, newline at the end.
 inline constexpr size_t kTextWidth = 79;
 std::string wrap(const std::string& text, size_t indent, size_t width = kTextWidth);
+
+// The number that is all of `text`, or nothing.
+template <typename Number>
+std::optional<Number> parse_number(std::string_view text, auto... base) {
+  Number number{};
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number, base...);
+  return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
+}
 
 // The known word that is nearest to it, or "" where none is near.
 std::string nearest_word(const std::string& word, const std::vector<std::string>& known);

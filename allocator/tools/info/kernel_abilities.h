@@ -1,5 +1,5 @@
-// Which newer abilities the kernel here has, found by trying: a container may forbid what the version
-// promises, and distributions bring abilities to older versions.
+// Which newer abilities the kernel here has, found by trying: a container may forbid what the
+// version promises, and distributions bring abilities to older versions.
 #pragma once
 
 #include <string>

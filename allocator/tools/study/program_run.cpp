@@ -22,10 +22,6 @@ constexpr uint64_t kPatienceNs = 1'000'000'000;  // between asking processes to 
 
 constexpr int kShortestLookMs = 10;  // for processes that outlive the program
 
-double as_seconds(const timeval& time) {
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
-}
-
 rusage usage_of(int who) {
   rusage usage{};
   getrusage(who, &usage);
@@ -110,8 +106,8 @@ void ProgramRun::watch(RunningProgram& program, Sampler& sampler, Run& run) {
     for (const pid_t gone : sampler.take_gone()) {
       rusage usage{};
       if (gone == program.pid() || wait4(gone, nullptr, WNOHANG, &usage) != gone) continue;
-      run.user_seconds += as_seconds(usage.ru_utime);
-      run.system_seconds += as_seconds(usage.ru_stime);
+      run.user_seconds += seconds_of(usage.ru_utime);
+      run.system_seconds += seconds_of(usage.ru_stime);
     }
     index = next_sample(index, start, sampler);
   }
@@ -176,8 +172,8 @@ void ProgramRun::settle(pid_t pid, Run& run, Samples& samples, uint64_t own_peak
       usleep(500);  // its memory is gone, but it is no zombie yet
       continue;
     }
-    run.user_seconds += as_seconds(usage.ru_utime);
-    run.system_seconds += as_seconds(usage.ru_stime);
+    run.user_seconds += seconds_of(usage.ru_utime);
+    run.system_seconds += seconds_of(usage.ru_stime);
     const auto peak = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
     if (peak > own_peak) samples.peak_resident = std::max(samples.peak_resident, peak);
     if (ended != pid) continue;

@@ -27,6 +27,7 @@ void add_study_flags(CLI::App& app, StudyRequest& request) {
       ->expected(1)
       ->type_name("NAME=VALUE");
   app.add_option("--repeats", request.repeats, "runs of each configuration (default 3)")
+      ->check(CLI::Range(1, kMostRepeats))
       ->type_name("NUMBER");
   app.add_option("--rate", request.rate_hz, "samples in a second (default 100)")
       ->type_name("HERTZ");
@@ -54,10 +55,6 @@ int run_study(const StudyRequest& request) {
   }
   if (!request.command.empty() && !request.trace.empty()) {
     throw Refusal("--trace replays a trace: no program can be named beside it");
-  }
-  if (request.repeats < 1 || request.repeats > kMostRepeats) {
-    throw Refusal("--repeats " + std::to_string(request.repeats) + ": give 1 to " +
-                  std::to_string(kMostRepeats));
   }
   if (!(request.rate_hz > 0) || request.rate_hz > kHighestRate) {
     throw Refusal("--rate: give more than 0 and at most 10000 samples in a second");

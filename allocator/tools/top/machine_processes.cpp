@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -126,11 +125,8 @@ class Scanner {
 }  // namespace
 
 std::optional<pid_t> parse_process(std::string_view text) {
-  pid_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end || number <= 0) return std::nullopt;
-  return number;
+  const auto number = parse_number<pid_t>(text);
+  return number && *number > 0 ? number : std::nullopt;
 }
 
 std::string objection_to_process(const std::string& text) {

@@ -4,22 +4,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "allocator/os/limits.h"
+#include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {
 
-std::optional<uint64_t> parse_number(std::string_view word, int base = 10) {
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number, base);
-  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
-  return number;
-}
-
 uint64_t take_number(std::string_view* text, int base = 10) {
-  return parse_number(take_word(text), base).value_or(0);
+  return parse_number<uint64_t>(take_word(text), base).value_or(0);
 }
 
 // In a name the kernel writes a newline as \n and doubles backslashes.
@@ -62,7 +55,7 @@ std::optional<std::string_view> line_after(std::string_view text, std::string_vi
 
 std::optional<uint64_t> parse_kib_line(std::string_view text, std::string_view key) {
   auto line = line_after(text, key);
-  const auto kib = line ? parse_number(take_word(&*line)) : std::nullopt;
+  const auto kib = line ? parse_number<uint64_t>(take_word(&*line)) : std::nullopt;
   if (!kib || *kib > UINT64_MAX >> 10) return std::nullopt;
   return *kib << 10;
 }
@@ -74,7 +67,7 @@ std::optional<ProcessStatus> parse_status(std::string_view text) {
   ProcessStatus status;
   status.name = unescaped(*line_after(text, kName));
   status.user = take_number(&*users);
-  status.effective_user = parse_number(take_word(&*users)).value_or(status.user);
+  status.effective_user = parse_number<uint64_t>(take_word(&*users)).value_or(status.user);
   status.resident = parse_kib_line(text, "VmRSS:");
   status.locked = parse_kib_line(text, "VmLck:");
   status.pinned = parse_kib_line(text, "VmPin:");
@@ -105,7 +98,7 @@ std::optional<ProcStat> parse_stat(std::string_view stat) {
   for (int i = 1; i <= kStartOfStack; ++i) {
     const std::string_view word = take_word(&stat);
     if (word.empty()) return std::nullopt;
-    const uint64_t number = parse_number(word).value_or(0);
+    const uint64_t number = parse_number<uint64_t>(word).value_or(0);
     if (i == kParent) result.parent = static_cast<pid_t>(number);
     if (i == kMinorFaults) result.minor_faults = number;
     if (i == kMajorFaults) result.major_faults = number;
@@ -123,7 +116,7 @@ uint64_t parse_last_number(std::string_view loadavg) {
 std::optional<uint64_t> parse_memlock(std::string_view limits) {
   auto line = line_after(limits, "Max locked memory");
   const std::string_view soft = line ? take_word(&*line) : "";
-  return soft == "unlimited" ? os::kNoLimit : parse_number(soft);
+  return soft == "unlimited" ? os::kNoLimit : parse_number<uint64_t>(soft);
 }
 
 }  // namespace rdmalloc::cli

@@ -5,7 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -25,23 +24,18 @@ namespace {
 constexpr double kShortest = 0.1;  // seconds
 constexpr double kLongest = 86'400;
 
-bool parse_seconds(const std::string& text, double* seconds) {
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, *seconds);
-  return error == std::errc() && stop == end && *seconds >= kShortest && *seconds <= kLongest;
+std::optional<double> parse_seconds(const std::string& text) {
+  const auto seconds = parse_number<double>(text);
+  return seconds && *seconds >= kShortest && *seconds <= kLongest ? seconds : std::nullopt;
 }
 
 std::string objection_to_seconds(const std::string& text) {
-  double seconds = 0;
-  if (parse_seconds(text, &seconds)) return {};
+  if (parse_seconds(text)) return {};
   return "invalid value '" + printable(text) + "': use seconds from 0.1 to 86400, such as 2 or 0.5";
 }
 
 uint64_t user_number(const std::string& user) {
-  uint64_t number = 0;
-  const char* const end = user.data() + user.size();
-  const auto [stop, error] = std::from_chars(user.data(), end, number);
-  if (error == std::errc() && stop == end) return number;
+  if (const auto number = parse_number<uint64_t>(user)) return *number;
   const passwd* entry = getpwnam(user.c_str());
   if (entry == nullptr) throw Refusal("top: there is no user '" + printable(user) + "'");
   return entry->pw_uid;
@@ -110,8 +104,7 @@ void add_top_flags(CLI::App& command, TopRequest& request) {
       ->type_name("USER");
   const auto keep = [&request](const std::vector<std::string>& given) {
     request.is_watched = true;
-    if (!given.empty() && !given.front().empty())
-      (void)parse_seconds(given.front(), &request.seconds);
+    if (!given.empty()) request.seconds = parse_seconds(given.front()).value_or(request.seconds);
     return true;
   };
   CLI::Option* watch =

@@ -84,10 +84,6 @@ std::string preloads_of(const RecordedRun& run) {
   _exit(kExitRefused);
 }
 
-double seconds(const timeval& time) {
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-}
-
 }  // namespace
 
 RawFolder::RawFolder(const std::string& trace) {
@@ -138,7 +134,7 @@ RunEnd run_recorded(const RecordedRun& run) {
   RunEnd end;
   rusage usage{};  // of the program: not of children that it did not wait for
   end.status = wait_for(child, &usage);
-  end.cpu_s = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  end.cpu_s = seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime);
   program_running = 0;
   end.wall_s = static_cast<double>(os::now_ns() - start) * 1e-9;
   int error = 0;
