@@ -70,12 +70,15 @@ class CpuCaches {
     return fits;
   }
 
-  // Takes all blocks of all processors out and calls release(block) for each, under no lock.
+  // Takes the blocks of all processors out, beginning with this processor's and with the largest,
+  // and calls release(block) for each, under no lock, until it returns true.
   // `patient`: waits for the holders of bins, instead of passing them by.
   template <typename Release>
   void drain(bool patient, Release release) {
-    for (size_t i = 0; i < kMostProcessors && i < used_.load(std::memory_order_acquire); ++i) {
-      drain_one(processors_[i], patient, release);
+    const size_t used = used_.load(std::memory_order_acquire);
+    const size_t here = os::current_processor() % kMostProcessors;
+    for (size_t i = 0; i < used; ++i) {
+      if (drain_one(processors_[(here + i) % used], patient, release)) return;
     }
   }
 
@@ -157,22 +160,23 @@ class CpuCaches {
   void note_use(Processor& processor);
   static bool lock(Processor& processor, bool patient);
 
+  // True: release() said that it is enough.
   template <typename Release>
-  static void drain_one(Processor& processor, bool patient, Release& release) {
-    if (__atomic_load_n(&processor.kept, __ATOMIC_RELAXED) == 0) return;
-    for (Bin& bin : processor.bins) {
-      Block blocks[Bin::kMost];
-      if (bin.size() == 0) continue;
-      if (!lock(processor, patient)) return;
-      const size_t count = bin.count;
-      for (size_t i = 0; i < count; ++i) {
-        blocks[i] = unpack(bin.blocks[i]);
-        processor.keep(processor.kept - blocks[i].pages);
+  static bool drain_one(Processor& processor, bool patient, Release& release) {
+    if (__atomic_load_n(&processor.kept, __ATOMIC_RELAXED) == 0) return false;
+    for (size_t i = kBins; i-- > 0;) {
+      Bin& bin = processor.bins[i];
+      // No more than it has now: others may go on filling it.
+      for (size_t left = bin.size(); left > 0; --left) {
+        if (!lock(processor, patient)) return false;
+        Block block;
+        if (bin.count != 0) block = bin.take_newest();
+        processor.keep(processor.kept - block.pages);
+        processor.unlock();
+        if (block.pages != 0 && release(block)) return true;
       }
-      bin.resize(0);
-      processor.unlock();
-      for (size_t i = 0; i < count; ++i) release(blocks[i]);
     }
+    return false;
   }
 
   Processor* processors_ = nullptr;   // backed only for processors that run the program

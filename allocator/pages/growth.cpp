@@ -193,7 +193,7 @@ bool Growth::collect(const Request& request, size_t target, bool pinned) {
 
 // Makes a region of free pages, and of new pages for what is missing.
 Growth::Acquired Growth::gather(const Request& request, const Plan& plan, bool pinned) {
-  const size_t target = request.use == RegionUse::kExtents ? plan.bytes : request.size;
+  const size_t target = policy_.amount_to_gather(request, plan.bytes);
   if (!policy_.may_gather(request, target, count_regions()) || !collect(request, target, pinned)) {
     gathering_.put_back();
     return {};
@@ -287,7 +287,7 @@ Growth::Acquired Growth::assemble(const Request& request, const Plan& plan,
       assembly_.build(request, plan.bytes - request.size, plan.kind, block, left);
   Acquired acquired;
   if (made.region.length != 0) {
-    if (block == nullptr) policy_.note_gathered(made.region.length - made.fresh);
+    if (block == nullptr) policy_.note_gathered(request, made.region.length - made.fresh);
     acquired = publish(made.region, made.charged, request);
     mover_.note_region(made.region, made.fresh);
     acquire_ns_ += os::now_ns() - started;

@@ -27,20 +27,24 @@ constexpr size_t kFewGranules = 512;
 // Not worth gathering: a small fraction of what is wanted, or a few pages.
 constexpr size_t kLeastShare = 32;
 constexpr size_t kLeastGathered = size_t{64} << 10;
+// Many pieces at a time: in a region of just the size that was missing, whatever is freed later
+// joins nothing. Blocks from this size on do well alone.
+constexpr size_t kGatheredAtOnce = size_t{16} << 20;
+constexpr size_t kLargeEnough = size_t{4} << 20;
 // How much may lie idle before pages are moved. With almost nothing allowed, every other request
 // would have to be pieced together, forever, and moving a page costs as much as a hundred mallocs
 // that find a block. In a large heap less may lie idle for a large request, which costs more to
 // touch.
 constexpr size_t kLarge = size_t{1} << 20;
-constexpr size_t kTolerated = size_t{16} << 20;
+constexpr size_t kTolerated = size_t{8} << 20;
 
-constexpr size_t kToleratedShare = 12;
+constexpr size_t kToleratedShare = 16;
 constexpr size_t kToleratedShareForLarge = 32;
 constexpr size_t kSmallHeap = size_t{64} << 20;
-// Once each page of the heap has been moved this often on average, the program's order of malloc
-// and free keeps leaving such holes. Then twice as much may lie idle, and later twice that.
-constexpr size_t kMovesOfHeap = 2;
-constexpr unsigned kMostPatience = 3;
+// Once this many times the most that was ever live has been moved for small requests, the program's
+// order of malloc and free keeps leaving such holes: then half of the heap may lie idle.
+constexpr size_t kMovesOfLive = 6;
+constexpr size_t kToleratedShareOfRestless = 2;
 // With several nodes: a share of the most that was ever live.
 constexpr size_t kShareOfOtherNodes = 8;
 
@@ -70,22 +74,31 @@ size_t GrowthPolicy::amount(const Request& request) const {
   return std::max(request.size, step(request.use));
 }
 
+size_t GrowthPolicy::amount_to_gather(const Request& request, size_t step) const {
+  if (request.use == RegionUse::kExtents) return step;
+  const bool is_alone = is_forced_ || request.size >= kLargeEnough;
+  return is_alone ? request.size : std::max(request.size, kGatheredAtOnce);
+}
+
 bool GrowthPolicy::is_tight(size_t size, size_t cached) const {
   if (is_forced_) return false;
   const size_t held = budget_.held();
   const size_t idle = held - depots_.live() + cached;
-  const unsigned patience = patience_.load(std::memory_order_relaxed);
-  if (size < kLarge) return idle < std::max(kTolerated, held / kToleratedShare) << patience;
+  if (size < kLarge) return idle < std::max(kTolerated, held / kToleratedShare);
   const size_t of_small = kTolerated / os::page_size() * kSmallHeap / (held / os::page_size() + 1);
   const size_t tolerated = std::max(held / kToleratedShareForLarge, std::min(kTolerated, of_small));
   return size <= tolerated && idle < tolerated;
 }
 
-void GrowthPolicy::note_gathered(size_t bytes) {
-  gathered_ += bytes;
-  if (gathered_ / kMovesOfHeap < budget_.held() || patience_ == kMostPatience) return;
-  gathered_ = 0;
-  ++patience_;
+void GrowthPolicy::note_gathered(const Request& request, size_t bytes) {
+  if (request.size < kLarge) gathered_ += bytes;
+}
+
+// The holes are the program's: moving pages would not end.
+bool GrowthPolicy::is_restless(const Request& request) const {
+  const size_t held = budget_.held();
+  return request.size < kLarge && gathered_ / kMovesOfLive > peak_live_ &&
+         held - depots_.live() < held / kToleratedShareOfRestless;
 }
 
 bool GrowthPolicy::is_ample(size_t size) const {
@@ -103,6 +116,7 @@ void GrowthPolicy::note_live() {
 bool GrowthPolicy::may_gather(const Request& request, size_t target, size_t regions) const {
   if (request.alignment > Window::kGranule || regions >= kMostGathered) return false;
   if (is_forced_) return true;
+  if (is_restless(request)) return false;
   // jemalloc asks for little and is given a step, whose end it may never use.
   const bool is_step = request.use == RegionUse::kExtents && request.size < target / kEarlyShare;
   return target >= kLeastGathered && !is_tight(is_step ? target / kEarlyShare : request.size, 0);

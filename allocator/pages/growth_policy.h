@@ -29,6 +29,8 @@ class GrowthPolicy {
 
   // What would be acquired for a request: a step, or its own size.
   size_t amount(const Request& request) const REQUIRES(growth_lock);
+  // What would be gathered for it, at most, where `step` would be acquired.
+  size_t amount_to_gather(const Request& request, size_t step) const;
 
   // True while so little is free, including `cached`, that growing is better for a request of this
   // size than moving pages and emptying caches.
@@ -40,11 +42,12 @@ class GrowthPolicy {
   // The heap grew.
   void note_live() REQUIRES(growth_lock);
   // `bytes` of free pages were moved for a request.
-  void note_gathered(size_t bytes) REQUIRES(growth_lock);
+  void note_gathered(const Request& request, size_t bytes) REQUIRES(growth_lock);
 
   // True when pages may be moved for this request, gathering `target` bytes, in a heap of that many
   // regions.
-  bool may_gather(const Request& request, size_t target, size_t regions) const;
+  bool may_gather(const Request& request, size_t target, size_t regions) const
+      REQUIRES(growth_lock);
   // True when gathering `missing` of the `free` bytes is worth it.
   bool is_worth_gathering(size_t missing, size_t free) const REQUIRES(growth_lock);
   // True when what was gathered is enough to continue.
@@ -55,14 +58,13 @@ class GrowthPolicy {
  private:
   size_t& held(RegionUse use) REQUIRES(growth_lock) { return held_[static_cast<size_t>(use)]; }
   size_t step(RegionUse use) const REQUIRES(growth_lock);
+  bool is_restless(const Request& request) const REQUIRES(growth_lock);
 
   const Window& window_;
   const Budget& budget_;
   const Depots& depots_;
   bool is_forced_ = false;
-  // How many times the amount that may lie idle was doubled.
-  std::atomic<unsigned> patience_{0};
-  size_t gathered_ GUARDED_BY(growth_lock) = 0;            // bytes, since patience_ was raised last
+  size_t gathered_ GUARDED_BY(growth_lock) = 0;            // bytes, for small requests
   std::atomic<size_t> peak_live_{0};                       // bytes; taken when the heap grows
   size_t held_[kRegionUses] GUARDED_BY(growth_lock) = {};  // bytes in regions, by use
 };

@@ -20,8 +20,24 @@ void LargeBlocks::boot() {
 
 void LargeBlocks::drain(bool patient) {
   store_.caches.drain(patient, [this](CpuCaches::Block block) {
-    give_back(store_.blocks.address_of(block.page), block.pages * os::page_size());
+    give_back(block);
+    return false;
   });
+}
+
+// Gives back what the caches keep until that is enough for the request.
+Taken LargeBlocks::drain_for(const Request& request) {
+  Taken taken;
+  store_.caches.drain(false, [&](CpuCaches::Block block) {
+    give_back(block);
+    taken = store_.depots.take(request, Depots::Where::kBest);
+    return static_cast<bool>(taken);
+  });
+  return taken;
+}
+
+void LargeBlocks::give_back(CpuCaches::Block block) {
+  give_back(store_.blocks.address_of(block.page), block.pages * os::page_size());
 }
 
 Taken LargeBlocks::get(const Request& request) {
@@ -36,12 +52,11 @@ Taken LargeBlocks::get(const Request& request) {
     larger = store_.caches.take_larger(request.size / os::page_size());
   }
   if (larger.pages != 0) {
-    give_back(store_.blocks.address_of(larger.page), larger.pages * os::page_size());
+    give_back(larger);
     if (const Taken taken = store_.depots.take(request, Depots::Where::kBest)) return taken;
   }
   if (!growth_.policy().is_tight(request.size, store_.caches.bytes())) {
-    drain(false);
-    if (const Taken taken = store_.depots.take(request, Depots::Where::kBest)) return taken;
+    if (const Taken taken = drain_for(request)) return taken;
   }
   if (reclaim_ != nullptr) reclaim_(request.size, false);
   if (const Taken taken = growth_.grow(request)) return taken;

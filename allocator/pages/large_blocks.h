@@ -90,6 +90,8 @@ class LargeBlocks {
  private:
   void* allocate_slowly(size_t size, size_t alignment, bool zero);
   Taken get(const Request& request);
+  Taken drain_for(const Request& request);
+  void give_back(CpuCaches::Block block);
   void give_back(uintptr_t start, size_t size);
   void give_back_apart(uintptr_t start, size_t size);
   bool has_hole_behind(uintptr_t start, size_t wanted, size_t pages) const;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <random>
 #include <set>
 #include <vector>
 
@@ -40,11 +41,11 @@ bool reads(const void* address, size_t size, uint32_t id) {
 // A heap without a free page, allocated in pieces, every other one of which is then freed.
 struct Holes {
   explicit Holes(std::initializer_list<const char*> options = {"GATHER=always"},
-                 bool exposed = false)
+                 bool exposed = false, size_t pieces = 256)
       : tested(options) {
     tested.boot();
     std::vector<void*> all;
-    while (all.size() < 256 || tested->counters().largest_free >= kPiece) {
+    while (all.size() < pieces || tested->counters().largest_free >= kPiece) {
       all.push_back(take(exposed));
     }
     for (size_t i = 0; i < all.size(); ++i) {
@@ -113,6 +114,43 @@ TEST_CASE("free pages serve a request that no run of them could, and nothing is 
     seen.insert(id);
   }
   CHECK(seen.size() == wanted / kPiece);
+}
+
+TEST_CASE("what small requests miss is gathered many pieces at a time, into one region") {
+  Holes f({}, false, 1024);
+  constexpr size_t kWanted = 512 * kKiB;
+  constexpr size_t kAtOnce = 16 * kMiB;
+  const size_t regions = f.tested->regions().size();
+  for (size_t got = 0; got < kAtOnce; got += kWanted) REQUIRE(f.tested.malloc(kWanted) != nullptr);
+  CHECK(f.tested->counters().gathered == kAtOnce);
+  CHECK(f.tested->regions().size() == regions + 1);
+  CHECK(f.tested->budget().held() == f.held);
+  CHECK(f.is_intact());
+  CHECK(f.tested.unsound() == "");
+}
+
+TEST_CASE("a program that goes on leaving such holes is given memory in the end") {
+  TestHeap tested;
+  tested.boot();
+  std::mt19937 random(7);
+  std::vector<void*> blocks(256, nullptr);
+  const auto replace = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      void*& block = blocks[random() % blocks.size()];
+      if (block != nullptr) REQUIRE(tested.free(block));
+      block = tested.malloc(64 * kKiB + random() % (900 * kKiB));
+      REQUIRE(block != nullptr);
+    }
+  };
+  replace(20'000);
+  const size_t gathered = tested->counters().gathered;
+  const size_t held = tested->budget().held();
+  CHECK(gathered > 0);
+  CHECK(gathered < 8 * tested->counters().peak_live);
+  replace(20'000);
+  CHECK(tested->counters().gathered == gathered);
+  CHECK(tested->budget().held() < held + held / 8);
+  CHECK(tested.unsound() == "");
 }
 
 TEST_CASE("what gathered pages held before is not taken for zero") {

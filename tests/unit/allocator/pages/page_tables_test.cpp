@@ -51,6 +51,7 @@ std::map<size_t, size_t> drained(CpuCaches& caches, bool patient = true) {
   caches.drain(patient, [&](CpuCaches::Block block) {
     REQUIRE(all.count(block.page) == 0);
     all[block.page] = block.pages;
+    return false;
   });
   return all;
 }
@@ -142,11 +143,27 @@ TEST_CASE_METHOD(Fixture, "another thread takes out what this one has kept") {
   std::thread([&] {
     cpu_set_t other = before;
     sched_setaffinity(0, sizeof other, &other);
-    caches.drain(false, [&](CpuCaches::Block block) { got[block.page] = block.pages; });
+    caches.drain(false, [&](CpuCaches::Block block) {
+      got[block.page] = block.pages;
+      return false;
+    });
   }).join();
   CHECK(got == kept);
   CHECK(caches.bytes() == 0);
   CHECK(caches.take(10).pages == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "the largest blocks are taken out first, and no more than are wanted") {
+  CpuCaches caches;
+  REQUIRE(ok(caches.boot()));
+  for (size_t pages = 16; pages <= 256; pages *= 2) REQUIRE(caches.give({pages, pages}));
+  std::vector<size_t> got;
+  caches.drain(false, [&](CpuCaches::Block block) {
+    got.push_back(block.pages);
+    return got.size() == 2;
+  });
+  CHECK(got == std::vector<size_t>{256, 128});
+  CHECK(drained(caches) == std::map<size_t, size_t>{{16, 16}, {32, 32}, {64, 64}});
 }
 
 TEST_CASE_METHOD(Fixture,
