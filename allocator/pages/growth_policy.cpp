@@ -33,14 +33,14 @@ constexpr size_t kGatheredAtOnce = size_t{16} << 20;
 constexpr size_t kLargeEnough = size_t{4} << 20;
 // How much may lie idle before pages are moved. With almost nothing allowed, every other request
 // would have to be pieced together, forever, and moving a page costs as much as a hundred mallocs
-// that find a block. In a large heap less may lie idle for a large request, which costs more to
-// touch.
+// that find a block. In a small heap that may be most of what was acquired last. In a large heap
+// less may lie idle for a large request, which costs more to touch.
 constexpr size_t kLarge = size_t{1} << 20;
-constexpr size_t kTolerated = size_t{8} << 20;
-
+constexpr size_t kSmallHeap = size_t{64} << 20;
+constexpr size_t kTolerated = size_t{16} << 20;
+constexpr size_t kToleratedInLargeHeap = size_t{8} << 20;
 constexpr size_t kToleratedShare = 16;
 constexpr size_t kToleratedShareForLarge = 32;
-constexpr size_t kSmallHeap = size_t{64} << 20;
 // Once this many times the most that was ever live has been moved for small requests, the program's
 // order of malloc and free keeps leaving such holes: then half of the heap may lie idle.
 constexpr size_t kMovesOfLive = 6;
@@ -84,7 +84,10 @@ bool GrowthPolicy::is_tight(size_t size, size_t cached) const {
   if (is_forced_) return false;
   const size_t held = budget_.held();
   const size_t idle = held - depots_.live() + cached;
-  if (size < kLarge) return idle < std::max(kTolerated, held / kToleratedShare);
+  if (size < kLarge) {
+    const size_t least = held < kSmallHeap ? kTolerated : kToleratedInLargeHeap;
+    return idle < std::max(least, held / kToleratedShare);
+  }
   const size_t of_small = kTolerated / os::page_size() * kSmallHeap / (held / os::page_size() + 1);
   const size_t tolerated = std::max(held / kToleratedShareForLarge, std::min(kTolerated, of_small));
   return size <= tolerated && idle < tolerated;

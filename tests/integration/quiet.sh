@@ -1,7 +1,8 @@
 #!/bin/sh
-# Counts, between the marks of quiet.cpp, the system calls that would give memory back, and those by
-# which the heap grows or gathers free pages. Of the latter, more than one per hundred mallocs is
-# too many: threads that interleave differently from before may leave other holes, but no more.
+# Counts, between the marks of quiet.cpp, the system calls that would give memory back, and how often
+# the heap grows or gathers free pages, each time into a new region. More than one region per
+# thousand mallocs is too many: threads that interleave differently from before may leave other
+# holes, but no more. (That gathering ends: unit.gathering_test.)
 #
 #   quiet.sh [--expect-some] PROGRAM [LIBRARY]
 #
@@ -25,14 +26,15 @@ awk -v calls=32000 '
   marks != 1 || /<\.\.\. / { next }
   # Growth: populating is an madvise too (23 in an strace that does not know it). Free pages may be
   # moved to an address of our choice (MREMAP_FIXED is 2), and the range they leave is reserved.
-  # Stock malloc lets the kernel choose the address.
+  # Stock malloc lets the kernel choose the address. Each new region is to be in core dumps.
+  /MADV_DODUMP/ { regions++ }
   /MADV_POPULATE_WRITE|0x17 |, 23\)|MADV_DODUMP|MADV_DONTDUMP|MADV_(NO)?HUGEPAGE/ { grown++; next }
   / mprotect\(/ || / mmap\(/ || / mremap\(.*(MREMAP_FIXED|0x3)/ { grown++; next }
   { match($0, /[a-z]+\(/); given_back[substr($0, RSTART, RLENGTH - 1)]++; bad++ }
   END {
     if (marks != 2) { print "the marks are missing"; exit 2 }
     for (name in given_back) print given_back[name], name
-    print grown + 0, "calls to grow"
-    exit bad > 0 || grown > calls / 100
+    print regions + 0, "new regions,", grown + 0, "calls to grow"
+    exit bad > 0 || regions > calls / 1000
   }' "$trace" || status=$?
 [ $status = $promised ]
