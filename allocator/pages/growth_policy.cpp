@@ -41,9 +41,11 @@ constexpr size_t kTolerated = size_t{16} << 20;
 constexpr size_t kToleratedInLargeHeap = size_t{8} << 20;
 constexpr size_t kToleratedShare = 16;
 constexpr size_t kToleratedShareForLarge = 32;
-// Once this many times the most that was ever live has been moved for small requests, the program's
-// order of malloc and free keeps leaving such holes: then half of the heap may lie idle.
+// Once this many times the most that was ever live has been moved, the program's order of malloc
+// and free keeps leaving such holes: then half of the heap may lie idle. Requests that make a
+// region alone go on: touching what they get costs far more.
 constexpr size_t kMovesOfLive = 6;
+constexpr size_t kMovesOfLiveForLarge = 12;
 constexpr size_t kToleratedShareOfRestless = 2;
 // With several nodes: a share of the most that was ever live.
 constexpr size_t kShareOfOtherNodes = 8;
@@ -94,13 +96,14 @@ bool GrowthPolicy::is_tight(size_t size, size_t cached) const {
 }
 
 void GrowthPolicy::note_gathered(const Request& request, size_t bytes) {
-  if (request.size < kLarge) gathered_ += bytes;
+  if (request.size < kLargeEnough) gathered_ += bytes;
 }
 
 // The holes are the program's: moving pages would not end.
 bool GrowthPolicy::is_restless(const Request& request) const {
+  const size_t moves = request.size < kLarge ? kMovesOfLive : kMovesOfLiveForLarge;
   const size_t held = budget_.held();
-  return request.size < kLarge && gathered_ / kMovesOfLive > peak_live_ &&
+  return request.size < kLargeEnough && gathered_ / moves > peak_live_ &&
          held - depots_.live() < held / kToleratedShareOfRestless;
 }
 

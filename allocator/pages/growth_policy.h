@@ -64,7 +64,7 @@ class GrowthPolicy {
   const Budget& budget_;
   const Depots& depots_;
   bool is_forced_ = false;
-  size_t gathered_ GUARDED_BY(growth_lock) = 0;            // bytes, for small requests
+  size_t gathered_ GUARDED_BY(growth_lock) = 0;            // bytes, for all but the largest
   std::atomic<size_t> peak_live_{0};                       // bytes; taken when the heap grows
   size_t held_[kRegionUses] GUARDED_BY(growth_lock) = {};  // bytes in regions, by use
 };
