@@ -30,7 +30,7 @@ constexpr size_t kLeastGathered = size_t{64} << 10;
 // Many pieces at a time: in a region of just the size that was missing, whatever is freed later
 // joins nothing. Blocks from this size on do well alone.
 constexpr size_t kGatheredAtOnce = size_t{16} << 20;
-constexpr size_t kLargeEnough = size_t{4} << 20;
+constexpr size_t kLargest = size_t{4} << 20;
 // How much may lie idle before pages are moved. With almost nothing allowed, every other request
 // would have to be pieced together, forever, and moving a page costs as much as a hundred mallocs
 // that find a block. In a small heap that may be most of what was acquired last. In a large heap
@@ -40,7 +40,8 @@ constexpr size_t kSmallHeap = size_t{64} << 20;
 constexpr size_t kTolerated = size_t{16} << 20;
 constexpr size_t kToleratedInLargeHeap = size_t{8} << 20;
 constexpr size_t kToleratedShare = 16;
-constexpr size_t kToleratedShareForLarge = 32;
+constexpr size_t kToleratedShareForLarge = 24;
+constexpr size_t kToleratedShareForLargest = 32;
 // Once this many times the most that was ever live has been moved, the program's order of malloc
 // and free keeps leaving such holes: then half of the heap may lie idle. Requests that make a
 // region alone go on: touching what they get costs far more.
@@ -78,7 +79,7 @@ size_t GrowthPolicy::amount(const Request& request) const {
 
 size_t GrowthPolicy::amount_to_gather(const Request& request, size_t step) const {
   if (request.use == RegionUse::kExtents) return step;
-  const bool is_alone = is_forced_ || request.size >= kLargeEnough;
+  const bool is_alone = is_forced_ || request.size >= kLargest;
   return is_alone ? request.size : std::max(request.size, kGatheredAtOnce);
 }
 
@@ -86,24 +87,26 @@ bool GrowthPolicy::is_tight(size_t size, size_t cached) const {
   if (is_forced_) return false;
   const size_t held = budget_.held();
   const size_t idle = held - depots_.live() + cached;
-  if (size < kLarge) {
+  if (size < kLargest) {
     const size_t least = held < kSmallHeap ? kTolerated : kToleratedInLargeHeap;
-    return idle < std::max(least, held / kToleratedShare);
+    const size_t share = size < kLarge ? kToleratedShare : kToleratedShareForLarge;
+    return idle < std::max(least, held / share);
   }
   const size_t of_small = kTolerated / os::page_size() * kSmallHeap / (held / os::page_size() + 1);
-  const size_t tolerated = std::max(held / kToleratedShareForLarge, std::min(kTolerated, of_small));
+  const size_t tolerated =
+      std::max(held / kToleratedShareForLargest, std::min(kTolerated, of_small));
   return size <= tolerated && idle < tolerated;
 }
 
 void GrowthPolicy::note_gathered(const Request& request, size_t bytes) {
-  if (request.size < kLargeEnough) gathered_ += bytes;
+  if (request.size < kLargest) gathered_ += bytes;
 }
 
 // The holes are the program's: moving pages would not end.
 bool GrowthPolicy::is_restless(const Request& request) const {
   const size_t moves = request.size < kLarge ? kMovesOfLive : kMovesOfLiveForLarge;
   const size_t held = budget_.held();
-  return request.size < kLargeEnough && gathered_ / moves > peak_live_ &&
+  return request.size < kLargest && gathered_ / moves > peak_live_ &&
          held - depots_.live() < held / kToleratedShareOfRestless;
 }
 
@@ -123,9 +126,11 @@ bool GrowthPolicy::may_gather(const Request& request, size_t target, size_t regi
   if (request.alignment > Window::kGranule || regions >= kMostGathered) return false;
   if (is_forced_) return true;
   if (is_restless(request)) return false;
-  // jemalloc asks for little and is given a step, whose end it may never use.
+  // jemalloc asks for little and is given a step, whose end it may never use. A step is judged as
+  // the largest requests are.
   const bool is_step = request.use == RegionUse::kExtents && request.size < target / kEarlyShare;
-  return target >= kLeastGathered && !is_tight(is_step ? target / kEarlyShare : request.size, 0);
+  return target >= kLeastGathered &&
+         !is_tight(is_step ? std::max(target / kEarlyShare, kLargest) : request.size, 0);
 }
 
 // Addresses are used only once: the fewer are left, the more a gathering must bring.
