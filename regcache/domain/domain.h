@@ -100,8 +100,9 @@ class Domain {
   // Makes another try due now, if the region was refused.
   void make_due(const Region& region);
 
-  // Bytes that the registrar will register now, about; what was refused does not count.
-  size_t bytes_to_come(const Region& region) const;
+  // True when the registrar has at least that much to register now; what was refused does not
+  // count, nor what is registered inside malloc.
+  bool has_to_come(size_t bytes);
 
   // Registers each region at the first lookup in it: RDM_DOMAIN_WHEN_ASKED,
   // RDM_DOMAIN_CALLERS_ONLY.
@@ -193,6 +194,7 @@ class Domain {
     return (callers_only_ || was_released_.load(std::memory_order_relaxed)) &&
            caller != Caller::kLookup;
   }
+  size_t bytes_to_come(const Region& region) const;
   void retire_leftovers();
   bool is_put_off() const;
   bool waits_for_backend(Caller caller, uint64_t* waited_ns);

@@ -279,6 +279,16 @@ uint64_t Domain::in_use(const Region& region) const {
                                                     : account_->pinned();
 }
 
+bool Domain::has_to_come(size_t bytes) {
+  if (!enter()) return false;
+  size_t sum = 0;
+  for (size_t i = 0; !may_run_in_malloc() && i < source_->regions().size() && sum < bytes; ++i) {
+    sum += bytes_to_come(source_->regions()[i]);
+  }
+  leave();
+  return sum >= bytes;
+}
+
 size_t Domain::bytes_to_come(const Region& region) const {
   if (region.is_empty() || !takes(region) || has_no_leave_of(Caller::kRegistrar)) return 0;
   const uint32_t state = entry_of(region).state.load(std::memory_order_relaxed);

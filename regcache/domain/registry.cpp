@@ -400,7 +400,7 @@ void Registry::work_for_all(Part* parts, size_t count) {
   Part* own = nullptr;
   for (size_t i = 0; i < count; ++i) {
     Part& part = parts[i];
-    part.is_long = has_long_work(*part.domain);
+    part.is_long = part.domain->has_to_come(kWorthAThread);
     if (!part.is_long) continue;
     const auto run = [](void* given) -> void* {
       auto* const helped = static_cast<Part*>(given);
@@ -417,15 +417,6 @@ void Registry::work_for_all(Part* parts, size_t count) {
     if (!parts[i].is_long) work_for(&parts[i]);
   }
   if (own != nullptr) work_for(own);
-}
-
-bool Registry::has_long_work(const Domain& domain) const {
-  if (domain.may_run_in_malloc()) return false;
-  size_t bytes = 0;
-  for (size_t i = 0; i < source_->regions().size() && bytes < kWorthAThread; ++i) {
-    bytes += domain.bytes_to_come(source_->regions()[i]);
-  }
-  return bytes >= kWorthAThread;
 }
 
 void Registry::work_for(Part* part) {

@@ -91,7 +91,6 @@ class Registry final : public RegionObserver, public ChangeSink {
   struct Part;
   void work_for_all(Part* parts, size_t count);
   void work_for(Part* part);
-  bool has_long_work(const Domain& domain) const;
   uint64_t put_off();
   bool start_registrar();
   bool wake_registrar(bool may_start);
