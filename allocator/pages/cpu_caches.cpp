@@ -52,13 +52,11 @@ size_t CpuCaches::bytes() const {
 // A holder that runs is done in a moment; one that does not run may take long.
 bool CpuCaches::lock(Processor& processor, bool patient) {
   constexpr int kTries = 64;
-  constexpr int kYields = 64;
+  constexpr int kYields = kTries + 64;
   constexpr uint64_t kPauseNs = 50'000;
-  for (int i = 0; i < kTries; ++i) {
-    if (processor.busy.load(std::memory_order_relaxed) == 0 && processor.try_lock()) return true;
-  }
-  if (!patient) return false;
-  for (int i = 0; !processor.try_lock(); ++i) {
+  for (int i = 0; processor.is_locked() || !processor.try_lock(); ++i) {
+    if (i < kTries) continue;
+    if (!patient) return false;
     // The holder may be a thread that this thread's priority keeps from running.
     if (i < kYields && !os::is_confined()) {
       sched_yield();

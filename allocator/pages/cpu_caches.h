@@ -138,6 +138,7 @@ class CpuCaches {
     size_t kept;  // pages
     Bin bins[kBins];
 
+    bool is_locked() const { return busy.load(std::memory_order_relaxed) != 0; }
     bool try_lock() { return busy.exchange(1, std::memory_order_acquire) == 0; }
     void unlock() { busy.store(0, std::memory_order_release); }
     void keep(size_t pages) { __atomic_store_n(&kept, pages, __ATOMIC_RELAXED); }

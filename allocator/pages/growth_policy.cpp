@@ -28,26 +28,33 @@ constexpr size_t kFewGranules = 512;
 constexpr size_t kLeastShare = 32;
 constexpr size_t kLeastGathered = size_t{64} << 10;
 // Many pieces at a time: in a region of just the size that was missing, whatever is freed later
-// joins nothing. Blocks from this size on do well alone.
+// joins nothing.
 constexpr size_t kGatheredAtOnce = size_t{16} << 20;
-constexpr size_t kLargest = size_t{4} << 20;
 // How much may lie idle before pages are moved. With almost nothing allowed, every other request
 // would have to be pieced together, forever, and moving a page costs as much as a hundred mallocs
 // that find a block. In a small heap that may be most of what was acquired last. In a large heap
 // less may lie idle for a large request, which costs more to touch.
+//
+// Once a multiple of the most that was ever live has been moved, the program's order of malloc and
+// free keeps leaving such holes: then half of the heap may lie idle. The largest requests, each of
+// which makes a region alone, go on: touching what they get costs far more.
+struct Tolerance {
+  size_t share;          // this part of what is held may lie idle
+  size_t moves_of_live;  // this multiple of what was live may be moved
+};
+constexpr Tolerance kOfSmaller = {16, 6};
+constexpr Tolerance kOfLarge = {24, 12};
+constexpr Tolerance kOfLargest = {32, SIZE_MAX};
 constexpr size_t kLarge = size_t{1} << 20;
+constexpr size_t kLargest = size_t{4} << 20;
+constexpr const Tolerance& tolerance_of(size_t size) {
+  if (size >= kLargest) return kOfLargest;
+  return size >= kLarge ? kOfLarge : kOfSmaller;
+}
 constexpr size_t kSmallHeap = size_t{64} << 20;
 constexpr size_t kTolerated = size_t{16} << 20;
 constexpr size_t kToleratedInLargeHeap = size_t{8} << 20;
-constexpr size_t kToleratedShare = 16;
-constexpr size_t kToleratedShareForLarge = 24;
-constexpr size_t kToleratedShareForLargest = 32;
-// Once this many times the most that was ever live has been moved, the program's order of malloc
-// and free keeps leaving such holes: then half of the heap may lie idle. Requests that make a
-// region alone go on: touching what they get costs far more.
-constexpr size_t kMovesOfLive = 6;
-constexpr size_t kMovesOfLiveForLarge = 12;
-constexpr size_t kToleratedShareOfRestless = 2;
+constexpr size_t kShareOfRestless = 2;
 // With several nodes: a share of the most that was ever live.
 constexpr size_t kShareOfOtherNodes = 8;
 
@@ -87,14 +94,12 @@ bool GrowthPolicy::is_tight(size_t size, size_t cached) const {
   if (is_forced_) return false;
   const size_t held = budget_.held();
   const size_t idle = held - depots_.live() + cached;
+  const size_t share = held / tolerance_of(size).share;
   if (size < kLargest) {
-    const size_t least = held < kSmallHeap ? kTolerated : kToleratedInLargeHeap;
-    const size_t share = size < kLarge ? kToleratedShare : kToleratedShareForLarge;
-    return idle < std::max(least, held / share);
+    return idle < std::max(share, held < kSmallHeap ? kTolerated : kToleratedInLargeHeap);
   }
   const size_t of_small = kTolerated / os::page_size() * kSmallHeap / (held / os::page_size() + 1);
-  const size_t tolerated =
-      std::max(held / kToleratedShareForLargest, std::min(kTolerated, of_small));
+  const size_t tolerated = std::max(share, std::min(kTolerated, of_small));
   return size <= tolerated && idle < tolerated;
 }
 
@@ -104,10 +109,9 @@ void GrowthPolicy::note_gathered(const Request& request, size_t bytes) {
 
 // The holes are the program's: moving pages would not end.
 bool GrowthPolicy::is_restless(const Request& request) const {
-  const size_t moves = request.size < kLarge ? kMovesOfLive : kMovesOfLiveForLarge;
   const size_t held = budget_.held();
-  return request.size < kLargest && gathered_ / moves > peak_live_ &&
-         held - depots_.live() < held / kToleratedShareOfRestless;
+  return gathered_ / tolerance_of(request.size).moves_of_live > peak_live_ &&
+         held - depots_.live() < held / kShareOfRestless;
 }
 
 bool GrowthPolicy::is_ample(size_t size) const {
@@ -122,15 +126,18 @@ void GrowthPolicy::note_live() {
   if (depots_.live() > peak_live_) peak_live_ = depots_.live();
 }
 
+// jemalloc asks for little and is given a step, whose end it may never use: a step is judged as the
+// largest requests are.
+size_t GrowthPolicy::judged_size(const Request& request, size_t step) {
+  const bool is_step = request.use == RegionUse::kExtents && request.size < step / kEarlyShare;
+  return is_step ? std::max(step / kEarlyShare, kLargest) : request.size;
+}
+
 bool GrowthPolicy::may_gather(const Request& request, size_t target, size_t regions) const {
   if (request.alignment > Window::kGranule || regions >= kMostGathered) return false;
   if (is_forced_) return true;
   if (is_restless(request)) return false;
-  // jemalloc asks for little and is given a step, whose end it may never use. A step is judged as
-  // the largest requests are.
-  const bool is_step = request.use == RegionUse::kExtents && request.size < target / kEarlyShare;
-  return target >= kLeastGathered &&
-         !is_tight(is_step ? std::max(target / kEarlyShare, kLargest) : request.size, 0);
+  return target >= kLeastGathered && !is_tight(judged_size(request, target), 0);
 }
 
 // Addresses are used only once: the fewer are left, the more a gathering must bring.

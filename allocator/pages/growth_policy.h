@@ -59,6 +59,7 @@ class GrowthPolicy {
   size_t& held(RegionUse use) REQUIRES(growth_lock) { return held_[static_cast<size_t>(use)]; }
   size_t step(RegionUse use) const REQUIRES(growth_lock);
   bool is_restless(const Request& request) const REQUIRES(growth_lock);
+  static size_t judged_size(const Request& request, size_t step);
 
   const Window& window_;
   const Budget& budget_;

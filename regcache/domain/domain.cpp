@@ -105,7 +105,7 @@ int Domain::ask_limits(void* context) {
 
 // Either close() sees the thread that enters, or the thread sees that the domain is closed: both
 // sides write before they read, and all of it is sequentially consistent.
-bool Domain::enter() {
+bool Domain::enter() const {
   // Check first without writing: threads that keep looking up while the domain is closed must not
   // delay closing.
   if (!is_open()) return false;
@@ -115,7 +115,7 @@ bool Domain::enter() {
   return false;
 }
 
-void Domain::leave() {
+void Domain::leave() const {
   if (registering_.fetch_sub(1, std::memory_order_seq_cst) == 1 &&
       phase_.load(std::memory_order_seq_cst) == Phase::kClosing) {
     os::wake_all(registering_);

@@ -95,26 +95,28 @@ class Domain {
   // was refused before. Only the registrar tries again what was refused, when it is due.
   enum class Caller : uint8_t { kMalloc, kRegistrar, kLookup };
   int register_region(const Region& region, Caller caller);
-  // When the registrar should try again: a time as of Retries::now_ns(), or kNever.
-  uint64_t next_try(const Region& region) const;
-  // Makes another try due now, if the region was refused.
-  void make_due(const Region& region);
 
+  // Does what the registrar has to do here. `all_due`: tries all that was refused once more.
+  // `next`: when to come again, a time as of Retries::now_ns(), or kNever. `is_done`: false if the
+  // backend asks to come later.
+  struct Turn {
+    uint64_t next = Retries::kNever;
+    bool is_done = true;
+  };
+  Turn take_turn(bool all_due);
   // True when the registrar has at least that much to register now; what was refused does not
   // count, nor what is registered inside malloc.
-  bool has_to_come(size_t bytes);
+  bool has_to_come(size_t bytes) const;
 
   // Registers each region at the first lookup in it: RDM_DOMAIN_WHEN_ASKED,
   // RDM_DOMAIN_CALLERS_ONLY.
   bool registers_when_asked() const { return when_asked_.load(std::memory_order_relaxed); }
 
-  // This domain will register the region, and thereby populate its pages.
-  bool wants_pages(const Region& region) const {
-    return takes(region) && (limits_.abilities & RDM_BACKEND_ON_DEMAND) == 0;
-  }
+  // This domain will register the region as soon as it can, and thereby populate its pages.
+  bool wants_pages(const Region& region) const;
   // Deregisters a region that has lost all its pages; does nothing while another thread is working
-  // on it. May be called where register_region() may be.
-  void retire_region(const Region& region);
+  // on it, or inside malloc if the backend may not run there.
+  void retire_region(const Region& region, Caller caller);
   // Before a fork, in a domain of RDM_DOMAIN_RELEASE_AT_FORK: deregisters idle foreign memory and
   // all regions except those that another thread is working on. From then on lookups register.
   void release_for_fork();
@@ -184,8 +186,8 @@ class Domain {
   unsigned access_for(const Region& region) const;
   int charges_for(const Region& region) const;
   int ask_limits(void* context);
-  bool enter();
-  void leave();
+  bool enter() const;
+  void leave() const;
 
   void let_go_of(const Region& region, KeyEntry& entry);
   size_t unused_bytes(const Region& region) const;
@@ -199,6 +201,11 @@ class Domain {
   bool is_put_off() const;
   bool waits_for_backend(Caller caller, uint64_t* waited_ns);
   int register_entered(const Region& region, Caller caller);
+  uint64_t next_try(const Region& region) const;
+  void make_due(const Region& region);
+  bool fills(const Region& region) const {
+    return takes(region) && (limits_.abilities & RDM_BACKEND_ON_DEMAND) == 0;
+  }
   int register_claimed(const Region& region, KeyEntry& entry, Caller caller);
   int register_whole(const Region& region, KeyEntry& entry, size_t length);
   int register_pieces(const Region& region, KeyEntry& entry, size_t length);
@@ -284,8 +291,8 @@ class Domain {
   DomainCounters* counters_ = nullptr;
 
   std::atomic<Phase> phase_{Phase::kFree};
-  std::atomic<uint32_t> registering_{0};  // threads that may be calling the backend
-  std::atomic<size_t> count_{0};          // MRs registered, or being so
+  mutable std::atomic<uint32_t> registering_{0};  // threads that may be calling the backend
+  std::atomic<size_t> count_{0};                  // MRs registered, or being so
   rdm_backend backend_{};
   void* context_ = nullptr;
   rdm_backend_limits limits_{};

@@ -55,8 +55,7 @@ bool Domain::register_early(const Region& region, uintptr_t address, size_t leng
   }
   if (!has_all) return false;
   os::NoCancel no_cancel;
-  if (wants_pages(region) &&
-      !source_->populate_part(region, region.base + from, region.base + to)) {
+  if (fills(region) && !source_->populate_part(region, region.base + from, region.base + to)) {
     return false;
   }
   EarlyParts::Part part{region.base + from, to - from, {}};

@@ -60,7 +60,7 @@ int Domain::register_region(const Region& region, Caller caller) {
 void Domain::retire_leftovers() {
   for (size_t i = 0; i < source_->regions().size(); ++i) {
     const Region& region = source_->regions()[i];
-    if (region.is_empty()) retire_region(region);
+    if (region.is_empty()) retire_region(region, Caller::kLookup);
   }
 }
 
@@ -141,7 +141,7 @@ int Domain::register_claimed(const Region& region, KeyEntry& entry, Caller calle
   // ahead of need, the region is registered when it is asked for.
   const bool is_asked_for = caller == Caller::kLookup || entry.was_refused();
   const PagesFor who = is_asked_for ? PagesFor::kNow : PagesFor::kLater;
-  if (wants_pages(region) && !source_->populate(region, who)) {
+  if (fills(region) && !source_->populate(region, who)) {
     if (!is_asked_for) return put_off(entry, RDM_OUT_OF_BUDGET);
     say("too little memory is left for pages that have not been touched yet");
     (void)refuse_as(Cause::kPassing, region, entry, RDM_OUT_OF_BUDGET);
@@ -279,7 +279,43 @@ uint64_t Domain::in_use(const Region& region) const {
                                                     : account_->pinned();
 }
 
-bool Domain::has_to_come(size_t bytes) {
+// Enters for one region at a time: closing waits for one registration, not for all.
+Domain::Turn Domain::take_turn(bool all_due) {
+  Turn turn;
+  for (size_t i = 0; i < source_->regions().size(); ++i) {
+    const Region& region = source_->regions()[i];
+    if (!enter()) return {};
+    const bool is_ours = !callers_only_;
+    const bool is_left = is_ours && region.is_empty();
+    if (all_due && !region.is_empty()) make_due(region);
+    bool is_put_off = false;
+    if (is_ours && !is_left) {
+      is_put_off = register_entered(region, Caller::kRegistrar) == RDM_BACKEND_LATER;
+      turn.next = std::min(turn.next, next_try(region));
+    }
+    leave();
+    if (is_left) {
+      retire_region(region, Caller::kRegistrar);
+      is_put_off = keeps(region);
+    }
+    turn.is_done = turn.is_done && !is_put_off;
+  }
+  turn.is_done = foreign_->deregister_idle() && turn.is_done;
+  if (!enter()) return {};
+  // A backend that runs in malloc refuses this thread permanently, so waiting is pointless.
+  turn.is_done = turn.is_done || may_run_in_malloc();
+  leave();
+  return turn;
+}
+
+bool Domain::wants_pages(const Region& region) const {
+  if (registers_when_asked() || !enter()) return false;
+  const bool wants = fills(region);
+  leave();
+  return wants;
+}
+
+bool Domain::has_to_come(size_t bytes) const {
   if (!enter()) return false;
   size_t sum = 0;
   for (size_t i = 0; !may_run_in_malloc() && i < source_->regions().size() && sum < bytes; ++i) {
@@ -301,6 +337,7 @@ bool Domain::is_due(const Region& region, const KeyEntry& entry) const {
   return has_room(region) && in_use(region) < entry.due;
 }
 
+// When the registrar should try again: a time as of Retries::now_ns(), or kNever.
 uint64_t Domain::next_try(const Region& region) const {
   const KeyEntry& entry = entry_of(region);
   if (entry.state.load(std::memory_order_acquire) != kRefused) return Retries::kNever;
@@ -309,6 +346,7 @@ uint64_t Domain::next_try(const Region& region) const {
   return is_due(region, entry) ? retries_->now_ns() : Retries::kNever;
 }
 
+// Makes another try due now, if the region was refused.
 void Domain::make_due(const Region& region) {
   KeyEntry& entry = entry_of(region);
   if (entry.state.load(std::memory_order_acquire) != kRefused) return;
@@ -526,11 +564,11 @@ int Domain::deregister(const Region& region) {
   return is_done ? int{RDM_OK} : int{RDM_SYSTEM};
 }
 
-void Domain::retire_region(const Region& region) {
+void Domain::retire_region(const Region& region, Caller caller) {
   if (!is_replayed_.load(std::memory_order_seq_cst) || !enter()) return;
-  KeyEntry& entry = entry_of(region);
+  const bool may_call = caller != Caller::kMalloc || may_run_in_malloc();
   // The slot may belong to another region by now.
-  if (region.is_empty()) let_go_of(region, entry);
+  if (may_call && region.is_empty()) let_go_of(region, entry_of(region));
   leave();
 }
 

@@ -264,8 +264,7 @@ void Registry::note_registrations() noexcept {
 bool Registry::wants_pages(const Region& region) const noexcept {
   if (region.by_touch) return false;
   for (const Domain& domain : domains_) {
-    if (domain.is_open() && !domain.registers_when_asked() && domain.wants_pages(region))
-      return true;
+    if (domain.wants_pages(region)) return true;
   }
   return false;
 }
@@ -286,9 +285,7 @@ void Registry::on_ready(const Region& region) noexcept {
 
 // Only backends that run in malloc are called. False: some domain still keeps a part of the region.
 bool Registry::retire_everywhere(const Region& region) noexcept {
-  for (Domain& domain : domains_) {
-    if (domain.is_open() && domain.may_run_in_malloc()) domain.retire_region(region);
-  }
+  for (Domain& domain : domains_) domain.retire_region(region, Domain::Caller::kMalloc);
   return has_let_go(region);
 }
 
@@ -362,12 +359,12 @@ bool Registry::make_room(Domain* const* domains, size_t count, uint64_t bytes,
 }
 
 struct Registry::Part {
-  Registry* registry = nullptr;
   Domain* domain = nullptr;
   bool all_due = false;
   bool is_long = false;
-  uint64_t next = Retries::kNever;
-  bool done = false;  // false: its backend asks to come later
+  Domain::Turn turn;
+
+  void work() { turn = domain->take_turn(all_due); }
 };
 
 // Runs on the registrar's thread.
@@ -376,14 +373,14 @@ uint64_t Registry::work() {
   Part parts[kMaxDomains];
   size_t count = 0;
   for (Domain& domain : domains_) {
-    if (domain.is_open()) parts[count++] = {this, &domain, all_due};
+    if (domain.is_open()) parts[count++] = {&domain, all_due, false, {}};
   }
-  work_for_all(parts, count);
+  work_side_by_side(parts, count);
   uint64_t next = Retries::kNever;
   bool done = true;
   for (size_t i = 0; i < count; ++i) {
-    next = std::min(next, parts[i].next);
-    done = parts[i].done && done;
+    next = std::min(next, parts[i].turn.next);
+    done = parts[i].turn.is_done && done;
   }
   note_registrations();
   const uint64_t now = retries_.now_ns();
@@ -395,7 +392,7 @@ uint64_t Registry::work() {
 
 // Devices that have much to register do so at the same time: all but one of their domains get a
 // thread for this round.
-void Registry::work_for_all(Part* parts, size_t count) {
+void Registry::work_side_by_side(Part* parts, size_t count) {
   RoundThreads threads;
   Part* own = nullptr;
   for (size_t i = 0; i < count; ++i) {
@@ -403,8 +400,7 @@ void Registry::work_for_all(Part* parts, size_t count) {
     part.is_long = part.domain->has_to_come(kWorthAThread);
     if (!part.is_long) continue;
     const auto run = [](void* given) -> void* {
-      auto* const helped = static_cast<Part*>(given);
-      helped->registry->work_for(helped);
+      static_cast<Part*>(given)->work();
       return nullptr;
     };
     if (own == nullptr) {
@@ -414,36 +410,9 @@ void Registry::work_for_all(Part* parts, size_t count) {
     }
   }
   for (size_t i = 0; i < count; ++i) {
-    if (!parts[i].is_long) work_for(&parts[i]);
+    if (!parts[i].is_long) parts[i].work();
   }
-  if (own != nullptr) work_for(own);
-}
-
-void Registry::work_for(Part* part) {
-  Domain& domain = *part->domain;
-  part->done = true;
-  if (!domain.is_open()) return;
-  const bool all_due = part->all_due;
-  bool is_put_off = false;
-  for (size_t i = 0; i < source_->regions().size(); ++i) {
-    const Region& region = source_->regions()[i];
-    if (domain.is_callers_only()) {
-      if (all_due) domain.make_due(region);
-      continue;
-    }
-    if (region.is_empty()) {
-      domain.retire_region(region);
-      is_put_off = is_put_off || domain.keeps(region);
-      continue;
-    }
-    if (all_due) domain.make_due(region);
-    const int status = domain.register_region(region, Domain::Caller::kRegistrar);
-    is_put_off = is_put_off || status == RDM_BACKEND_LATER;
-    part->next = std::min(part->next, domain.next_try(region));
-  }
-  is_put_off = !domain.foreign().deregister_idle() || is_put_off;
-  // A backend that runs in malloc refuses this thread permanently, so waiting is pointless.
-  part->done = !is_put_off || domain.may_run_in_malloc();
+  if (own != nullptr) own->work();
 }
 
 // Returns the nanoseconds to wait. They grow each time, and in the end the wait lasts until there

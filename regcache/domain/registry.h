@@ -89,8 +89,7 @@ class Registry final : public RegionObserver, public ChangeSink {
   int replay_once(Domain* domain, bool partial);
   // A domain's part of a round, done by one thread.
   struct Part;
-  void work_for_all(Part* parts, size_t count);
-  void work_for(Part* part);
+  void work_side_by_side(Part* parts, size_t count);
   uint64_t put_off();
   bool start_registrar();
   bool wake_registrar(bool may_start);

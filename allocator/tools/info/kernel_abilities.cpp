@@ -170,9 +170,8 @@ constexpr Trial kTrials[] = {
      "a region lies on the node of the thread that touches it first"},
     {"io_uring", "5.1", try_io_uring, "no region can be registered as a fixed buffer of io_uring"},
     {"userfaultfd", "5.11", try_userfaultfd,
-     "fewer registrations of memory outside the heap can be kept: that it is unmapped is heard "
-     "from "
-     "functions of ours alone. The heap itself does not need it"}};
+     "fewer registrations of memory outside the heap can be kept: only functions of ours tell that "
+     "it is unmapped. The heap itself does not need it"}};
 
 }  // namespace
 
