@@ -28,11 +28,6 @@ class ThreadCounter {
     return reinterpret_cast<const Line*>(place)->index.load(std::memory_order_relaxed);
   }
   static std::atomic<uint32_t>& hint(Place* place) { return reinterpret_cast<Line*>(place)->hint; }
-  // Places below this one have been used.
-  static uint32_t used() {
-    const uint32_t taken = next_.load(std::memory_order_seq_cst);
-    return taken < kPlaces ? taken : kPlaces;
-  }
 
   // Not atomic as a whole: only its thread adds to a place. Exact while at most kPlaces threads
   // have ever counted; two that share one may lose some.
@@ -64,7 +59,7 @@ class ThreadCounter {
   };
 
   static void take_place() {
-    place_ = &lines_[next_.fetch_add(1, std::memory_order_seq_cst) % kPlaces].value;
+    place_ = &lines_[next_.fetch_add(1, std::memory_order_relaxed) % kPlaces].value;
   }
 
   static inline constinit Line lines_[kPlaces];

@@ -152,9 +152,9 @@ class Domain {
   static int put(Domain* domain, const rdm_mr* mr);
 
   // What the cache of foreign memory does with the device: see ForeignDevice.
-  int register_foreign(uintptr_t base, size_t length, rdm_backend_key* key, char* why,
+  int register_foreign(uintptr_t base, size_t length, size_t kept, rdm_backend_key* key, char* why,
                        size_t why_size);
-  int deregister_foreign(size_t length, const rdm_backend_key& key);
+  int deregister_foreign(size_t length, const rdm_backend_key& key, bool keeps_room);
   // False for pages that lookups pass over in a registered region: the heap may move them, and no
   // monitor may watch them, because watching splits mappings.
   bool may_keep(uintptr_t base, size_t length) const;
@@ -220,10 +220,11 @@ class Domain {
   void register_missed();
   rdm_backend_request request_for(const Region& region, size_t offset, size_t length) const;
   int register_range(const Region& region, size_t offset, size_t length, rdm_backend_key* key);
-  int register_memory(const rdm_backend_request& request, int charges, rdm_backend_key* key,
-                      char* why, size_t why_size);
+  int register_memory(const rdm_backend_request& request, int charges, size_t kept,
+                      rdm_backend_key* key, char* why, size_t why_size);
+  void give_room(int charges, size_t bytes);
   int deregister_memory(size_t length, int charges, const rdm_backend_key& key,
-                        bool may_ask_again = false);
+                        bool may_ask_again = false, bool keeps_room = false);
   int deregister(const Region& region);
   int close_foreign();
   int refuse_while_pools(uint32_t pools) const;

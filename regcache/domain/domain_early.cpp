@@ -61,7 +61,7 @@ bool Domain::register_early(const Region& region, uintptr_t address, size_t leng
   EarlyParts::Part part{region.base + from, to - from, {}};
   char why[kLongestWhy] = {};
   const rdm_backend_request request = request_for(region, from, part.length);
-  if (register_memory(request, charges_for(region), &part.key, why, sizeof why) != RDM_OK) {
+  if (register_memory(request, charges_for(region), 0, &part.key, why, sizeof why) != RDM_OK) {
     return false;
   }
   if (early_.add(region.index, part)) return true;

@@ -154,8 +154,8 @@ int Domain::put_slowly(Domain* domain, const rdm_mr* mr, uint32_t touched) {
   return domain->foreign_->put_slowly(*mr, touched);
 }
 
-int Domain::register_foreign(uintptr_t base, size_t length, rdm_backend_key* key, char* why,
-                             size_t why_size) {
+int Domain::register_foreign(uintptr_t base, size_t length, size_t kept, rdm_backend_key* key,
+                             char* why, size_t why_size) {
   register_missed();
   rdm_backend_request request{};
   request.base = reinterpret_cast<void*>(base);
@@ -167,15 +167,15 @@ int Domain::register_foreign(uintptr_t base, size_t length, rdm_backend_key* key
   request.node = -1;
   request.foreign = 1;
   const int charges = limits_.charges;
-  const int status = register_memory(request, charges, key, why, why_size);
+  const int status = register_memory(request, charges, kept, key, why, why_size);
   if (status != RDM_OUT_OF_BUDGET) return status;
   const size_t shortfall = account_->shortfall(charges, length);
   if (shortfall == 0 || !is_limit_raised(charges, shortfall)) return status;
-  return register_memory(request, charges, key, why, why_size);
+  return register_memory(request, charges, 0, key, why, why_size);
 }
 
-int Domain::deregister_foreign(size_t length, const rdm_backend_key& key) {
-  return deregister_memory(length, limits_.charges, key, true);
+int Domain::deregister_foreign(size_t length, const rdm_backend_key& key, bool keeps_room) {
+  return deregister_memory(length, limits_.charges, key, true, keeps_room);
 }
 
 int Domain::close_foreign() {

@@ -16,12 +16,12 @@ class DomainDevice final : public ForeignDevice {
     registrar_ = registrar;
   }
 
-  int register_foreign(uintptr_t base, size_t length, rdm_backend_key* key, char* why,
+  int register_foreign(uintptr_t base, size_t length, size_t kept, rdm_backend_key* key, char* why,
                        size_t why_size) override {
-    return domain_->register_foreign(base, length, key, why, why_size);
+    return domain_->register_foreign(base, length, kept, key, why, why_size);
   }
-  int deregister_foreign(size_t length, const rdm_backend_key& key) override {
-    return domain_->deregister_foreign(length, key);
+  int deregister_foreign(size_t length, const rdm_backend_key& key, bool keeps_room) override {
+    return domain_->deregister_foreign(length, key, keeps_room);
   }
   bool reclaim(size_t length) override { return domain_->reclaim(length); }
   bool may_reclaim(size_t length) override { return domain_->may_reclaim(length); }

@@ -461,8 +461,8 @@ int Domain::register_range(const Region& region, size_t offset, size_t length,
                            rdm_backend_key* key) {
   char why[kLongestWhy] = {};
   const size_t retired = region.retired();
-  int status = register_memory(request_for(region, offset, length), charges_for(region), key, why,
-                               sizeof why);
+  int status = register_memory(request_for(region, offset, length), charges_for(region), 0, key,
+                               why, sizeof why);
   // It is retried without the pages that were lost meanwhile.
   if (region.retired() != retired) why[0] = '\0';
   // If the heap overlaps existing registrations, that is a failure like any other.
@@ -477,27 +477,31 @@ size_t Domain::most_for(const rdm_backend_request& request) const {
 }
 
 // The only call of the backend's register_memory(). RDM_NOT_REGISTERED: the device has no MRs left.
-// `why` stays empty when there is nothing to report.
-int Domain::register_memory(const rdm_backend_request& request, int charges, rdm_backend_key* key,
-                            char* why, size_t why_size) {
+// `why` stays empty when there is nothing to report. `kept`: bytes that deregister_memory() kept
+// for this, with a place for one MR; or 0.
+int Domain::register_memory(const rdm_backend_request& request, int charges, size_t kept,
+                            rdm_backend_key* key, char* why, size_t why_size) {
   assert_backend_may_run();
   why[0] = '\0';
   // The program's own registrations go first, including rdm_get: see begin_yielding().
   const bool is_region = request.foreign == 0 && !may_run_in_malloc();
   if (is_region && account_->is_yielding()) return RDM_BACKEND_LATER;
-  if (count_.fetch_add(1, std::memory_order_relaxed) >= most_for(request)) {
+  if (kept == 0 && count_.fetch_add(1, std::memory_order_relaxed) >= most_for(request)) {
     count_.fetch_sub(1, std::memory_order_relaxed);
     return RDM_NOT_REGISTERED;
   }
   int status = RDM_OUT_OF_BUDGET;
   const size_t left_free = request.foreign == 0 ? left_free_.load(std::memory_order_relaxed) : 0;
-  if (!account_->charge(charges, request.length, left_free)) {
+  const size_t more = request.length - kept;
+  size_t charged = kept;
+  if (more != 0 && !account_->charge(charges, more, left_free)) {
     (void)fail(status,
                "the memlock limit, less the headroom left to others, does not allow to pin as much "
                "again for this domain: raise it with ulimit -l or in limits.conf, or give "
                "CAP_IPC_LOCK",
                why, why_size);
   } else {
+    charged = request.length;
     const InBackend here(may_run_in_malloc());
     status = backend_.register_memory(context_, &request, key, why, why_size);
     if (status == RDM_OK) {
@@ -511,29 +515,35 @@ int Domain::register_memory(const rdm_backend_request& request, int charges, rdm
     // This status is reserved for the core; from a backend it is an ordinary failure.
     if (status == RDM_NOT_REGISTERED) status = RDM_SYSTEM;
     if (status == RDM_BACKEND_NEVER && request.foreign != 0) status = RDM_SYSTEM;
-    account_->release(charges, request.length);
     if (status == RDM_BACKEND_LATER) {
       why[0] = '\0';
     } else if (why[0] == '\0') {
       (void)fail(status, "the backend gave no reason", why, why_size);
     }
   }
-  count_.fetch_sub(1, std::memory_order_relaxed);
+  give_room(charges, charged);
+  if (kept != 0) retries_->note_room();
   return status;
 }
 
+void Domain::give_room(int charges, size_t bytes) {
+  if (bytes != 0) account_->release(charges, bytes);
+  count_.fetch_sub(1, std::memory_order_relaxed);
+}
+
 // The only call of the backend's deregister_memory(). RDM_BACKEND_LATER: this thread cannot do it;
-// the memory stays counted if the caller may ask again.
+// the memory stays counted if the caller may ask again. `keeps_room`: if it is gone, it stays
+// counted for the next registration.
 int Domain::deregister_memory(size_t length, int charges, const rdm_backend_key& key,
-                              bool may_ask_again) {
+                              bool may_ask_again, bool keeps_room) {
   assert_backend_may_run();
   const InBackend here(may_run_in_malloc());
   const int status =
       RDM_BROKEN(deregistration_is_lost) ? RDM_OK : backend_.deregister_memory(context_, &key);
   if (status == RDM_BACKEND_LATER && may_ask_again) return status;
-  count_.fetch_sub(1, std::memory_order_relaxed);
+  if (status == RDM_OK && keeps_room) return status;
   // Memory that the backend failed to deregister stays pinned and charged.
-  if (status == RDM_OK) account_->release(charges, length);
+  give_room(charges, status == RDM_OK ? length : 0);
   retries_->note_room();
   return status;
 }

@@ -234,7 +234,7 @@ bool CacheCore::make_room(Attempt* attempt, const CacheEntry* entry) {
 
 int CacheCore::put_in_use(CacheEntry* entry) {
   if (entry == nullptr) return fail(RDM_INVALID, words_->not_out);
-  const bool is_over = policy_.release(ForeignHitCounter::index(), policy_.index_of(*entry));
+  const bool is_over = policy_.release(policy_.enter(), policy_.index_of(*entry));
   return is_over ? RDM_OK : settle_locked(entry);
 }
 

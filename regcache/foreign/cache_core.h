@@ -157,7 +157,7 @@ class CacheCore {
   bool open_ GUARDED_BY(cache_lock) = false;
   EntriesByBase index_ GUARDED_BY(cache_lock);     // kLive, kTransient
   uint64_t reindexed_ GUARDED_BY(cache_lock) = 1;  // how often index_ was changed
-  EntriesByBase building_ GUARDED_BY(cache_lock);  // kBuilding
+  EntriesInTurn building_ GUARDED_BY(cache_lock);  // kBuilding
   EntriesByBase doomed_ GUARDED_BY(cache_lock);    // in use, and not to be used again
   // Written under the lock; read without it for statistics.
   std::atomic<uint64_t> misses_{0};

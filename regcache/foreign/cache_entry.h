@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <boost/intrusive/list_hook.hpp>
 #include <boost/intrusive/options.hpp>
 #include <boost/intrusive/set_hook.hpp>
 #include <cstddef>
@@ -24,6 +25,8 @@ enum class EntryState : uint32_t {
 struct alignas(64) CacheEntry {
   using Hook =
       boost::intrusive::set_member_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>>;
+  using Link = boost::intrusive::list_member_hook<
+      boost::intrusive::link_mode<boost::intrusive::normal_link>>;
 
   // What a hit reads. Changed only while nobody can have a reference. A thread may still read it
   // then, and finds out that it has none.
@@ -35,13 +38,16 @@ struct alignas(64) CacheEntry {
   std::atomic<void*> handle{nullptr};
 
   alignas(64) Hook in_index GUARDED_BY(cache_lock);  // of the cache: by address, by peer, ...
-  Hook by_use GUARDED_BY(cache_lock);                // of the policy: kLive only
+  // Of the cache while it is being built, and then of the policy, unless it is in `by_use`.
+  Link in_turn GUARDED_BY(cache_lock);
+  Hook by_use GUARDED_BY(cache_lock);  // of the policy: kLive, and listed anew
   // Its order there: last_use when it was looked at last, and of equals the one listed first.
   uint64_t listed_use GUARDED_BY(cache_lock) = 0;
   uint64_t listed_turn GUARDED_BY(cache_lock) = 0;
   CacheEntry* next GUARDED_BY(cache_lock) = nullptr;  // in the chain of those to deregister
   uint64_t charged GUARDED_BY(cache_lock) = 0;        // bytes counted for it
   bool is_counted GUARDED_BY(cache_lock) = false;     // by the policy, against its limits
+  bool is_listed_anew GUARDED_BY(cache_lock) = false;
   bool changed GUARDED_BY(cache_lock) = false;  // the memory did while it was being registered
 
   uintptr_t begin() const { return base.load(std::memory_order_relaxed); }

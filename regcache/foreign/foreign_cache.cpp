@@ -37,9 +37,9 @@ void ForeignCache::note_unindexed(CacheEntry& entry) {
 }
 
 // Inside malloc, monitors may not run either.
-int ForeignCache::end(CacheEntry& entry, bool may_wait) {
+int ForeignCache::end(CacheEntry& entry, bool may_wait, bool keeps_room) {
   const size_t length = entry.end() - entry.begin();
-  const int status = device_->deregister_foreign(length, entry.key());
+  const int status = device_->deregister_foreign(length, entry.key(), keeps_room);
   if (may_wait) monitor().unwatch(entry.begin(), length);
   return status;
 }

@@ -32,9 +32,12 @@ class ForeignDevice {
  public:
   // Both return statuses of rdmalloc.h and backend.h; RDM_NOT_REGISTERED: the device may have no
   // more memory regions. On failure `why` gets a sentence.
-  virtual int register_foreign(uintptr_t base, size_t length, rdm_backend_key* key, char* why,
-                               size_t why_size) = 0;
-  virtual int deregister_foreign(size_t length, const rdm_backend_key& key) = 0;
+  //
+  // `keeps_room`: when it is gone, what it took of limits stays taken, for the next registration,
+  // which is no shorter and passes its length as `kept` (else 0). It is free if that one fails.
+  virtual int register_foreign(uintptr_t base, size_t length, size_t kept, rdm_backend_key* key,
+                               char* why, size_t why_size) = 0;
+  virtual int deregister_foreign(size_t length, const rdm_backend_key& key, bool keeps_room) = 0;
 
   // Inside malloc, after a change: something is left to deregister_idle().
   virtual void put_off() = 0;
@@ -160,7 +163,10 @@ class ForeignCache final : private CacheCore {
   void publish(const Request& request, const Range& range, CacheEntry* entry) REQUIRES(cache_lock);
 
   int make(CacheEntry& entry, Attempt* attempt) EXCLUDES(cache_lock) override;
-  int end(CacheEntry& entry, bool may_wait) EXCLUDES(cache_lock) override;
+  int end(CacheEntry& entry, bool may_wait) EXCLUDES(cache_lock) override {
+    return end(entry, may_wait, false);
+  }
+  int end(CacheEntry& entry, bool may_wait, bool keeps_room) EXCLUDES(cache_lock);
   bool reclaim(const CacheEntry& entry) EXCLUDES(cache_lock) override {
     return device_->reclaim(entry.end() - entry.begin());
   }
@@ -198,7 +204,9 @@ inline void ForeignCache::fill_key(const CacheEntry& entry, rdm_mr* out) {
   const auto at = reinterpret_cast<uintptr_t>(address);
   *touched = PageMemo::kNone;
   ForeignHitCounter::Place* const place = ForeignHitCounter::place();
-  if (!memo_.is_open() || place == nullptr || changes.is_held_up()) [[unlikely]]
+  // No thread has entered before the memo is open.
+  if (place == nullptr || !policy_.has_entered(ForeignHitCounter::index_of(place)) ||
+      changes.is_held_up()) [[unlikely]]
     return false;
   const uint32_t index = memo_.find(at);
   if (index == PageMemo::kNone) [[unlikely]]
@@ -235,7 +243,8 @@ inline bool ForeignCache::is_of(const CacheEntry& entry, const rdm_mr& mr) {
 [[gnu::always_inline]] inline bool ForeignCache::put_hit(const rdm_mr& mr, uint32_t* touched) {
   *touched = PageMemo::kNone;
   ForeignHitCounter::Place* const place = ForeignHitCounter::place();
-  if (!memo_.is_open() || place == nullptr || mr.length == 0) [[unlikely]]
+  if (place == nullptr || !policy_.has_entered(ForeignHitCounter::index_of(place)) ||
+      mr.length == 0) [[unlikely]]
     return false;
   // Mostly what this thread got last, in any domain; then the memo's line is not needed.
   uint32_t index = ForeignHitCounter::hint(place).load(std::memory_order_relaxed);

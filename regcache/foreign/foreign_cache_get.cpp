@@ -56,7 +56,7 @@ int ForeignCache::check(Request* request) const {
 
 // Drops the reference to an entry that turned out to be a different one, or is no longer live.
 void ForeignCache::release_touched(uint32_t touched) {
-  if (touched != PageMemo::kNone && !policy_.release(ForeignHitCounter::index(), touched)) {
+  if (touched != PageMemo::kNone && !policy_.release(policy_.enter(), touched)) {
     (void)settle(&policy_.entry(touched));
   }
 }
@@ -64,9 +64,9 @@ void ForeignCache::release_touched(uint32_t touched) {
 int ForeignCache::get_slowly(const void* address, size_t length, rdm_mr* out, uint32_t touched) {
   os::NoCancel no_cancel;
   release_touched(touched);
-  (void)ForeignHitCounter::index();
   changes.wait_until_told();
   if (!start()) return fail(RDM_SYSTEM, "no memory for the books of foreign memory");
+  (void)policy_.enter();
   Request request;
   request.at = reinterpret_cast<uintptr_t>(address);
   request.length = length;
@@ -122,8 +122,15 @@ void ForeignCache::hand_out(const CacheEntry& entry, uintptr_t at, rdm_mr* out) 
 }
 
 ForeignCache::Gap ForeignCache::gap_of(uintptr_t at) {
-  const auto after = index_.upper_bound(at, ByBase());
-  return {after == index_.begin() ? nullptr : &*std::prev(after), after};
+  CacheEntry* before = nullptr;
+  // What the search passes last on its way down is next to what it finds.
+  const auto is_after = [&](uintptr_t address, const CacheEntry& entry) {
+    if (address < entry.begin()) return true;
+    before = &policy_.entry(policy_.index_of(entry));
+    return false;
+  };
+  const auto after = index_.upper_bound(at, is_after);
+  return {before, after};
 }
 
 bool ForeignCache::lies_in(const Range& range, const Gap& gap) const {
@@ -199,7 +206,7 @@ CacheEntry* ForeignCache::admit(Request* request, size_t length) {
 int ForeignCache::build(Request* request, const Range& range, CacheEntry* entry, rdm_mr* out) {
   entry->base.store(range.base, std::memory_order_relaxed);
   entry->length.store(range.length(), std::memory_order_relaxed);
-  building_.insert(*entry);
+  building_.push_back(*entry);
   changes.count_in(range.base, range.end);
   entry->changed = changes.is_announced(range.base, range.end);
   add_locked(misses_, 1);
@@ -233,10 +240,12 @@ int ForeignCache::build(Request* request, const Range& range, CacheEntry* entry,
 int ForeignCache::make(CacheEntry& entry, Attempt* attempt) {
   auto* const request = static_cast<Request*>(attempt);
   const size_t length = entry.end() - entry.begin();
+  size_t kept = 0;
   if (request->victim != nullptr && !request->has_ended_victim) {
-    request->victim_status = end(*request->victim, true);
+    request->victim_status = end(*request->victim, true, true);
     if (request->victim_status != RDM_OK) return RDM_SYSTEM;
     request->has_ended_victim = true;
+    kept = request->victim->charged;
   }
   if (!request->is_watched && request->may_watch && device_->may_keep(entry.begin(), length)) {
     request->is_watched = monitor().watch(entry.begin(), length);
@@ -244,7 +253,7 @@ int ForeignCache::make(CacheEntry& entry, Attempt* attempt) {
   char* const why = request->why;
   const size_t why_size = sizeof request->why;
   rdm_backend_key key{};
-  const int status = device_->register_foreign(entry.begin(), length, &key, why, why_size);
+  const int status = device_->register_foreign(entry.begin(), length, kept, &key, why, why_size);
   if (status == RDM_OK) entry.set_key(key);
   if (status == RDM_BACKEND_LATER && device_->may_run_in_malloc()) {
     return fail(RDM_UNSUPPORTED,
@@ -274,7 +283,12 @@ void ForeignCache::publish(const Request& request, const Range& range, CacheEntr
       while (CacheEntry* const other = first_overlapping(range)) doom(other);
       gap = gap_of(range.base);
     }
-    index_.insert(gap.after, *entry);
+    if (gap.after == index_.end()) {
+      index_.push_back(*entry);  // unlike insert_before(), does not search for the last one
+    } else {
+      index_.insert_before(gap.after, *entry);
+    }
+
     ++reindexed_;
   }
   policy_.publish(*entry, state);

@@ -69,18 +69,18 @@ class PageMemo {
     std::atomic<uint32_t> ways[kWays];
   };
 
-  // Pages that follow each other share a cache line, a set for each.
-  static constexpr int kLineBits = 2;
-  static constexpr size_t kPagesOfLine = 1 << kLineBits;
+  // The sets of pages that follow each other lie in one page, and next to each other in groups of
+  // four: a program that goes on to the next buffer finds them in the processor's caches.
+  static constexpr int kNearBits = 8;
+  static constexpr uint64_t kNearPages = 1 << kNearBits;
 
   static uint64_t hash_of(uintptr_t address) {
-    return (uint64_t{address} >> (os::page_shift() + kLineBits)) * 0x9e3779b97f4a7c15u;
+    return (uint64_t{address} >> (os::page_shift() + kNearBits)) * 0x9e3779b97f4a7c15u;
   }
   Set& set_of(uintptr_t address, uint64_t hash) const {
-    return sets()[(hash >> kSetShift & ~(kPagesOfLine - 1)) |
-                  (address >> os::page_shift() & (kPagesOfLine - 1))];
+    return sets()[(hash >> kSetShift) ^ (address >> os::page_shift() & (kNearPages - 1))];
   }
-  // In the upper half of a way.
+  // In the upper half of a way. Pages of one set differ in what is hashed.
   static uint32_t tag_of(uint64_t hash) { return static_cast<uint32_t>(hash >> 16) & 0xffff0000u; }
 
   Set* sets() const { return sets_.load(std::memory_order_relaxed); }

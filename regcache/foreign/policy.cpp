@@ -65,35 +65,57 @@ CacheEntry* CachePolicy::admit_instead_of(CacheEntry* victim, uint64_t bytes) {
   return entry;
 }
 
-void CachePolicy::list(CacheEntry& entry, uint64_t use) {
+void CachePolicy::list(CacheEntry& entry) {
+  const uint64_t use = entry.last_use.load(std::memory_order_relaxed);
+  if (!in_turn_.empty() && in_turn_.back().listed_use > use) return list_anew(entry, use);
   entry.listed_use = use;
   entry.listed_turn = ++turn_;
+  entry.is_listed_anew = false;
+  in_turn_.push_back(entry);
+}
+
+void CachePolicy::list_anew(CacheEntry& entry, uint64_t use) {
+  entry.listed_use = use;
+  entry.listed_turn = ++turn_;
+  entry.is_listed_anew = true;
   by_use_.insert(by_use_.end(), entry);
 }
 
-void CachePolicy::unlist(CacheEntry& entry) { by_use_.erase(by_use_.iterator_to(entry)); }
+void CachePolicy::unlist(CacheEntry& entry) {
+  if (entry.is_listed_anew) {
+    by_use_.erase(by_use_.iterator_to(entry));
+  } else {
+    in_turn_.erase(in_turn_.iterator_to(entry));
+  }
+}
+
+CacheEntry& CachePolicy::oldest() {
+  if (by_use_.empty()) return in_turn_.front();
+  const bool is_first = !in_turn_.empty() && ByUse()(in_turn_.front(), *by_use_.begin());
+  return is_first ? in_turn_.front() : *by_use_.begin();
+}
 
 void CachePolicy::publish(CacheEntry& entry, EntryState state) {
   references_.take(index_of(entry));
   entry.state.store(state, std::memory_order_release);
-  if (state == EntryState::kLive) list(entry, entry.last_use.load(std::memory_order_relaxed));
+  if (state == EntryState::kLive) list(entry);
 }
 
 CacheEntry* CachePolicy::choose_victim() {
-  for (size_t in_use = 0; in_use < by_use_.size();) {
-    CacheEntry& oldest = *by_use_.begin();
-    const uint64_t used = oldest.last_use.load(std::memory_order_relaxed);
-    if (used != oldest.listed_use) {
-      unlist(oldest);
-      list(oldest, used);
+  for (size_t in_use = 0; in_use < listed();) {
+    CacheEntry& first = oldest();
+    const uint64_t used = first.last_use.load(std::memory_order_relaxed);
+    if (used != first.listed_use) {
+      unlist(first);
+      list_anew(first, used);
       // It may now be listed behind entries found in use, which then come up again.
       in_use = 0;
       continue;
     }
-    if (doom_if_idle(oldest)) return &oldest;
-    unlist(oldest);
-    list(oldest, clock_.load(std::memory_order_relaxed));
-    oldest.last_use.store(oldest.listed_use, std::memory_order_relaxed);
+    if (doom_if_idle(first)) return &first;
+    unlist(first);
+    list_anew(first, clock_.load(std::memory_order_relaxed));
+    first.last_use.store(first.listed_use, std::memory_order_relaxed);
     ++in_use;
   }
   return nullptr;
@@ -137,6 +159,7 @@ void CachePolicy::remove(CacheEntry& entry) {
 
 void CachePolicy::clear() {
   if (entries_ == nullptr) return;
+  in_turn_.clear();
   by_use_.clear();
   for (uint32_t i = 0; i < used_; ++i) new (&entries_[i]) CacheEntry();
   references_.clear(used_);
@@ -158,7 +181,7 @@ bool CachePolicy::validate() const {
     live += state == EntryState::kLive ? 1 : 0;
     if (references_.out(i) < 0) return false;
   }
-  return bytes == bytes_ && count == count_ && live == by_use_.size() && count <= limits_.count &&
+  return bytes == bytes_ && count == count_ && live == listed() && count <= limits_.count &&
          bytes <= limits_.bytes;
 }
 

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <atomic>
+#include <boost/intrusive/list.hpp>
 #include <boost/intrusive/set.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +29,9 @@ template <typename Count>
 void add_locked(std::atomic<Count>& count, typename std::atomic<Count>::value_type more) {
   count.store(count.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
 }
+
+using EntriesInTurn = boost::intrusive::list<
+    CacheEntry, boost::intrusive::member_hook<CacheEntry, CacheEntry::Link, &CacheEntry::in_turn>>;
 
 struct CacheLimits {
   uint64_t bytes = UINT64_MAX;
@@ -93,6 +97,10 @@ class CachePolicy {
     touch(entry);
   }
 
+  // The place in which the thread counts references here from now on; after open().
+  uint32_t enter() { return references_.enter(); }
+  bool has_entered(uint32_t place) const { return references_.has_entered(place); }
+
   // Takes a reference; true while it is live, and then what the entry holds does not change before
   // it is released. False: it must be released all the same.
   bool reference(uint32_t place, const CacheEntry& entry, uint32_t index) {
@@ -132,7 +140,7 @@ class CachePolicy {
 
  private:
   struct ByUse {
-    // Called only by by_use_, which is guarded by a lock.
+    // Called only where the lock is held.
     bool operator()(const CacheEntry& a, const CacheEntry& b) const NO_THREAD_SAFETY_ANALYSIS {
       return a.listed_use != b.listed_use ? a.listed_use < b.listed_use
                                           : a.listed_turn < b.listed_turn;
@@ -142,7 +150,10 @@ class CachePolicy {
       CacheEntry, boost::intrusive::compare<ByUse>,
       boost::intrusive::member_hook<CacheEntry, CacheEntry::Hook, &CacheEntry::by_use>>;
 
-  void list(CacheEntry& entry, uint64_t use) REQUIRES(cache_lock);
+  size_t listed() const REQUIRES(cache_lock) { return in_turn_.size() + by_use_.size(); }
+  CacheEntry& oldest() REQUIRES(cache_lock);
+  void list(CacheEntry& entry) REQUIRES(cache_lock);
+  void list_anew(CacheEntry& entry, uint64_t use) REQUIRES(cache_lock);
   void unlist(CacheEntry& entry) REQUIRES(cache_lock);
   CacheEntry* take_free() REQUIRES(cache_lock);
   void uncount(CacheEntry& entry) REQUIRES(cache_lock);
@@ -158,6 +169,9 @@ class CachePolicy {
   uint32_t used_ GUARDED_BY(cache_lock) = 0;           // entries that were ever in use are below
   CacheEntry* free_ GUARDED_BY(cache_lock) = nullptr;  // of these
   uint64_t turn_ GUARDED_BY(cache_lock) = 0;
+  // Live entries in two lists of that order. Most come in order and go before they are used again:
+  // those never need the tree.
+  EntriesInTurn in_turn_ GUARDED_BY(cache_lock);
   UseOrder by_use_ GUARDED_BY(cache_lock);
 };
 

@@ -179,7 +179,7 @@ int RemoteCache::build(const Origin& range, Attempt* attempt, CacheEntry* entry)
   new (&origin(*entry)) Origin(range);
   entry->base.store(0, std::memory_order_relaxed);
   entry->length.store(range.length, std::memory_order_relaxed);
-  building_.insert(*entry);
+  building_.push_back(*entry);
   add_locked(misses_, 1);
   const int status = make_unlocked(attempt, entry);
   building_.erase(building_.iterator_to(*entry));

@@ -127,7 +127,7 @@ TEST_CASE("a guess leads to an entry that has a reference, or is seen to be anot
   std::atomic<size_t> wrong{0};
   std::atomic<bool> is_over{false};
   const auto read = [&] {
-    const uint32_t place = ForeignHitCounter::index();
+    const uint32_t place = references.enter();
     for (size_t i = 0; !is_over.load(std::memory_order_relaxed); ++i) {
       const uint32_t index = memo.find(base_of(i % kEntries, i / kEntries));
       if (index >= kEntries) continue;

@@ -50,8 +50,8 @@ void ForeignDevice::check(uintptr_t base, size_t length) {
 }
 
 int ForeignDevice::refusal(uintptr_t base, size_t length) {
-  if (now_.size() >= room_count) return RDM_NOT_REGISTERED;
-  if (bytes_ + length > room_bytes) return RDM_OUT_OF_BUDGET;
+  if (now_.size() + kept_count_ >= room_count) return RDM_NOT_REGISTERED;
+  if (bytes_ + kept_bytes_ + length > room_bytes) return RDM_OUT_OF_BUDGET;
   if (!refuses_overlaps) return RDM_OK;
   for (const Registration* one : now_) {
     if (one->overlaps(base, base + length)) return RDM_BACKEND_OVERLAPS;
@@ -59,9 +59,18 @@ int ForeignDevice::refusal(uintptr_t base, size_t length) {
   return RDM_OK;
 }
 
-int ForeignDevice::register_foreign(uintptr_t base, size_t length, rdm_backend_key* key, char* why,
-                                    size_t why_size) {
+int ForeignDevice::register_foreign(uintptr_t base, size_t length, size_t room,
+                                    rdm_backend_key* key, char* why, size_t why_size) {
   ++calls_;
+  if (room != 0) {
+    const std::lock_guard hold(mutex_);
+    if (kept_count_ == 0 || room > kept_bytes_ || room > length) {
+      violations_.push_back("takes room that was not kept for it");
+    } else {
+      --kept_count_;
+      kept_bytes_ -= room;
+    }
+  }
   registering.pass();
   if (before) before(base, length);
   if (fail_in != 0 && --fail_in == 0) {
@@ -96,7 +105,7 @@ int ForeignDevice::register_foreign(uintptr_t base, size_t length, rdm_backend_k
   return RDM_OK;
 }
 
-int ForeignDevice::deregister_foreign(size_t length, const rdm_backend_key& key) {
+int ForeignDevice::deregister_foreign(size_t length, const rdm_backend_key& key, bool keeps_room) {
   deregistering.pass();
   auto& one = *static_cast<Registration*>(key.handle);
   if (deregister_later != 0) {
@@ -116,6 +125,10 @@ int ForeignDevice::deregister_foreign(size_t length, const rdm_backend_key& key)
     }
     now_.erase(std::find(now_.begin(), now_.end(), &one));
     bytes_ -= length;
+    if (keeps_room) {
+      ++kept_count_;
+      kept_bytes_ += length;
+    }
   }
   if (gone) gone(one);
   return RDM_OK;
@@ -126,6 +139,8 @@ void ForeignDevice::forget_all() {
   for (Registration* one : now_) one->is_registered = false;
   now_.clear();
   bytes_ = 0;
+  kept_count_ = 0;
+  kept_bytes_ = 0;
 }
 
 std::vector<Registration*> ForeignDevice::now() const {
@@ -145,7 +160,9 @@ size_t ForeignDevice::bytes() const {
 
 std::vector<std::string> ForeignDevice::violations() const {
   const std::lock_guard hold(mutex_);
-  return violations_;
+  std::vector<std::string> all = violations_;
+  if (kept_count_ != 0) all.emplace_back("room is kept for nobody");
+  return all;
 }
 
 namespace {

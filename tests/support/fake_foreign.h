@@ -115,9 +115,9 @@ class ForeignDevice final : public rdmalloc::ForeignDevice {
   std::vector<std::string> violations() const;
   void forget_all();  // as in a child of fork: the registrations are the parent's
 
-  int register_foreign(uintptr_t base, size_t length, rdm_backend_key* key, char* why,
+  int register_foreign(uintptr_t base, size_t length, size_t room, rdm_backend_key* key, char* why,
                        size_t why_size) override;
-  int deregister_foreign(size_t length, const rdm_backend_key& key) override;
+  int deregister_foreign(size_t length, const rdm_backend_key& key, bool keeps_room) override;
   void put_off() override { ++put_offs_; }
   bool reclaim(size_t bytes) override { return reclaimer && reclaimer(bytes); }
   bool may_reclaim(size_t bytes) override { return bytes <= reclaimable; }
@@ -134,6 +134,8 @@ class ForeignDevice final : public rdmalloc::ForeignDevice {
   std::vector<std::unique_ptr<Registration>> all_;
   std::vector<Registration*> now_;
   size_t bytes_ = 0;
+  size_t kept_count_ = 0;  // room that is kept for the next registration
+  size_t kept_bytes_ = 0;
   std::vector<std::string> violations_;
   std::atomic<uint64_t> calls_{0};
   std::atomic<uint64_t> put_offs_{0};

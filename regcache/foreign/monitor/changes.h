@@ -112,8 +112,11 @@ class Changes {
   static constexpr int kLengthBits = 28;
   static constexpr uint64_t kMostPages = (uint64_t{1} << kLengthBits) - 1;
 
+  // Granules that follow each other share a cache line.
   static size_t place_of(uintptr_t granule) {
-    return static_cast<size_t>((granule * 0x9e3779b97f4a7c15u) >> 48) % kCounts;
+    constexpr int kNearBits = 5;
+    const uint64_t hash = (uint64_t{granule} >> kNearBits) * 0x9e3779b97f4a7c15u;
+    return static_cast<size_t>(hash >> 48) ^ (granule & ((1 << kNearBits) - 1));
   }
   Announcement* announce(uintptr_t base, uintptr_t end);
 
@@ -125,7 +128,7 @@ class Changes {
   std::atomic<uint32_t> unannounced_{0};  // changes for which no announcement was free or fit
   std::atomic<uint64_t> announced_{0};    // those that were ever taken: the others need no look
   Announcement announcements_[kAnnouncements];
-  std::atomic<uint16_t> counts_[kCounts] = {};
+  alignas(64) std::atomic<uint16_t> counts_[kCounts] = {};
 };
 
 // The process's.

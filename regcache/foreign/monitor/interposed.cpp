@@ -21,8 +21,8 @@ constinit Probe probe;
 
 namespace {
 
-// Long enough for a jump to any address.
-constexpr size_t kSeenCode = 16;
+// The first of a function: long enough for a jump to any address.
+using Instructions = uint64_t __attribute__((vector_size(16)));
 
 constexpr uint64_t kLookAgainNs = 1'000'000'000;
 
@@ -88,7 +88,7 @@ class InterposedMonitor final : public Monitor {
   std::atomic<bool> is_looking_{false};  // set by one thread, which owns what follows
   struct Code {
     const void* at;  // null past the last one
-    unsigned char seen[kSeenCode];
+    Instructions seen;
   } code_[kMostEntries + 1] = {};  // of entries_
   char text_[320] = {};
   // Targets outside our code that calls are bound to, each once.
@@ -129,15 +129,18 @@ void InterposedMonitor::remember() {
   dl_iterate_phdr(visit, this);
   for (size_t i = 0; i < count; ++i) {
     code_[i].at = entries_[i]->ours;
-    memcpy(code_[i].seen, code_[i].at, kSeenCode);
+    memcpy(&code_[i].seen, code_[i].at, sizeof code_[i].seen);
   }
 }
 
 bool InterposedMonitor::is_code_as_seen() const {
+  Instructions changed{};
   for (const Code* code = code_; code->at != nullptr; ++code) {
-    if (memcmp(code->seen, code->at, kSeenCode) != 0) return false;
+    Instructions now;
+    memcpy(&now, code->at, sizeof now);
+    changed |= now ^ code->seen;
   }
-  return true;
+  return (changed[0] | changed[1]) == 0;
 }
 
 void InterposedMonitor::note_protection(uintptr_t base, uintptr_t end, bool writable) {
@@ -158,7 +161,8 @@ bool InterposedMonitor::is_unheard(uintptr_t base, uintptr_t end) const {
 }
 
 bool InterposedMonitor::is_reached(const Entry& entry, size_t index, const void* found) {
-  if (found == entry.ours && memcmp(code_[index].seen, entry.ours, kSeenCode) == 0) return true;
+  if (found == entry.ours && memcmp(&code_[index].seen, entry.ours, sizeof Code::seen) == 0)
+    return true;
   if (found != nullptr && entry.call != nullptr) {
     void* const page =
         os::mmap(nullptr, os::page_size(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -244,7 +248,7 @@ bool InterposedMonitor::look_at_all() {
   if (before == kComplete && !is_code_as_seen()) changes.tell(0, UINTPTR_MAX);
   for (size_t i = 0; complete && entries_[i] != nullptr; ++i) {
     complete = is_reached(*entries_[i], i, dlsym(RTLD_DEFAULT, entries_[i]->name));
-    memcpy(code_[i].seen, code_[i].at, kSeenCode);
+    memcpy(&code_[i].seen, code_[i].at, sizeof code_[i].seen);
   }
   complete = complete && are_bound_calls_reached();
   if (!complete) changes.tell(0, UINTPTR_MAX);

@@ -25,6 +25,7 @@ using rdmalloc::explain_io_uring_failure;
 using rdmalloc::IoUringBackend;
 using rdmalloc::IoUringSlots;
 using rdmalloc::IoUringStep;
+using rdmalloc::test::comes;
 using rdmalloc::test::run_child;
 
 namespace {
@@ -248,7 +249,7 @@ TEST_CASE("a ring of our own has no descriptor and lives as long as its domain")
     REQUIRE(domain.backend->deregister_memory(key) == RDM_OK);
   }
   // A thread that was joined is listed for a moment longer.
-  CHECK(rdmalloc::test::comes([&] { return entries_of("/proc/self/task") == threads; }));
+  CHECK(comes([&] { return entries_of("/proc/self/task") == threads; }));
 }
 
 TEST_CASE("several threads register through a ring of our own at the same time") {

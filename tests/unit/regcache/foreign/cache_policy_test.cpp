@@ -35,12 +35,10 @@ struct Fixture {
     return entry;
   }
   // True: nothing more needs to be done about it.
-  bool put(CacheEntry& entry) {
-    return policy.release(ForeignHitCounter::index(), policy.index_of(entry));
-  }
+  bool put(CacheEntry& entry) { return policy.release(policy.enter(), policy.index_of(entry)); }
   // A hit.
   void get(CacheEntry& entry) {
-    REQUIRE(policy.reference(ForeignHitCounter::index(), entry, policy.index_of(entry)));
+    REQUIRE(policy.reference(policy.enter(), entry, policy.index_of(entry)));
     policy.touch(entry);
   }
   void use(CacheEntry& entry) {
@@ -250,7 +248,7 @@ TEST_CASE("a doomed entry gives no more references, and ends with its last user"
   CacheEntry* const held = f.published();
   CHECK(!f.policy.doom(*held));
   CHECK(held->state == EntryState::kDoomed);
-  CHECK(!f.policy.reference(ForeignHitCounter::index(), *held, f.policy.index_of(*held)));
+  CHECK(!f.policy.reference(f.policy.enter(), *held, f.policy.index_of(*held)));
   CHECK(!f.put(*held));  // of the attempt
   CHECK(!f.policy.claim(*held));
   CHECK(f.policy.choose_victim() == nullptr);
@@ -335,10 +333,10 @@ TEST_CASE("counts of users may wrap around") {
   references.take(0);
   CHECK(references.out(0) == 1);
   references.take(0);
-  CHECK(references.give(0));
-  CHECK(references.give(0));
+  CHECK(references.give(references.enter(), 0));
+  CHECK(references.give(references.enter(), 0));
   CHECK(references.out(0) == 0);
-  CHECK(!references.give(0));
+  CHECK(!references.give(references.enter(), 0));
   CHECK(references.out(0) == -1);
 }
 
@@ -370,7 +368,7 @@ TEST_CASE("no entry ends while a thread that found it live has its reference") {
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&] {
-      const uint32_t place = ForeignHitCounter::index();
+      const uint32_t place = f.policy.enter();
       for (size_t k = 0; !done; k = (k + 1) % kEntries) {
         const uint32_t index = f.policy.index_of(*entries[k]);
         if (f.policy.reference(place, *entries[k], index)) {

@@ -171,10 +171,10 @@ TEST_CASE("a device that registers memory once only gives up what lies in the wa
   rdm_backend_key first{};
   rdm_backend_key second{};
   char why[100];
-  REQUIRE(f.device.register_foreign(Pages::number(0), kPage, &first, why, sizeof why) == RDM_OK);
-  REQUIRE(f.device.register_foreign(Pages::number(0), 2 * kPage, &second, why, sizeof why) ==
+  REQUIRE(f.device.register_foreign(Pages::number(0), kPage, 0, &first, why, sizeof why) == RDM_OK);
+  REQUIRE(f.device.register_foreign(Pages::number(0), 2 * kPage, 0, &second, why, sizeof why) ==
           RDM_BACKEND_OVERLAPS);
-  REQUIRE(f.device.deregister_foreign(kPage, first) == RDM_OK);
+  REQUIRE(f.device.deregister_foreign(kPage, first, false) == RDM_OK);
 
   used(f, 0, 1);
   CHECK(is(Registration::of(used(f, 0, 2)), 0, 2));
