@@ -59,7 +59,9 @@ class ThreadCounter {
   };
 
   static void take_place() {
-    place_ = &lines_[next_.fetch_add(1, std::memory_order_relaxed) % kPlaces].value;
+    const uint32_t index = next_.fetch_add(1, std::memory_order_relaxed) % kPlaces;
+    lines_[index].index.store(index, std::memory_order_relaxed);
+    place_ = &lines_[index].value;
   }
 
   static inline constinit Line lines_[kPlaces];

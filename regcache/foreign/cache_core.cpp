@@ -239,6 +239,7 @@ int CacheCore::put_in_use(CacheEntry* entry) {
 }
 
 int CacheCore::settle(CacheEntry* entry) {
+  if (policy_.is_settled(*entry)) return RDM_OK;
   os::NoCancel no_cancel;
   Locked hold(mutex());
   return settle_locked(entry);

@@ -115,6 +115,11 @@ class CachePolicy {
     return entry.state.load(std::memory_order_seq_cst) == EntryState::kLive && taken_here;
   }
   bool release(uint32_t place, uint32_t index) { return release(place, entries_[index], index); }
+  // After release() returned false: the reference came from another thread, and others may still
+  // find the entry, so there is nothing more to do.
+  bool is_settled(const CacheEntry& entry) const {
+    return users(entry) >= 0 && entry.state.load(std::memory_order_seq_cst) == EntryState::kLive;
+  }
   // True: the entry was released more often than referenced; the excess release is undone.
   bool restore(CacheEntry& entry) REQUIRES(cache_lock) {
     if (users(entry) >= 0) return false;

@@ -322,6 +322,22 @@ TEST_CASE("a place that was used before starts without users, whoever held it la
   CHECK(f.policy.validate());
 }
 
+TEST_CASE("threads count users in places of their own") {
+  fake::reset();
+  std::vector<uint64_t> memory(References::bytes() / sizeof(uint64_t));
+  References references;
+  references.open(memory.data());
+  const uint32_t own = references.enter();
+  references.take(own, 0);
+  std::thread([&] {
+    const uint32_t place = references.enter();
+    CHECK(place != own);
+    // What another thread took: this one cannot tell that it is not one too many.
+    CHECK(!references.give(place, 0));
+  }).join();
+  CHECK(references.out(0) == 0);
+}
+
 TEST_CASE("counts of users may wrap around") {
   fake::reset();
   std::vector<uint64_t> memory(References::bytes() / sizeof(uint64_t));
