@@ -75,7 +75,9 @@ int rdm_shim_hold(rdm_domain* domain, const void* address, size_t length, rdm_mr
 
 void rdm_shim_let_go(rdm_domain* domain, uint32_t use) { domain_of(domain)->let_go(use); }
 
-void rdm_shim_leave_free(rdm_domain* domain, size_t bytes) { domain_of(domain)->leave_free(bytes); }
+void rdm_shim_leave_free(rdm_domain* domain, size_t bytes) {
+  domain_of(domain)->device().leave_free(bytes);
+}
 
 int rdm_shim_make_room(rdm_domain* const* domains, size_t count, size_t of_device, size_t length) {
   // A buffer may begin and end in the middle of a page.

@@ -9,7 +9,6 @@
 #include "allocator/os/futex.h"
 #include "allocator/os/memory.h"
 #include "include/rdmalloc/inline.h"
-#include "regcache/domain/in_backend.h"
 
 extern "C" const char rdm_lookup_layout_1 = 1;
 
@@ -39,28 +38,16 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
   why_[0] = '\0';
   opening_ = true;
   is_replayed_ = false;
-  left_free_ = 0;
   warned_ = false;
-  limits_ = {};
-  backend_ = backend;
-  if (const int status = ask_limits(context); status != RDM_OK) {
-    say("the backend could not tell its limits");
+  const char* why = nullptr;
+  if (const int status = device_.open(backend, context, account, retries, &why); status != RDM_OK) {
+    say(why);
     return status;
   }
   if ((flags & RDM_DOMAIN_CALLERS_ONLY) != 0 && may_run_in_malloc()) {
     say("RDM_DOMAIN_CALLERS_ONLY is not for a backend that registers inside malloc");
     return RDM_INVALID;
   }
-  const size_t unit = limits_.alignment > os::page_size() ? limits_.alignment : os::page_size();
-  if ((unit & (unit - 1)) != 0 || (limits_.max_length != 0 && limits_.max_length < unit)) {
-    say("the backend's limits make no sense: an alignment that is no power of two, or a largest "
-        "length below it");
-    return RDM_INVALID;
-  }
-  limits_.alignment = unit;
-  if (limits_.max_length == 0) limits_.max_length = SIZE_MAX;
-  limits_.max_length = os::align_down(limits_.max_length, unit);
-  if (limits_.max_count == 0) limits_.max_count = SIZE_MAX;
   if (entries_ == nullptr) {
     const size_t bytes = (source.regions().capacity() + 1) * sizeof(KeyEntry);
     entries_ = static_cast<KeyEntry*>(os::map_metadata(bytes));
@@ -75,7 +62,6 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
   }
   uses_.forget(source.regions().size());
   counts_uses_ = false;
-  context_ = context;
   access_ = access == 0 ? unsigned{RDM_LOCAL_WRITE} : access;
   share_heap_ = (flags & RDM_DOMAIN_SHARE_HEAP) != 0;
   callers_only_ = (flags & RDM_DOMAIN_CALLERS_ONLY) != 0;
@@ -87,7 +73,6 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
   if (source_ == nullptr) {
     // Every use of this domain sets the same values; late lookups still read them.
     source_ = &source;
-    account_ = account;
     retries_ = retries;
     counters_ = counters;
     by_granule_ = source.regions().whole_by_granule();
@@ -96,11 +81,6 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
   }
   phase_.store(Phase::kOpen, std::memory_order_seq_cst);
   return RDM_OK;
-}
-
-int Domain::ask_limits(void* context) {
-  const InBackend here(false);
-  return backend_.limits(context, &limits_);
 }
 
 // Either close() sees the thread that enters, or the thread sees that the domain is closed: both
@@ -140,11 +120,8 @@ int Domain::close(bool tell_backend) {
       if (deregister(source_->regions()[i]) != RDM_OK) result = RDM_SYSTEM;
     }
   }
-  if (tell_backend && backend_.closed != nullptr) {
-    const InBackend here(may_run_in_malloc());
-    backend_.closed(context_, forked ? 1 : 0);
-  }
-  count_ = 0;
+  if (tell_backend) device_.tell_closed(forked);
+  device_.forget_all();
   phase_.store(Phase::kFree, std::memory_order_release);
   return result;
 }
@@ -202,7 +179,7 @@ void Domain::warn() {
   if (!source_->warns() || warned_.exchange(true)) return;
   Message()
       .add("rdmalloc: memory could not be registered with ")
-      .add(backend_.name)
+      .add(device_.name())
       .add(": ")
       .add(why_)
       .add(" (RDMALLOC_WARN=off silences this)")
@@ -223,8 +200,8 @@ bool Domain::validate(const RegionTable& regions) const {
     count += length != 0 ? 1 : 0;
     for (uint32_t p = 0; p < entry.pieces; ++p) count += entry.piece[p].length != 0 ? 1 : 0;
   }
-  return entries_[0].length == 0 && count + early_.count() + foreign_->count() == count_.load() &&
-         count <= limits_.max_count;
+  return entries_[0].length == 0 && count + early_.count() + foreign_->count() == device_.count() &&
+         count <= limits().max_count;
 }
 
 }  // namespace rdmalloc

@@ -1,4 +1,5 @@
-// A domain: one backend with its context, the rights it gives, and the table of what it registered.
+// A domain: one device, the rights it gives, and the table of the regions that are registered with
+// it.
 //
 // lookup() takes no lock and may be called from any thread. register_region() may be called from
 // several threads for any regions, and inside malloc if the backend permits that: it calls only the
@@ -13,10 +14,10 @@
 
 #include "allocator/mutex.h"
 #include "include/rdmalloc/backend.h"
+#include "regcache/domain/device.h"
 #include "regcache/domain/early_parts.h"
 #include "regcache/domain/key_table.h"
 #include "regcache/domain/key_uses.h"
-#include "regcache/domain/pin_account.h"
 #include "regcache/domain/region_source.h"
 #include "regcache/domain/retries.h"
 #include "regcache/foreign/foreign_cache.h"
@@ -83,11 +84,9 @@ class Domain {
   // Of all regions, only exposed ones are registered (RDM_DOMAIN_NAMED_ONLY).
   bool is_named_only() const { return named_only_; }
   // The domain must be open.
-  bool may_run_in_malloc() const { return (limits_.abilities & RDM_BACKEND_IN_MALLOC) != 0; }
-
-  // From now on regions are registered only while so much of the memlock limit stays free for
-  // others, who may end the program without it.
-  void leave_free(size_t bytes) { left_free_.store(bytes, std::memory_order_relaxed); }
+  bool may_run_in_malloc() const { return device_.may_run_in_malloc(); }
+  Device& device() { return device_; }
+  const rdm_backend_limits& limits() const { return device_.limits(); }
 
   // RDM_OK: the region is registered now, as far as the device's limits allow, or need not be
   // because it is not pinned. RDM_BACKEND_LATER: called inside malloc, where this backend may not
@@ -151,10 +150,9 @@ class Domain {
   static int get(Domain* domain, const void* address, size_t length, rdm_mr* out);
   static int put(Domain* domain, const rdm_mr* mr);
 
-  // What the cache of foreign memory does with the device: see ForeignDevice.
-  int register_foreign(uintptr_t base, size_t length, size_t kept, rdm_backend_key* key, char* why,
-                       size_t why_size);
-  int deregister_foreign(size_t length, const rdm_backend_key& key, bool keeps_room);
+  rdm_backend_request request_for_foreign(uintptr_t base, size_t length) const;
+  // Registers regions that threads inside malloc could not register: to be called by one that can.
+  void register_missed();
   // False for pages that lookups pass over in a registered region: the heap may move them, and no
   // monitor may watch them, because watching splits mappings.
   bool may_keep(uintptr_t base, size_t length) const;
@@ -163,11 +161,6 @@ class Domain {
   bool is_for_users_only(uintptr_t base) const {
     return named_only_ && is_in_window(reinterpret_cast<const void*>(base));
   }
-  const rdm_backend_limits& limits() const { return limits_; }
-  // Makes room to register foreign memory of that length.
-  bool reclaim(size_t length) { return reclaim(limits_.charges, length); }
-  // Idle registrations, here and in other domains, would be enough for that.
-  bool may_reclaim(size_t length) const;
 
   // Why the last registration failed, as a sentence; or empty.
   const char* why() const { return why_; }
@@ -185,7 +178,6 @@ class Domain {
   bool takes(const Region& region) const;
   unsigned access_for(const Region& region) const;
   int charges_for(const Region& region) const;
-  int ask_limits(void* context);
   bool enter() const;
   void leave() const;
 
@@ -204,7 +196,7 @@ class Domain {
   uint64_t next_try(const Region& region) const;
   void make_due(const Region& region);
   bool fills(const Region& region) const {
-    return takes(region) && (limits_.abilities & RDM_BACKEND_ON_DEMAND) == 0;
+    return takes(region) && !device_.has(RDM_BACKEND_ON_DEMAND);
   }
   int register_claimed(const Region& region, KeyEntry& entry, Caller caller);
   int register_whole(const Region& region, KeyEntry& entry, size_t length);
@@ -217,18 +209,13 @@ class Domain {
     return marks == nullptr ? 0 : marks->changes();
   }
   int deregister_piece(const Region& region, const Piece& piece, bool may_ask_again);
-  void register_missed();
   rdm_backend_request request_for(const Region& region, size_t offset, size_t length) const;
   int register_range(const Region& region, size_t offset, size_t length, rdm_backend_key* key);
-  int register_memory(const rdm_backend_request& request, int charges, size_t kept,
-                      rdm_backend_key* key, char* why, size_t why_size);
-  void give_room(int charges, size_t bytes);
-  int deregister_memory(size_t length, int charges, const rdm_backend_key& key,
-                        bool may_ask_again = false, bool keeps_room = false);
+  int register_memory(const Region& region, size_t offset, size_t length, rdm_backend_key* key,
+                      char* why, size_t why_size);
   int deregister(const Region& region);
   int close_foreign();
   int refuse_while_pools(uint32_t pools) const;
-  size_t most_for(const rdm_backend_request& request) const;
   bool may_try_again(const Region& region, const KeyEntry& entry, Caller caller);
   bool is_due(const Region& region, const KeyEntry& entry) const;
   void say_no(const Region& region, const KeyEntry& entry);
@@ -236,16 +223,13 @@ class Domain {
   bool may_make_room(const Region& region, const KeyEntry& entry) const;
   void wait_for_room(const Region& region) const;
   size_t shortfall(const Region& region) const {
-    return account_->shortfall(charges_for(region), registered_length(region) + left_free_);
+    return device_.shortfall(charges_for(region), registered_length(region) + device_.left_free());
   }
   size_t missing_count(const Region& region) const;
-  uint64_t in_use(const Region& region) const;
+  uint64_t in_use(const Region& region) const { return device_.in_use(charges_for(region)); }
   size_t registered_length(const Region& region) const {
-    return os::align_down(region.length, limits_.alignment);
+    return os::align_down(region.length, limits().alignment);
   }
-  bool reclaim(int charges, size_t length);
-  bool can_reclaim(int charges, size_t bytes) const;
-  bool is_limit_raised(int charges, size_t shortfall);
   bool makes_room(const Region& region, int status, size_t length);
   bool is_crowded() const;
   bool make_room_for_pieces(KeyEntry& entry, size_t count);
@@ -280,9 +264,6 @@ class Domain {
   int miss(int status, const char* why);
   void say(const char* why);
   void warn();
-  void assert_backend_may_run() const {
-    if (!may_run_in_malloc()) assert_no_rank();
-  }
 
   // What a hit reads, together, and first of all: include/rdmalloc/inline.h reads it, too.
   uintptr_t window_base_ = 0;
@@ -293,10 +274,7 @@ class Domain {
 
   std::atomic<Phase> phase_{Phase::kFree};
   mutable std::atomic<uint32_t> registering_{0};  // threads that may be calling the backend
-  std::atomic<size_t> count_{0};                  // MRs registered, or being so
-  rdm_backend backend_{};
-  void* context_ = nullptr;
-  rdm_backend_limits limits_{};
+  Device device_;
   unsigned access_ = 0;
   bool share_heap_ = false;
   bool callers_only_ = false;
@@ -306,7 +284,6 @@ class Domain {
   std::atomic<bool> was_released_{false};  // since it was opened
   std::atomic<bool> when_asked_{false};    // read while another use of this domain is opened, too
   const RegionSource* source_ = nullptr;
-  PinAccount* account_ = nullptr;
   Retries* retries_ = nullptr;
   ForeignCache* foreign_ = nullptr;
   EarlyParts early_;
@@ -316,7 +293,6 @@ class Domain {
   std::atomic<uintptr_t> put_off_thread_{0};  // whom the backend told to come later, ...
   std::atomic<uint64_t> put_off_at_{0};       // ... and when: os::now_ns()
   std::atomic<bool> has_missed_{false};       // regions, inside malloc: see register_missed()
-  std::atomic<size_t> left_free_{0};          // bytes of the memlock limit
   std::atomic<bool> is_replayed_{false};
   std::atomic<bool> opening_{false};
   std::atomic<bool> warned_{false};

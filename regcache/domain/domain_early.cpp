@@ -13,7 +13,7 @@ namespace rdmalloc {
 bool Domain::is_still_to_come(const Region& region, size_t length) {
   if (region.length < EarlyParts::kLeastRegion || length > region.length / 2) return false;
   if (may_run_in_malloc() || callers_only_ || was_released_.load(std::memory_order_relaxed) ||
-      !takes(region) || (limits_.abilities & RDM_BACKEND_ONCE) != 0) {
+      !takes(region) || device_.has(RDM_BACKEND_ONCE)) {
     return false;
   }
   KeyEntry& entry = entry_of(region);
@@ -46,10 +46,10 @@ bool Domain::register_early(const Region& region, uintptr_t address, size_t leng
   size_t from = 0;
   size_t to = 0;
   bool has_all = false;
-  for (const size_t unit : {std::max(EarlyParts::kUnit, limits_.alignment), limits_.alignment}) {
+  for (const size_t unit : {std::max(EarlyParts::kUnit, limits().alignment), limits().alignment}) {
     from = os::align_down(offset, unit);
     to = std::min(os::align_up(offset + length, unit), registered_length(region));
-    const bool fits = to >= offset + length && to - from <= limits_.max_length;
+    const bool fits = to >= offset + length && to - from <= limits().max_length;
     has_all = fits && (marks == nullptr || !marks->has_hole(region.base + from, to - from));
     if (has_all) break;
   }
@@ -60,10 +60,8 @@ bool Domain::register_early(const Region& region, uintptr_t address, size_t leng
   }
   EarlyParts::Part part{region.base + from, to - from, {}};
   char why[kLongestWhy] = {};
-  const rdm_backend_request request = request_for(region, from, part.length);
-  if (register_memory(request, charges_for(region), 0, &part.key, why, sizeof why) != RDM_OK) {
+  if (register_memory(region, from, part.length, &part.key, why, sizeof why) != RDM_OK)
     return false;
-  }
   if (early_.add(region.index, part)) return true;
   (void)deregister_piece(region, {0, part.length, part.key}, false);
   return false;

@@ -154,9 +154,7 @@ int Domain::put_slowly(Domain* domain, const rdm_mr* mr, uint32_t touched) {
   return domain->foreign_->put_slowly(*mr, touched);
 }
 
-int Domain::register_foreign(uintptr_t base, size_t length, size_t kept, rdm_backend_key* key,
-                             char* why, size_t why_size) {
-  register_missed();
+rdm_backend_request Domain::request_for_foreign(uintptr_t base, size_t length) const {
   rdm_backend_request request{};
   request.base = reinterpret_cast<void*>(base);
   request.length = length;
@@ -166,16 +164,20 @@ int Domain::register_foreign(uintptr_t base, size_t length, size_t kept, rdm_bac
   request.access = is_ours ? access_ & ~kRemoteRights : access_;
   request.node = -1;
   request.foreign = 1;
-  const int charges = limits_.charges;
-  const int status = register_memory(request, charges, kept, key, why, why_size);
-  if (status != RDM_OUT_OF_BUDGET) return status;
-  const size_t shortfall = account_->shortfall(charges, length);
-  if (shortfall == 0 || !is_limit_raised(charges, shortfall)) return status;
-  return register_memory(request, charges, 0, key, why, why_size);
+  return request;
 }
 
-int Domain::deregister_foreign(size_t length, const rdm_backend_key& key, bool keeps_room) {
-  return deregister_memory(length, limits_.charges, key, true, keeps_room);
+int DomainDevice::register_foreign(uintptr_t base, size_t length, size_t kept, rdm_backend_key* key,
+                                   char* why, size_t why_size) {
+  domain_->register_missed();
+  Device& device = domain_->device();
+  const int charges = device.limits().charges;
+  const rdm_backend_request request = domain_->request_for_foreign(base, length);
+  const int status = device.register_memory(request, charges, kept, key, why, why_size);
+  if (status != RDM_OUT_OF_BUDGET) return status;
+  const size_t shortfall = device.shortfall(charges, length);
+  if (shortfall == 0 || !device.is_limit_raised(charges, shortfall)) return status;
+  return device.register_memory(request, charges, 0, key, why, why_size);
 }
 
 int Domain::close_foreign() {

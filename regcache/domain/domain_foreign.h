@@ -17,22 +17,23 @@ class DomainDevice final : public ForeignDevice {
   }
 
   int register_foreign(uintptr_t base, size_t length, size_t kept, rdm_backend_key* key, char* why,
-                       size_t why_size) override {
-    return domain_->register_foreign(base, length, kept, key, why, why_size);
-  }
+                       size_t why_size) override;
   int deregister_foreign(size_t length, const rdm_backend_key& key, bool keeps_room) override {
-    return domain_->deregister_foreign(length, key, keeps_room);
+    return device().deregister_memory(length, charges(), key, true, keeps_room);
   }
-  bool reclaim(size_t length) override { return domain_->reclaim(length); }
-  bool may_reclaim(size_t length) override { return domain_->may_reclaim(length); }
+  bool reclaim(size_t length) override { return device().reclaim(charges(), length); }
+  bool may_reclaim(size_t length) override { return device().may_reclaim(charges(), length); }
   void put_off() override { registrar_->poke(); }
   bool may_keep(uintptr_t base, size_t length) override { return domain_->may_keep(base, length); }
   bool is_for_users_only(uintptr_t base) override { return domain_->is_for_users_only(base); }
-  size_t alignment() const override { return domain_->limits().alignment; }
-  size_t max_length() const override { return domain_->limits().max_length; }
-  bool may_run_in_malloc() const override { return domain_->may_run_in_malloc(); }
+  size_t alignment() const override { return device().limits().alignment; }
+  size_t max_length() const override { return device().limits().max_length; }
+  bool may_run_in_malloc() const override { return device().may_run_in_malloc(); }
 
  private:
+  Device& device() const { return domain_->device(); }
+  int charges() const { return device().limits().charges; }
+
   Domain* domain_ = nullptr;
   Registrar* registrar_ = nullptr;
 };

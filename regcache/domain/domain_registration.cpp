@@ -1,12 +1,9 @@
 // How a domain registers regions, whole or in the pieces that the backend's limits require.
-// Contains the only calls of the backend's register_memory() and deregister_memory().
 #include <pthread.h>
 #include <string.h>
 
 #include <algorithm>
 
-#include "allocator/breakage.h"
-#include "allocator/failure.h"
 #include "allocator/os/clock.h"
 #include "allocator/os/futex.h"
 #include "allocator/os/memory.h"
@@ -36,12 +33,12 @@ bool Domain::is_in_backend() { return InBackend::is_here; }
 
 // Memory that is paged on demand is not pinned.
 int Domain::charges_for(const Region& region) const {
-  return region.kind == RegionKind::kPinned ? limits_.charges : int{RDM_CHARGES_NOTHING};
+  return region.kind == RegionKind::kPinned ? limits().charges : int{RDM_CHARGES_NOTHING};
 }
 
 bool Domain::takes(const Region& region) const {
   if (named_only_ && !region.exposed) return false;
-  return region.kind == RegionKind::kPinned || (limits_.abilities & RDM_BACKEND_ON_DEMAND) != 0;
+  return region.kind == RegionKind::kPinned || device_.has(RDM_BACKEND_ON_DEMAND);
 }
 
 unsigned Domain::access_for(const Region& region) const {
@@ -155,7 +152,7 @@ int Domain::register_claimed(const Region& region, KeyEntry& entry, Caller calle
   do {
     const size_t retired = region.retired();
     const uint64_t before = count_changes();
-    const bool is_whole = length <= limits_.max_length && !has_hole(region, length);
+    const bool is_whole = length <= limits().max_length && !has_hole(region, length);
     status =
         is_whole ? register_whole(region, entry, length) : register_pieces(region, entry, length);
     // The program may meanwhile have moved the memory that the backend refused, or changed its
@@ -172,33 +169,10 @@ int Domain::register_claimed(const Region& region, KeyEntry& entry, Caller calle
 
 // The heap takes precedence over registrations that are only kept for reuse.
 bool Domain::makes_room(const Region& region, int status, size_t length) {
-  if (status == RDM_OUT_OF_BUDGET) return reclaim(charges_for(region), length);
+  if (status == RDM_OUT_OF_BUDGET) return device_.reclaim(charges_for(region), length);
   if (status != RDM_NOT_REGISTERED || !is_crowded()) return false;
   const size_t missing = missing_count(region);
   return missing == 0 || foreign_->give_up_count(missing);
-}
-
-// If the kernel refuses although the limit known here is not reached, because others pin memory
-// too, the shortfall is unknown; making room for the whole length is always enough.
-bool Domain::reclaim(int charges, size_t length) {
-  const size_t shortfall = account_->shortfall(charges, length);
-  if (shortfall == 0) return account_->reclaim(charges, length);
-  return is_limit_raised(charges, shortfall) || account_->reclaim(charges, shortfall);
-}
-
-bool Domain::can_reclaim(int charges, size_t bytes) const {
-  return account_->reclaim(charges, bytes, PinAccount::Doing::kAsking);
-}
-
-// `shortfall` bytes are missing. Re-reads the limit on every call if nothing can be reclaimed.
-bool Domain::is_limit_raised(int charges, size_t shortfall) {
-  const bool looks = retries_->may_look() || !can_reclaim(charges, shortfall);
-  return looks && retries_->look_at_limit();
-}
-
-bool Domain::may_reclaim(size_t length) const {
-  const size_t shortfall = account_->shortfall(limits_.charges, length);
-  return shortfall == 0 || can_reclaim(limits_.charges, shortfall);
 }
 
 // How many memory regions must be given up to register this region, or as much of it as the device
@@ -206,11 +180,11 @@ bool Domain::may_reclaim(size_t length) const {
 size_t Domain::missing_count(const Region& region) const {
   size_t wanted = 0;
   for_each_piece(region, registered_length(region), [&](size_t, size_t) { return ++wanted != 0; });
-  const size_t used = count_.load(std::memory_order_relaxed);
+  const size_t used = device_.count();
   const size_t foreign = is_crowded() ? foreign_->count() : 0;
   const size_t heap = used > foreign ? used - foreign : 0;
-  wanted = std::min(wanted, limits_.max_count > heap ? limits_.max_count - heap : 0);
-  const size_t left = limits_.max_count > used ? limits_.max_count - used : 0;
+  wanted = std::min(wanted, limits().max_count > heap ? limits().max_count - heap : 0);
+  const size_t left = limits().max_count > used ? limits().max_count - used : 0;
   return wanted > left ? wanted - left : 0;
 }
 
@@ -271,12 +245,7 @@ bool Domain::may_make_room(const Region& region, const KeyEntry& entry) const {
   const size_t count = missing_count(region);
   const size_t bytes = shortfall(region);
   return (count == 0 || foreign_->idle_count(count) >= count) &&
-         (bytes == 0 || can_reclaim(charges_for(region), bytes));
-}
-
-uint64_t Domain::in_use(const Region& region) const {
-  return charges_for(region) == RDM_CHARGES_NOTHING ? count_.load(std::memory_order_relaxed)
-                                                    : account_->pinned();
+         (bytes == 0 || device_.can_reclaim(charges_for(region), bytes));
 }
 
 // Enters for one region at a time: closing waits for one registration, not for all.
@@ -393,16 +362,16 @@ void Domain::for_each_piece(const Region& region, size_t length, Visit visit) co
   for (uintptr_t from = region.base; from < end;) {
     uintptr_t to = end;
     if (marks != nullptr) {
-      from = os::align_up(marks->first_whole(from, end), limits_.alignment);
+      from = os::align_up(marks->first_whole(from, end), limits().alignment);
       if (from >= end) return;
       to = marks->first_hole(from, end);
     }
     const uintptr_t next = to;
-    to = os::align_down(to, limits_.alignment);
-    for (; from < to; from += limits_.max_length) {
-      const size_t bytes = to - from < limits_.max_length ? to - from : limits_.max_length;
+    to = os::align_down(to, limits().alignment);
+    for (; from < to; from += limits().max_length) {
+      const size_t bytes = to - from < limits().max_length ? to - from : limits().max_length;
       if (!visit(from - region.base, bytes)) return;
-      if (bytes < limits_.max_length) break;
+      if (bytes < limits().max_length) break;
     }
     from = next;
   }
@@ -461,8 +430,7 @@ int Domain::register_range(const Region& region, size_t offset, size_t length,
                            rdm_backend_key* key) {
   char why[kLongestWhy] = {};
   const size_t retired = region.retired();
-  int status = register_memory(request_for(region, offset, length), charges_for(region), 0, key,
-                               why, sizeof why);
+  int status = register_memory(region, offset, length, key, why, sizeof why);
   // It is retried without the pages that were lost meanwhile.
   if (region.retired() != retired) why[0] = '\0';
   // If the heap overlaps existing registrations, that is a failure like any other.
@@ -471,86 +439,21 @@ int Domain::register_range(const Region& region, size_t offset, size_t length,
   return status;
 }
 
-// Foreign memory leaves a part to the heap, which cannot make room for itself inside malloc.
-size_t Domain::most_for(const rdm_backend_request& request) const {
-  return request.foreign != 0 ? limits_.max_count - limits_.max_count / 4 : limits_.max_count;
-}
-
-// The only call of the backend's register_memory(). RDM_NOT_REGISTERED: the device has no MRs left.
-// `why` stays empty when there is nothing to report. `kept`: bytes that deregister_memory() kept
-// for this, with a place for one MR; or 0.
-int Domain::register_memory(const rdm_backend_request& request, int charges, size_t kept,
+int Domain::register_memory(const Region& region, size_t offset, size_t length,
                             rdm_backend_key* key, char* why, size_t why_size) {
-  assert_backend_may_run();
-  why[0] = '\0';
-  // The program's own registrations go first, including rdm_get: see begin_yielding().
-  const bool is_region = request.foreign == 0 && !may_run_in_malloc();
-  if (is_region && account_->is_yielding()) return RDM_BACKEND_LATER;
-  if (kept == 0 && count_.fetch_add(1, std::memory_order_relaxed) >= most_for(request)) {
-    count_.fetch_sub(1, std::memory_order_relaxed);
-    return RDM_NOT_REGISTERED;
+  const int status = device_.register_memory(request_for(region, offset, length),
+                                             charges_for(region), 0, key, why, why_size);
+  if (status == RDM_OK) {
+    counters_->registrations.fetch_add(1, std::memory_order_relaxed);
+    counters_->registered_bytes.fetch_add(length, std::memory_order_relaxed);
   }
-  int status = RDM_OUT_OF_BUDGET;
-  const size_t left_free = request.foreign == 0 ? left_free_.load(std::memory_order_relaxed) : 0;
-  const size_t more = request.length - kept;
-  size_t charged = kept;
-  if (more != 0 && !account_->charge(charges, more, left_free)) {
-    (void)fail(status,
-               "the memlock limit, less the headroom left to others, does not allow to pin as much "
-               "again for this domain: raise it with ulimit -l or in limits.conf, or give "
-               "CAP_IPC_LOCK",
-               why, why_size);
-  } else {
-    charged = request.length;
-    const InBackend here(may_run_in_malloc());
-    status = backend_.register_memory(context_, &request, key, why, why_size);
-    if (status == RDM_OK) {
-      if (request.foreign == 0) {
-        counters_->registrations.fetch_add(1, std::memory_order_relaxed);
-        counters_->registered_bytes.fetch_add(request.length, std::memory_order_relaxed);
-      }
-      why[0] = '\0';
-      return RDM_OK;
-    }
-    // This status is reserved for the core; from a backend it is an ordinary failure.
-    if (status == RDM_NOT_REGISTERED) status = RDM_SYSTEM;
-    if (status == RDM_BACKEND_NEVER && request.foreign != 0) status = RDM_SYSTEM;
-    if (status == RDM_BACKEND_LATER) {
-      why[0] = '\0';
-    } else if (why[0] == '\0') {
-      (void)fail(status, "the backend gave no reason", why, why_size);
-    }
-  }
-  give_room(charges, charged);
-  if (kept != 0) retries_->note_room();
-  return status;
-}
-
-void Domain::give_room(int charges, size_t bytes) {
-  if (bytes != 0) account_->release(charges, bytes);
-  count_.fetch_sub(1, std::memory_order_relaxed);
-}
-
-// The only call of the backend's deregister_memory(). RDM_BACKEND_LATER: this thread cannot do it;
-// the memory stays counted if the caller may ask again. `keeps_room`: if it is gone, it stays
-// counted for the next registration.
-int Domain::deregister_memory(size_t length, int charges, const rdm_backend_key& key,
-                              bool may_ask_again, bool keeps_room) {
-  assert_backend_may_run();
-  const InBackend here(may_run_in_malloc());
-  const int status =
-      RDM_BROKEN(deregistration_is_lost) ? RDM_OK : backend_.deregister_memory(context_, &key);
-  if (status == RDM_BACKEND_LATER && may_ask_again) return status;
-  if (status == RDM_OK && keeps_room) return status;
-  // Memory that the backend failed to deregister stays pinned and charged.
-  give_room(charges, status == RDM_OK ? length : 0);
-  retries_->note_room();
   return status;
 }
 
 int Domain::deregister_piece(const Region& region, const Piece& piece, bool may_ask_again) {
   if (piece.length == 0) return RDM_OK;
-  const int status = deregister_memory(piece.length, charges_for(region), piece.key, may_ask_again);
+  const int status =
+      device_.deregister_memory(piece.length, charges_for(region), piece.key, may_ask_again);
   if (status != RDM_BACKEND_LATER || !may_ask_again) {
     counters_->registered_bytes.fetch_sub(piece.length, std::memory_order_relaxed);
   }

@@ -242,10 +242,11 @@ int ForeignCache::make(CacheEntry& entry, Attempt* attempt) {
   const size_t length = entry.end() - entry.begin();
   size_t kept = 0;
   if (request->victim != nullptr && !request->has_ended_victim) {
-    request->victim_status = end(*request->victim, true, true);
+    CacheEntry& victim = *request->victim;
+    request->victim_status = end(victim, true, true);
     if (request->victim_status != RDM_OK) return RDM_SYSTEM;
     request->has_ended_victim = true;
-    kept = request->victim->charged;
+    kept = victim.end() - victim.begin();
   }
   if (!request->is_watched && request->may_watch && device_->may_keep(entry.begin(), length)) {
     request->is_watched = monitor().watch(entry.begin(), length);

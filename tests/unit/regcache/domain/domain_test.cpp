@@ -600,7 +600,7 @@ TEST_CASE("as many domains as there are may be open, and one more is refused") {
 }
 
 TEST_CASE("no operation of a backend opens or closes a domain") {
-  struct Device {
+  struct ReentrantDevice {
     Fixture fixture;
     fake::Backend other;
     Domain* domain = nullptr;
@@ -619,19 +619,19 @@ TEST_CASE("no operation of a backend opens or closes a domain") {
   ops.size = sizeof ops;
   ops.name = "nested";
   ops.limits = [](void* self, rdm_backend_limits*) {
-    static_cast<Device*>(self)->come_back();
+    static_cast<ReentrantDevice*>(self)->come_back();
     return int{RDM_OK};
   };
   ops.register_memory = [](void* self, const rdm_backend_request*, rdm_backend_key*, char*,
                            size_t) {
-    static_cast<Device*>(self)->come_back();
+    static_cast<ReentrantDevice*>(self)->come_back();
     return int{RDM_OK};
   };
   ops.deregister_memory = [](void* self, const rdm_backend_key*) {
-    static_cast<Device*>(self)->come_back();
+    static_cast<ReentrantDevice*>(self)->come_back();
     return int{RDM_OK};
   };
-  ops.closed = [](void* self, int) { static_cast<Device*>(self)->come_back(); };
+  ops.closed = [](void* self, int) { static_cast<ReentrantDevice*>(self)->come_back(); };
   Domain* out = nullptr;
   REQUIRE(device.fixture.registry->open(&ops, &device, nullptr, &out) == RDM_OK);
   CHECK(device.fixture.registry->close(out) == RDM_OK);
