@@ -94,9 +94,10 @@ class CpuCaches {
 
  private:
   struct alignas(64) Bin {
-    static constexpr size_t kMost = 7;
+    // Few bins run full or empty at that: each time one does, threads meet at a depot's lock.
+    static constexpr size_t kMost = 31;
+    uint64_t count;  // first: mostly in one cache line with the blocks that there are
     uint64_t blocks[kMost];
-    uint64_t count;
 
     Block take(size_t pages) {
       for (size_t i = count; i-- > 0;) {
