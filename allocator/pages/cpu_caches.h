@@ -36,13 +36,19 @@ class CpuCaches {
 
   // A block for that many pages, or a block of no pages.
   Block take(size_t pages) {
+    return take_if(pages, [](size_t) { return true; });
+  }
+
+  // The same, of those whose first page is_right(page) says yes to: of an alignment, say.
+  template <typename IsRight>
+  Block take_if(size_t pages, IsRight is_right) {
     if (!has_bin(pages)) return {};
     Processor& here = processors_[os::current_processor() % kMostProcessors];
     const size_t bin = bin_of(pages);
     // Read without the lock: a thread that wrongly sees an empty bin takes the slow path once.
     if ((here.bins[bin].size() | here.bins[bin + 1].size()) == 0 || !here.try_lock()) return {};
-    Block block = here.bins[bin].take(pages);
-    if (block.pages == 0) block = here.bins[bin + 1].take(pages);
+    Block block = here.bins[bin].take(pages, is_right);
+    if (block.pages == 0) block = here.bins[bin + 1].take(pages, is_right);
     here.keep(here.kept - block.pages);
     here.unlock();
     return block;
@@ -99,10 +105,12 @@ class CpuCaches {
     uint64_t count;  // first: mostly in one cache line with the blocks that there are
     uint64_t blocks[kMost];
 
-    Block take(size_t pages) {
+    template <typename IsRight>
+    Block take(size_t pages, IsRight is_right) {
       for (size_t i = count; i-- > 0;) {
         const Block block = unpack(blocks[i]);
         if (block.pages < pages || block.pages - pages > pages / 8) continue;
+        if (!is_right(block.page)) continue;
         blocks[i] = blocks[count - 1];
         resize(count - 1);
         return block;

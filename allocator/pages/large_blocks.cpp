@@ -67,7 +67,14 @@ Taken LargeBlocks::get(const Request& request) {
 }
 
 void* LargeBlocks::allocate_slowly(size_t size, size_t alignment, bool zero) {
-  if (alignment < os::page_size()) alignment = os::page_size();
+  const size_t pages = size / os::page_size();
+  if (alignment > os::page_size()) {
+    const CpuCaches::Block block = store_.caches.take_if(
+        pages, [&](size_t page) { return store_.blocks.address_of(page) % alignment == 0; });
+    if (block.pages != 0) return hand_out(block, pages, zero);
+  } else {
+    alignment = os::page_size();
+  }
   const bool is_large = sparse_from_ != 0 && size >= sparse_from_;
   const bool is_sparse = is_large && (zero || is_malloc_sparse_);
   Taken taken;
@@ -79,7 +86,6 @@ void* LargeBlocks::allocate_slowly(size_t size, size_t alignment, bool zero) {
     taken = get({given, alignment, RegionUse::kBlocks, store_.placement.node_here()});
   }
   if (!taken) return nullptr;
-  const size_t pages = size / os::page_size();
   store_.blocks.set(reinterpret_cast<uintptr_t>(taken.address),
                     BlockTable::make(pages, pages, is_sparse ? BlockTable::kApart : 0));
   store_.books.note_live();

@@ -41,12 +41,8 @@ class LargeBlocks {
     const size_t pages = os::page_ceil(size) / os::page_size();
     if (alignment <= os::page_size()) {
       const CpuCaches::Block block = store_.caches.take(pages);
-      if (block.pages != 0) [[likely]] {
-        const uintptr_t start = store_.blocks.address_of(block.page);
-        store_.blocks.set(start, BlockTable::make(block.pages, pages));
-        auto* const address = reinterpret_cast<void*>(start);
-        return zero ? memset(address, 0, pages * os::page_size()) : address;
-      }
+      if (block.pages != 0) [[likely]]
+        return hand_out(block, pages, zero);
     }
     return allocate_slowly(pages * os::page_size(), alignment, zero);
   }
@@ -88,6 +84,13 @@ class LargeBlocks {
   void drain(bool patient);
 
  private:
+  // A cached block becomes a live one, of `pages` pages as its owner sees it.
+  void* hand_out(CpuCaches::Block block, size_t pages, bool zero) {
+    const uintptr_t start = store_.blocks.address_of(block.page);
+    store_.blocks.set(start, BlockTable::make(block.pages, pages));
+    auto* const address = reinterpret_cast<void*>(start);
+    return zero ? memset(address, 0, pages * os::page_size()) : address;
+  }
   void* allocate_slowly(size_t size, size_t alignment, bool zero);
   Taken get(const Request& request);
   Taken drain_for(const Request& request);

@@ -112,6 +112,22 @@ TEST_CASE("any alignment is kept, above the region's own too") {
   CHECK(tested.unsound().empty());
 }
 
+TEST_CASE("an aligned block is the one freed before, of that size and alignment") {
+  TestHeap tested;
+  tested.boot();
+  for (int i = 0; i < 40; ++i) {
+    const auto mixed = kMiB + i % 4 * kPage;
+    REQUIRE(tested.malloc(mixed) != nullptr);  // so that few blocks are aligned by chance
+    void* const got = tested.malloc(kMiB, 64 * kKiB);
+    REQUIRE(got != nullptr);
+    REQUIRE(reinterpret_cast<uintptr_t>(got) % (64 * kKiB) == 0);
+    REQUIRE(tested.free(got));
+    CHECK(tested.malloc(kMiB, 64 * kKiB) == got);
+    REQUIRE(tested.free(got));
+  }
+  CHECK(tested.unsound().empty());
+}
+
 TEST_CASE("growth in place takes exactly that range, or nothing") {
   TestHeap tested;
   tested.boot();
