@@ -194,11 +194,16 @@ bool Growth::collect(const Request& request, size_t target, bool pinned) {
 // Makes a region of free pages, and of new pages for what is missing.
 Growth::Acquired Growth::gather(const Request& request, const Plan& plan, bool pinned) {
   const size_t target = policy_.amount_to_gather(request, plan.bytes);
-  if (!policy_.may_gather(request, target, count_regions()) || !collect(request, target, pinned)) {
+  if (!policy_.may_gather(request, target, count_regions())) return {};
+  const uint64_t started = os::thread_cpu_ns();
+  Acquired acquired;
+  if (collect(request, target, pinned)) {
+    acquired = assemble(request, plan, nullptr);
+  } else {
     gathering_.put_back();
-    return {};
   }
-  return assemble(request, plan, nullptr);
+  policy_.note_gathering(request, os::thread_cpu_ns() - started);
+  return acquired;
 }
 
 // The free memory that may serve the request: of any use, except that exposed regions serve exposed

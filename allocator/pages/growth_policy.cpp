@@ -37,7 +37,8 @@ constexpr size_t kGatheredAtOnce = size_t{16} << 20;
 //
 // Once a multiple of the most that was ever live has been moved, the program's order of malloc and
 // free keeps leaving such holes: then half of the heap may lie idle. The largest requests, each of
-// which makes a region alone, go on: touching what they get costs far more.
+// which makes a region alone, go on, because touching what they get costs far more. Where nobody
+// touches it, Patience bounds the time.
 struct Tolerance {
   size_t share;          // this part of what is held may lie idle
   size_t moves_of_live;  // this multiple of what was live may be moved
@@ -107,11 +108,16 @@ void GrowthPolicy::note_gathered(const Request& request, size_t bytes) {
   if (request.size < kLargest) gathered_ += bytes;
 }
 
+void GrowthPolicy::note_gathering(const Request& request, uint64_t ns) {
+  if (request.size >= kLarge) patience_.spend(ns);
+}
+
 // The holes are the program's: moving pages would not end.
-bool GrowthPolicy::is_restless(const Request& request) const {
+bool GrowthPolicy::is_restless(const Request& request) {
   const size_t held = budget_.held();
-  return gathered_ / tolerance_of(request.size).moves_of_live > peak_live_ &&
-         held - depots_.live() < held / kShareOfRestless;
+  if (held - depots_.live() >= held / kShareOfRestless) return false;
+  return gathered_ / tolerance_of(request.size).moves_of_live > peak_live_ ||
+         (request.size >= kLarge && patience_.is_over());
 }
 
 bool GrowthPolicy::is_ample(size_t size) const {
@@ -133,7 +139,7 @@ size_t GrowthPolicy::judged_size(const Request& request, size_t step) {
   return is_step ? std::max(step / kEarlyShare, kLargest) : request.size;
 }
 
-bool GrowthPolicy::may_gather(const Request& request, size_t target, size_t regions) const {
+bool GrowthPolicy::may_gather(const Request& request, size_t target, size_t regions) {
   if (request.alignment > Window::kGranule || regions >= kMostGathered) return false;
   if (is_forced_) return true;
   if (is_restless(request)) return false;

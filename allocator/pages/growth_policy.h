@@ -9,6 +9,7 @@
 #include "allocator/limits/budget.h"
 #include "allocator/mutex.h"
 #include "allocator/pages/depots.h"
+#include "allocator/pages/patience.h"
 #include "allocator/pages/window.h"
 
 namespace rdmalloc {
@@ -43,11 +44,12 @@ class GrowthPolicy {
   void note_live() REQUIRES(growth_lock);
   // `bytes` of free pages were moved for a request.
   void note_gathered(const Request& request, size_t bytes) REQUIRES(growth_lock);
+  // Gathering for it took that much CPU time, whatever came of it.
+  void note_gathering(const Request& request, uint64_t ns) REQUIRES(growth_lock);
 
   // True when pages may be moved for this request, gathering `target` bytes, in a heap of that many
   // regions.
-  bool may_gather(const Request& request, size_t target, size_t regions) const
-      REQUIRES(growth_lock);
+  bool may_gather(const Request& request, size_t target, size_t regions) REQUIRES(growth_lock);
   // True when gathering `missing` of the `free` bytes is worth it.
   bool is_worth_gathering(size_t missing, size_t free) const REQUIRES(growth_lock);
   // True when what was gathered is enough to continue.
@@ -58,13 +60,14 @@ class GrowthPolicy {
  private:
   size_t& held(RegionUse use) REQUIRES(growth_lock) { return held_[static_cast<size_t>(use)]; }
   size_t step(RegionUse use) const REQUIRES(growth_lock);
-  bool is_restless(const Request& request) const REQUIRES(growth_lock);
+  bool is_restless(const Request& request) REQUIRES(growth_lock);
   static size_t judged_size(const Request& request, size_t step);
 
   const Window& window_;
   const Budget& budget_;
   const Depots& depots_;
   bool is_forced_ = false;
+  Patience patience_ GUARDED_BY(growth_lock);
   size_t gathered_ GUARDED_BY(growth_lock) = 0;            // bytes, for all but the largest
   std::atomic<size_t> peak_live_{0};                       // bytes; taken when the heap grows
   size_t held_[kRegionUses] GUARDED_BY(growth_lock) = {};  // bytes in regions, by use
