@@ -147,6 +147,7 @@ void Domain::note_fork_child() {
   phase_ = Phase::kForked;
   registering_ = 0;
   pools_ = 0;
+  saying_ = false;
   for (size_t i = 0; i < source_->regions().size(); ++i) {
     KeyEntry& entry = entry_of(source_->regions()[i]);
     entry.length = 0;
