@@ -241,6 +241,7 @@ class Domain {
   int lookup_entered(const void* address, size_t length, rdm_mr* out);
   int lookup_piece(const Region& region, const void* address, size_t length, rdm_mr* out);
   bool is_still_to_come(const Region& region, size_t length);
+  void ask_for_rest(KeyEntry& entry);
   bool find_early(const Region& region, const void* address, size_t length, rdm_mr* out);
   bool register_early(const Region& region, uintptr_t address, size_t length);
   bool let_go_of_early(const Region& region);

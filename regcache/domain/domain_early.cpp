@@ -8,8 +8,8 @@
 namespace rdmalloc {
 
 // A lookup in this region would have to wait for, or do, the registration of the whole region,
-// although it needs little of it. Asks the registrar to register the region, unless a thread is
-// already doing so.
+// although it needs little of it. Where regions are registered ahead of lookups, asks the registrar
+// for this one.
 bool Domain::is_still_to_come(const Region& region, size_t length) {
   if (region.length < EarlyParts::kLeastRegion || length > region.length / 2) return false;
   if (may_run_in_malloc() || callers_only_ || was_released_.load(std::memory_order_relaxed) ||
@@ -17,20 +17,30 @@ bool Domain::is_still_to_come(const Region& region, size_t length) {
     return false;
   }
   KeyEntry& entry = entry_of(region);
-  uint32_t state = entry.state.load(std::memory_order_acquire);
+  const uint32_t state = entry.state.load(std::memory_order_acquire);
   if (state == kRegistered || state == kRefused || entry.was_refused()) return false;
-  if (state == kUnregistered &&
-      entry.state.compare_exchange_strong(state, kAsked, std::memory_order_acq_rel)) {
-    retries_->note_work();
-  }
+  if (!registers_when_asked()) ask_for_rest(entry);
   return true;
 }
 
+// Asks the registrar to register the region, unless a thread is already doing so.
+void Domain::ask_for_rest(KeyEntry& entry) {
+  uint32_t state = kUnregistered;
+  if (entry.state.load(std::memory_order_relaxed) == kUnregistered &&
+      entry.state.compare_exchange_strong(state, kAsked, std::memory_order_acq_rel)) {
+    retries_->note_work();
+  }
+}
+
+// Where regions are registered when they are asked for, a part that answers a second lookup has
+// saved its program a registration, which pays for the region's own: the program never makes more
+// registrations than it asks for.
 bool Domain::find_early(const Region& region, const void* address, size_t length, rdm_mr* out) {
   const auto at = reinterpret_cast<uintptr_t>(address);
   EarlyParts::Part part;
-  if (!early_.find(at, length, &part) &&
-      (!register_early(region, at, length) || !early_.find(at, length, &part))) {
+  if (early_.find(at, length, &part)) {
+    ask_for_rest(entry_of(region));
+  } else if (!register_early(region, at, length) || !early_.find(at, length, &part)) {
     return false;
   }
   fill(reinterpret_cast<void*>(part.base), part.length, part.key, out);
