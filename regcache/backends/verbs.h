@@ -60,6 +60,7 @@ class VerbsBackend {
   unsigned access_of(const rdm_backend_request& request) const;
   ibv_mr* call(const rdm_backend_request& request, unsigned access) const;
   void look_whether_gone(int error);
+  bool never_hides() const;
   bool is_to_be_shown(const rdm_backend_request& request) const;
 
   const VerbsLibrary library_;
