@@ -228,12 +228,13 @@ using rdmalloc::VerbsLibrary;
 extern "C" int rdm_domain_open_verbs(ibv_pd* pd, int access, const rdm_domain_options* given,
                                      rdm_domain** out) {
   return rdmalloc::open_domain(given, out, [&](rdm_domain_options& options) {
-    VerbsLibrary library;
-    if (const char* missing = rdmalloc::find_verbs_library(&library)) {
+    const char* missing = nullptr;
+    const VerbsLibrary* const library = rdmalloc::find_verbs_library(&missing);
+    if (library == nullptr) {
       return rdmalloc::fail(RDM_UNSUPPORTED, missing, options.error, options.error_size);
     }
     VerbsBackend* backend = nullptr;
-    int status = VerbsBackend::create(library, pd, static_cast<unsigned>(access), &backend,
+    int status = VerbsBackend::create(*library, pd, static_cast<unsigned>(access), &backend,
                                       options.error, options.error_size);
     if (status != RDM_OK) return status;
     options.access = static_cast<unsigned>(access) & rdmalloc::kRights;
