@@ -13,7 +13,7 @@ namespace rdmalloc {
 bool Domain::is_still_to_come(const Region& region, size_t length) {
   if (region.length < EarlyParts::kLeastRegion || length > region.length / 2) return false;
   if (may_run_in_malloc() || callers_only_ || was_released_.load(std::memory_order_relaxed) ||
-      !takes(region) || device_.has(RDM_BACKEND_ONCE)) {
+      !mrs_.takes(region) || device_.has(RDM_BACKEND_ONCE)) {
     return false;
   }
   KeyEntry& entry = entry_of(region);
@@ -58,29 +58,30 @@ bool Domain::register_early(const Region& region, uintptr_t address, size_t leng
   bool has_all = false;
   for (const size_t unit : {std::max(EarlyParts::kUnit, limits().alignment), limits().alignment}) {
     from = os::align_down(offset, unit);
-    to = std::min(os::align_up(offset + length, unit), registered_length(region));
+    to = std::min(os::align_up(offset + length, unit), mrs_.length_of(region));
     const bool fits = to >= offset + length && to - from <= limits().max_length;
     has_all = fits && (marks == nullptr || !marks->has_hole(region.base + from, to - from));
     if (has_all) break;
   }
   if (!has_all) return false;
   os::NoCancel no_cancel;
-  if (fills(region) && !source_->populate_part(region, region.base + from, region.base + to)) {
+  if (mrs_.fills(region) && !source_->populate_part(region, region.base + from, region.base + to)) {
     return false;
   }
   EarlyParts::Part part{region.base + from, to - from, {}};
-  char why[kLongestWhy] = {};
-  if (register_memory(region, from, part.length, &part.key, why, sizeof why) != RDM_OK)
+  char why[Complaints::kLongest] = {};
+  if (mrs_.register_range(region, from, part.length, &part.key, why, sizeof why) != RDM_OK)
     return false;
   if (early_.add(region.index, part)) return true;
-  (void)deregister_piece(region, {0, part.length, part.key}, false);
+  (void)mrs_.deregister_piece(region, {0, part.length, part.key}, false);
   return false;
 }
 
 // The calling thread has claimed the region. False: the backend asks to come later.
 bool Domain::let_go_of_early(const Region& region) {
   for (EarlyParts::Part part; early_.take_of(region.index, &part);) {
-    if (deregister_piece(region, {0, part.length, part.key}, true) != RDM_BACKEND_LATER) continue;
+    if (mrs_.deregister_piece(region, {0, part.length, part.key}, true) != RDM_BACKEND_LATER)
+      continue;
     (void)early_.add(region.index, part);  // there is room: it was just removed
     return false;
   }
