@@ -142,9 +142,10 @@ extern "C" int rdm_domain_open_ucx(ucp_context* context, const rdm_domain_option
                                    rdm_domain** out) {
   return rdmalloc::open_domain(given, out, [&](rdm_domain_options& options) {
     UcxLibrary library;
-    if (const char* missing = rdmalloc::find_ucx_library(&library)) {
+    if (const char* missing = rdmalloc::find_ucx_library(rdmalloc::UcxCaller::kCalls, &library)) {
       return rdmalloc::fail(RDM_UNSUPPORTED, missing, options.error, options.error_size);
     }
+    library.pinned_memory = rdmalloc::pinned_by_registrations;
     UcxBackend* backend = nullptr;
     int status = UcxBackend::create(library, context, &backend, options.error, options.error_size);
     if (status != RDM_OK) return status;

@@ -1,8 +1,6 @@
 // Registers memory with a UCP context of UCX through ucp_mem_map: rdm_domain_open_ucx.
 //
-// Only the libucp that the process has loaded is used: a context of one copy means nothing to
-// another. UCX allocates, takes locks and calls drivers, so nothing here is ever called inside
-// malloc.
+// UCX allocates, takes locks and calls drivers, so nothing here is ever called inside malloc.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -12,22 +10,10 @@
 #include <cstdint>
 
 #include "include/rdmalloc/backend.h"
+#include "regcache/domain/pinned_memory.h"
+#include "regcache/libraries/ucx_library.h"
 
 namespace rdmalloc {
-
-// The functions of libucp and libucs that the backend calls; tests substitute others.
-struct UcxLibrary {
-  ucs_status_t (*mem_map)(ucp_context_h, const ucp_mem_map_params_t*, ucp_mem_h*) = nullptr;
-  ucs_status_t (*mem_unmap)(ucp_context_h, ucp_mem_h) = nullptr;
-  ucs_status_t (*context_query)(ucp_context_h, ucp_context_attr_t*) = nullptr;
-  const char* (*status_string)(ucs_status_t) = nullptr;  // may be null
-  // Not a function of UCX: how many bytes registrations have pinned in this process (VmPin).
-  uint64_t (*pinned_memory)() = nullptr;
-};
-
-// Finds the libucp that is loaded. Returns null and sets `*out`, or returns a sentence.
-// Thread-safe.
-const char* find_ucx_library(UcxLibrary* out);
 
 // The context of one domain: a UCP context. Set up by one thread, used by any; holds no lock,
 // because UCX locks the context. In a child of fork it may only be destroyed.

@@ -163,6 +163,12 @@ ibv_mr* VerbsBackend::call(const rdm_backend_request& request, unsigned access) 
                          static_cast<int>(access & ~IBV_ACCESS_OPTIONAL_RANGE));
 }
 
+// The kernel copies what is pinned, and libibverbs knows it.
+bool VerbsBackend::never_hides() const {
+  return library_.is_fork_initialized != nullptr &&
+         library_.is_fork_initialized() == IBV_FORK_UNNEEDED;
+}
+
 // Whether children must see the memory again after libibverbs hid it. Foreign memory that the
 // program itself hides stays hidden.
 bool VerbsBackend::is_to_be_shown(const rdm_backend_request& request) const {
@@ -182,7 +188,8 @@ void VerbsBackend::look_whether_gone(int error) {
 int VerbsBackend::register_memory(const rdm_backend_request& request, rdm_backend_key* out,
                                   char* why, size_t why_size) {
   if (is_gone_.load(std::memory_order_relaxed)) return explain_verbs_device_gone(why, why_size);
-  if (!fork_gate.enter()) return RDM_BACKEND_LATER;
+  const bool is_gated = !never_hides() || fork_gate.deregisters();
+  if (is_gated && !fork_gate.enter()) return RDM_BACKEND_LATER;
   unsigned access = access_of(request);
   ibv_mr* mr = call(request, access);
   if (mr == nullptr && errno == EINVAL && (access & IBV_ACCESS_HUGETLB) != 0) {
@@ -193,7 +200,7 @@ int VerbsBackend::register_memory(const rdm_backend_request& request, rdm_backen
   if (mr != nullptr && is_to_be_shown(request)) {
     (void)os::inherit_on_fork(request.base, request.length);
   }
-  fork_gate.leave();
+  if (is_gated) fork_gate.leave();
   if (mr == nullptr) {
     look_whether_gone(error);
     const VerbsAttempt attempt{request.base, request.length, access,
@@ -221,12 +228,13 @@ using rdmalloc::VerbsLibrary;
 extern "C" int rdm_domain_open_verbs(ibv_pd* pd, int access, const rdm_domain_options* given,
                                      rdm_domain** out) {
   return rdmalloc::open_domain(given, out, [&](rdm_domain_options& options) {
-    VerbsLibrary library;
-    if (const char* missing = rdmalloc::find_verbs_library(&library)) {
+    const char* missing = nullptr;
+    const VerbsLibrary* const library = rdmalloc::find_verbs_library(&missing);
+    if (library == nullptr) {
       return rdmalloc::fail(RDM_UNSUPPORTED, missing, options.error, options.error_size);
     }
     VerbsBackend* backend = nullptr;
-    int status = VerbsBackend::create(library, pd, static_cast<unsigned>(access), &backend,
+    int status = VerbsBackend::create(*library, pd, static_cast<unsigned>(access), &backend,
                                       options.error, options.error_size);
     if (status != RDM_OK) return status;
     options.access = static_cast<unsigned>(access) & rdmalloc::kRights;

@@ -1,8 +1,6 @@
 // Registers memory with an RDMA device through libibverbs: rdm_domain_open_verbs.
 //
-// libibverbs is found at run time (verbs_library.cpp), because a program without a protection
-// domain must not pay for loading it. Drivers allocate and take locks, so nothing here is ever
-// called inside malloc.
+// Drivers allocate and take locks, so nothing here is ever called inside malloc.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -12,22 +10,9 @@
 #include <cstdint>
 
 #include "include/rdmalloc/backend.h"
+#include "regcache/libraries/verbs_library.h"
 
 namespace rdmalloc {
-
-// The functions of libibverbs that the backend calls; tests substitute others.
-struct VerbsLibrary {
-  ibv_mr* (*reg_mr_iova2)(ibv_pd*, void*, size_t, uint64_t, unsigned) = nullptr;  // may be null
-  ibv_mr* (*reg_mr)(ibv_pd*, void*, size_t, int) = nullptr;
-  int (*dereg_mr)(ibv_mr*) = nullptr;
-  int (*query_device)(ibv_context*, ibv_device_attr*) = nullptr;
-  ibv_fork_status (*is_fork_initialized)() = nullptr;  // null before rdma-core 35
-  bool kernel_copies_at_fork = true;                   // what is pinned: see os/copy_on_fork.h
-};
-
-// Finds libibverbs: the one that the program has loaded, otherwise the system's. Returns null and
-// sets `*out`, or returns a sentence. Thread-safe.
-const char* find_verbs_library(VerbsLibrary* out);
 
 // Returns RDM_UNSUPPORTED and a sentence if forks and a registered heap do not go together. May
 // register a page of its own to find out.
@@ -60,6 +45,7 @@ class VerbsBackend {
   unsigned access_of(const rdm_backend_request& request) const;
   ibv_mr* call(const rdm_backend_request& request, unsigned access) const;
   void look_whether_gone(int error);
+  bool never_hides() const;
   bool is_to_be_shown(const rdm_backend_request& request) const;
 
   const VerbsLibrary library_;

@@ -5,8 +5,6 @@
 
 #include <type_traits>
 
-#include "allocator/message.h"
-#include "allocator/os/futex.h"
 #include "allocator/os/memory.h"
 #include "include/rdmalloc/inline.h"
 
@@ -35,39 +33,38 @@ struct InlineLayout {
 int Domain::open(const rdm_backend& backend, void* context, unsigned access, unsigned flags,
                  const RegionSource& source, PinAccount* account, Retries* retries,
                  DomainCounters* counters) {
-  why_[0] = '\0';
-  opening_ = true;
+  complaints_.begin_opening(&source, backend.name);
   is_replayed_ = false;
-  warned_ = false;
   const char* why = nullptr;
   if (const int status = device_.open(backend, context, account, retries, &why); status != RDM_OK) {
-    say(why);
+    complaints_.say(why);
     return status;
   }
   if ((flags & RDM_DOMAIN_CALLERS_ONLY) != 0 && may_run_in_malloc()) {
-    say("RDM_DOMAIN_CALLERS_ONLY is not for a backend that registers inside malloc");
+    complaints_.say("RDM_DOMAIN_CALLERS_ONLY is not for a backend that registers inside malloc");
     return RDM_INVALID;
   }
   if (entries_ == nullptr) {
     const size_t bytes = (source.regions().capacity() + 1) * sizeof(KeyEntry);
     entries_ = static_cast<KeyEntry*>(os::map_metadata(bytes));
     if (entries_ == nullptr) {
-      say("no memory for bookkeeping");
+      complaints_.say("no memory for bookkeeping");
       return RDM_SYSTEM;
     }
   }
   if (!uses_.make_room(source.regions().capacity())) {
-    say("no memory for bookkeeping");
+    complaints_.say("no memory for bookkeeping");
     return RDM_SYSTEM;
   }
   uses_.forget(source.regions().size());
   counts_uses_ = false;
-  access_ = access == 0 ? unsigned{RDM_LOCAL_WRITE} : access;
-  share_heap_ = (flags & RDM_DOMAIN_SHARE_HEAP) != 0;
   callers_only_ = (flags & RDM_DOMAIN_CALLERS_ONLY) != 0;
+  mrs_.open(&device_, &complaints_, &source, counters,
+            {access == 0 ? unsigned{RDM_LOCAL_WRITE} : access, (flags & RDM_DOMAIN_SHARE_HEAP) != 0,
+             (flags & RDM_DOMAIN_NAMED_ONLY) != 0});
+  refusals_.open(&device_, &mrs_, retries, callers_only_);
   does_not_wait_ = (flags & RDM_DOMAIN_DO_NOT_WAIT) != 0;
   releases_at_fork_ = (flags & RDM_DOMAIN_RELEASE_AT_FORK) != 0;
-  named_only_ = (flags & RDM_DOMAIN_NAMED_ONLY) != 0;
   was_released_ = false;
   when_asked_ = (flags & (RDM_DOMAIN_WHEN_ASKED | RDM_DOMAIN_CALLERS_ONLY)) != 0;
   if (source_ == nullptr) {
@@ -79,55 +76,37 @@ int Domain::open(const rdm_backend& backend, void* context, unsigned access, uns
     window_base_ = source.window().base();
     window_size_ = source.window().size();
   }
-  phase_.store(Phase::kOpen, std::memory_order_seq_cst);
+  entrance_.open();
   return RDM_OK;
 }
 
-// Either close() sees the thread that enters, or the thread sees that the domain is closed: both
-// sides write before they read, and all of it is sequentially consistent.
-bool Domain::enter() const {
-  // Check first without writing: threads that keep looking up while the domain is closed must not
-  // delay closing.
-  if (!is_open()) return false;
-  registering_.fetch_add(1, std::memory_order_seq_cst);
-  if (phase_.load(std::memory_order_seq_cst) == Phase::kOpen) return true;
-  leave();
-  return false;
-}
-
-void Domain::leave() const {
-  if (registering_.fetch_sub(1, std::memory_order_seq_cst) == 1 &&
-      phase_.load(std::memory_order_seq_cst) == Phase::kClosing) {
-    os::wake_all(registering_);
-  }
+void Domain::set_foreign(ForeignCache* foreign) {
+  foreign_ = foreign;
+  mrs_.set_foreign(foreign);
+  refusals_.set_foreign(foreign);
 }
 
 int Domain::close(bool tell_backend) {
-  const bool forked = phase_.load(std::memory_order_acquire) == Phase::kForked;
+  const bool forked = entrance_.is_of_parent();
   int result = RDM_OK;
   if (!forked) {
     const uint32_t pools = pools_.load(std::memory_order_acquire);
     if (pools != 0) return refuse_while_pools(pools);
     result = close_foreign();
     if (result == RDM_BUSY) return result;
-    phase_.store(Phase::kClosing, std::memory_order_seq_cst);
-    for (;;) {
-      const uint32_t others = registering_.load(std::memory_order_seq_cst);
-      if (others == 0) break;
-      os::wait_while(registering_, others);
-    }
+    entrance_.shut();
     for (size_t i = source_->regions().size(); i-- > 0;) {
       if (deregister(source_->regions()[i]) != RDM_OK) result = RDM_SYSTEM;
     }
   }
   if (tell_backend) device_.tell_closed(forked);
   device_.forget_all();
-  phase_.store(Phase::kFree, std::memory_order_release);
+  entrance_.free();
   return result;
 }
 
 int Domain::refuse_while_pools(uint32_t pools) const {
-  char sentence[kLongestWhy];
+  char sentence[Complaints::kLongest];
   snprintf(sentence, sizeof sentence,
            "pools that are open (%u) hand out this domain's keys: rdm_pool_close each, then close "
            "the domain",
@@ -141,11 +120,10 @@ bool Domain::hold() {
   return true;
 }
 
-// The threads that were registering exist only in the parent.
 void Domain::note_fork_child() {
   if (!is_in_use()) return;
-  phase_ = Phase::kForked;
-  registering_ = 0;
+  entrance_.note_fork_child();
+  complaints_.note_fork_child();
   pools_ = 0;
   for (size_t i = 0; i < source_->regions().size(); ++i) {
     KeyEntry& entry = entry_of(source_->regions()[i]);
@@ -155,35 +133,6 @@ void Domain::note_fork_child() {
     entry.state = kUnregistered;
   }
   early_.clear();
-}
-
-// May run inside malloc.
-void Domain::say(const char* why) {
-  if (saying_.exchange(true, std::memory_order_acquire)) return;
-  strncpy(why_, why, sizeof why_ - 1);
-  if (!opening_) warn();
-  saying_.store(false, std::memory_order_release);
-}
-
-void Domain::end_opening() {
-  opening_ = false;
-  // Another thread is setting the message, which does not take long.
-  while (saying_.exchange(true, std::memory_order_acquire)) {
-  }
-  if (why_[0] != '\0') warn();
-  saying_.store(false, std::memory_order_release);
-}
-
-// Call with saying_ held. Warns once per domain: later failures mostly have the same cause.
-void Domain::warn() {
-  if (!source_->warns() || warned_.exchange(true)) return;
-  Message()
-      .add("rdmalloc: memory could not be registered with ")
-      .add(device_.name())
-      .add(": ")
-      .add(why_)
-      .add(" (RDMALLOC_WARN=off silences this)")
-      .send();
 }
 
 bool Domain::validate(const RegionTable& regions) const {

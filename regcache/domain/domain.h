@@ -14,25 +14,20 @@
 
 #include "allocator/mutex.h"
 #include "include/rdmalloc/backend.h"
+#include "regcache/domain/complaints.h"
 #include "regcache/domain/device.h"
 #include "regcache/domain/early_parts.h"
+#include "regcache/domain/entrance.h"
 #include "regcache/domain/key_table.h"
 #include "regcache/domain/key_uses.h"
+#include "regcache/domain/refusals.h"
+#include "regcache/domain/region_mrs.h"
 #include "regcache/domain/region_source.h"
 #include "regcache/domain/retries.h"
 #include "regcache/foreign/foreign_cache.h"
 #include "regcache/thread_counter.h"
 
 namespace rdmalloc {
-
-// Shared by the domains of a registry; of heap regions alone, for a cache counts what is foreign.
-struct DomainCounters {
-  LookupCounter lookups;
-  std::atomic<uint64_t> misses{0};
-  std::atomic<uint64_t> registrations{0};
-  std::atomic<uint64_t> registered_bytes{0};
-  std::atomic<uint64_t> registration_ns{0};
-};
 
 class Domain {
  public:
@@ -53,7 +48,7 @@ class Domain {
 
   // Sets the cache of this domain's foreign memory: once, before the domain is first opened,
   // because others read it without a lock from then on.
-  void set_foreign(ForeignCache* foreign) { foreign_ = foreign; }
+  void set_foreign(ForeignCache* foreign);
   ForeignCache& foreign() const { return *foreign_; }
 
   // A pool is going to hand out this domain's keys: the domain cannot be closed until the pool lets
@@ -72,17 +67,17 @@ class Domain {
 
   // Opening succeeded. From now on failures are reported to the user, including one that opening
   // tolerated.
-  void end_opening();
+  void end_opening() { complaints_.end_opening(); }
 
-  bool is_open() const { return phase_.load(std::memory_order_acquire) == Phase::kOpen; }
-  bool is_in_use() const { return phase_.load(std::memory_order_acquire) != Phase::kFree; }
+  bool is_open() const { return entrance_.is_open(); }
+  bool is_in_use() const { return entrance_.is_in_use(); }
   // This thread is in an operation of some backend. It must not open or close domains there:
   // opening and closing hold a lock and wait for such operations to end.
   static bool is_in_backend();
   // Only lookups and close() may call the backend (RDM_DOMAIN_CALLERS_ONLY).
   bool is_callers_only() const { return callers_only_; }
   // Of all regions, only exposed ones are registered (RDM_DOMAIN_NAMED_ONLY).
-  bool is_named_only() const { return named_only_; }
+  bool is_named_only() const { return mrs_.is_exposed_only(); }
   // The domain must be open.
   bool may_run_in_malloc() const { return device_.may_run_in_malloc(); }
   Device& device() { return device_; }
@@ -90,9 +85,8 @@ class Domain {
 
   // RDM_OK: the region is registered now, as far as the device's limits allow, or need not be
   // because it is not pinned. RDM_BACKEND_LATER: called inside malloc, where this backend may not
-  // run. Only lookups and opening wait for another thread that is registering the region, unless it
-  // was refused before. Only the registrar tries again what was refused, when it is due.
-  enum class Caller : uint8_t { kMalloc, kRegistrar, kLookup };
+  // run.
+  using Caller = RegionCaller;
   int register_region(const Region& region, Caller caller);
 
   // Does what the registrar has to do here. `all_due`: tries all that was refused once more.
@@ -123,7 +117,7 @@ class Domain {
   // reading its entry.
   bool keeps(const Region& region) const {
     return is_in_use() &&
-           (registering_.load(std::memory_order_seq_cst) != 0 ||
+           (entrance_.has_anyone_inside() ||
             entry_of(region).state.load(std::memory_order_seq_cst) != kUnregistered ||
             early_.has_of(region.index));
   }
@@ -159,27 +153,19 @@ class Domain {
   // Heap memory that the program named, of a heap that is not registered: what malloc puts there
   // next was not named.
   bool is_for_users_only(uintptr_t base) const {
-    return named_only_ && is_in_window(reinterpret_cast<const void*>(base));
+    return is_named_only() && is_in_window(reinterpret_cast<const void*>(base));
   }
 
   // Why the last registration failed, as a sentence; or empty.
-  const char* why() const { return why_; }
+  const char* why() const { return complaints_.why(); }
 
   // Checks entries, counts and sums against each other. For tests, while nobody registers.
   bool validate(const RegionTable& regions) const;
 
  private:
   friend struct InlineLayout;  // domain.cpp
-  enum class Phase : uint8_t { kFree, kOpen, kClosing, kForked };
-  static constexpr size_t kLongestWhy = 320;
-  static constexpr unsigned kRemoteRights = RDM_REMOTE_WRITE | RDM_REMOTE_READ | RDM_REMOTE_ATOMIC;
 
   KeyEntry& entry_of(const Region& region) const { return entries_[region.index + size_t{1}]; }
-  bool takes(const Region& region) const;
-  unsigned access_for(const Region& region) const;
-  int charges_for(const Region& region) const;
-  bool enter() const;
-  void leave() const;
 
   void let_go_of(const Region& region, KeyEntry& entry);
   size_t unused_bytes(const Region& region) const;
@@ -193,54 +179,20 @@ class Domain {
   bool is_put_off() const;
   bool waits_for_backend(Caller caller, uint64_t* waited_ns);
   int register_entered(const Region& region, Caller caller);
-  uint64_t next_try(const Region& region) const;
-  void make_due(const Region& region);
-  bool fills(const Region& region) const {
-    return takes(region) && !device_.has(RDM_BACKEND_ON_DEMAND);
-  }
   int register_claimed(const Region& region, KeyEntry& entry, Caller caller);
-  int register_whole(const Region& region, KeyEntry& entry, size_t length);
-  int register_pieces(const Region& region, KeyEntry& entry, size_t length);
-  template <typename Visit>
-  void for_each_piece(const Region& region, size_t length, Visit visit) const;
-  bool has_hole(const Region& region, size_t length) const;
   uint64_t count_changes() const {
     const PageMarks* const marks = source_->marks();
     return marks == nullptr ? 0 : marks->changes();
   }
-  int deregister_piece(const Region& region, const Piece& piece, bool may_ask_again);
-  rdm_backend_request request_for(const Region& region, size_t offset, size_t length) const;
-  int register_range(const Region& region, size_t offset, size_t length, rdm_backend_key* key);
-  int register_memory(const Region& region, size_t offset, size_t length, rdm_backend_key* key,
-                      char* why, size_t why_size);
   int deregister(const Region& region);
   int close_foreign();
   int refuse_while_pools(uint32_t pools) const;
-  bool may_try_again(const Region& region, const KeyEntry& entry, Caller caller);
-  bool is_due(const Region& region, const KeyEntry& entry) const;
-  void say_no(const Region& region, const KeyEntry& entry);
-  bool has_room(const Region& region) const;
-  bool may_make_room(const Region& region, const KeyEntry& entry) const;
-  void wait_for_room(const Region& region) const;
-  size_t shortfall(const Region& region) const {
-    return device_.shortfall(charges_for(region), registered_length(region) + device_.left_free());
-  }
-  size_t missing_count(const Region& region) const;
-  uint64_t in_use(const Region& region) const { return device_.in_use(charges_for(region)); }
-  size_t registered_length(const Region& region) const {
-    return os::align_down(region.length, limits().alignment);
-  }
-  bool makes_room(const Region& region, int status, size_t length);
-  bool is_crowded() const;
-  bool make_room_for_pieces(KeyEntry& entry, size_t count);
-  int refuse(const Region& region, KeyEntry& entry, int status, Caller caller);
-  int refuse_as(Cause cause, const Region& region, KeyEntry& entry, int status);
-  static int put_off(KeyEntry& entry, int status);
   static int lookup_slowly(Domain* domain, const void* address, size_t length, rdm_mr* out);
   int find_or_register(const void* address, size_t length, rdm_mr* out);
   int lookup_entered(const void* address, size_t length, rdm_mr* out);
   int lookup_piece(const Region& region, const void* address, size_t length, rdm_mr* out);
   bool is_still_to_come(const Region& region, size_t length);
+  void ask_for_rest(KeyEntry& entry);
   bool find_early(const Region& region, const void* address, size_t length, rdm_mr* out);
   bool register_early(const Region& region, uintptr_t address, size_t length);
   bool let_go_of_early(const Region& region);
@@ -250,7 +202,7 @@ class Domain {
   bool is_beside_registrations(const Region* region, uintptr_t address, size_t length) const;
   bool has_gap(const Region& region, size_t offset, size_t length) const;
   bool has_gaps(const Region& region) const {
-    return entry_of(region).length == 0 || has_hole(region, region.length);
+    return entry_of(region).length == 0 || mrs_.has_hole(region, region.length);
   }
   bool is_of_region(const Region& region, const rdm_mr& mr) const;
   int get_of_window(const void* address, size_t length, rdm_mr* out);
@@ -262,8 +214,6 @@ class Domain {
     *out = {base, length, key.lkey, key.rkey, key.handle};
   }
   int miss(int status, const char* why);
-  void say(const char* why);
-  void warn();
 
   // What a hit reads, together, and first of all: include/rdmalloc/inline.h reads it, too.
   uintptr_t window_base_ = 0;
@@ -272,15 +222,14 @@ class Domain {
   KeyEntry* entries_ = nullptr;  // by region index + 1; the first stays empty
   DomainCounters* counters_ = nullptr;
 
-  std::atomic<Phase> phase_{Phase::kFree};
-  mutable std::atomic<uint32_t> registering_{0};  // threads that may be calling the backend
+  Entrance entrance_;  // to what may call the backend
   Device device_;
-  unsigned access_ = 0;
-  bool share_heap_ = false;
+  Complaints complaints_;
+  RegionMrs mrs_;
+  Refusals refusals_;
   bool callers_only_ = false;
   bool does_not_wait_ = false;
   bool releases_at_fork_ = false;
-  bool named_only_ = false;
   std::atomic<bool> was_released_{false};  // since it was opened
   std::atomic<bool> when_asked_{false};    // read while another use of this domain is opened, too
   const RegionSource* source_ = nullptr;
@@ -294,10 +243,6 @@ class Domain {
   std::atomic<uint64_t> put_off_at_{0};       // ... and when: os::now_ns()
   std::atomic<bool> has_missed_{false};       // regions, inside malloc: see register_missed()
   std::atomic<bool> is_replayed_{false};
-  std::atomic<bool> opening_{false};
-  std::atomic<bool> warned_{false};
-  std::atomic<bool> saying_{false};
-  char why_[kLongestWhy] = {};
 };
 
 // A hit. The slow path handles everything else. A call costs the processor a cycle for each cache

@@ -8,29 +8,39 @@
 namespace rdmalloc {
 
 // A lookup in this region would have to wait for, or do, the registration of the whole region,
-// although it needs little of it. Asks the registrar to register the region, unless a thread is
-// already doing so.
+// although it needs little of it. Where regions are registered ahead of lookups, asks the registrar
+// for this one.
 bool Domain::is_still_to_come(const Region& region, size_t length) {
   if (region.length < EarlyParts::kLeastRegion || length > region.length / 2) return false;
   if (may_run_in_malloc() || callers_only_ || was_released_.load(std::memory_order_relaxed) ||
-      !takes(region) || device_.has(RDM_BACKEND_ONCE)) {
+      !mrs_.takes(region) || device_.has(RDM_BACKEND_ONCE)) {
     return false;
   }
   KeyEntry& entry = entry_of(region);
-  uint32_t state = entry.state.load(std::memory_order_acquire);
+  const uint32_t state = entry.state.load(std::memory_order_acquire);
   if (state == kRegistered || state == kRefused || entry.was_refused()) return false;
-  if (state == kUnregistered &&
-      entry.state.compare_exchange_strong(state, kAsked, std::memory_order_acq_rel)) {
-    retries_->note_work();
-  }
+  if (!registers_when_asked()) ask_for_rest(entry);
   return true;
 }
 
+// Asks the registrar to register the region, unless a thread is already doing so.
+void Domain::ask_for_rest(KeyEntry& entry) {
+  uint32_t state = kUnregistered;
+  if (entry.state.load(std::memory_order_relaxed) == kUnregistered &&
+      entry.state.compare_exchange_strong(state, kAsked, std::memory_order_acq_rel)) {
+    retries_->note_work();
+  }
+}
+
+// Where regions are registered when they are asked for, a part that answers a second lookup has
+// saved its program a registration, which pays for the region's own: the program never makes more
+// registrations than it asks for.
 bool Domain::find_early(const Region& region, const void* address, size_t length, rdm_mr* out) {
   const auto at = reinterpret_cast<uintptr_t>(address);
   EarlyParts::Part part;
-  if (!early_.find(at, length, &part) &&
-      (!register_early(region, at, length) || !early_.find(at, length, &part))) {
+  if (early_.find(at, length, &part)) {
+    ask_for_rest(entry_of(region));
+  } else if (!register_early(region, at, length) || !early_.find(at, length, &part)) {
     return false;
   }
   fill(reinterpret_cast<void*>(part.base), part.length, part.key, out);
@@ -48,29 +58,30 @@ bool Domain::register_early(const Region& region, uintptr_t address, size_t leng
   bool has_all = false;
   for (const size_t unit : {std::max(EarlyParts::kUnit, limits().alignment), limits().alignment}) {
     from = os::align_down(offset, unit);
-    to = std::min(os::align_up(offset + length, unit), registered_length(region));
+    to = std::min(os::align_up(offset + length, unit), mrs_.length_of(region));
     const bool fits = to >= offset + length && to - from <= limits().max_length;
     has_all = fits && (marks == nullptr || !marks->has_hole(region.base + from, to - from));
     if (has_all) break;
   }
   if (!has_all) return false;
   os::NoCancel no_cancel;
-  if (fills(region) && !source_->populate_part(region, region.base + from, region.base + to)) {
+  if (mrs_.fills(region) && !source_->populate_part(region, region.base + from, region.base + to)) {
     return false;
   }
   EarlyParts::Part part{region.base + from, to - from, {}};
-  char why[kLongestWhy] = {};
-  if (register_memory(region, from, part.length, &part.key, why, sizeof why) != RDM_OK)
+  char why[Complaints::kLongest] = {};
+  if (mrs_.register_range(region, from, part.length, &part.key, why, sizeof why) != RDM_OK)
     return false;
   if (early_.add(region.index, part)) return true;
-  (void)deregister_piece(region, {0, part.length, part.key}, false);
+  (void)mrs_.deregister_piece(region, {0, part.length, part.key}, false);
   return false;
 }
 
 // The calling thread has claimed the region. False: the backend asks to come later.
 bool Domain::let_go_of_early(const Region& region) {
   for (EarlyParts::Part part; early_.take_of(region.index, &part);) {
-    if (deregister_piece(region, {0, part.length, part.key}, true) != RDM_BACKEND_LATER) continue;
+    if (mrs_.deregister_piece(region, {0, part.length, part.key}, true) != RDM_BACKEND_LATER)
+      continue;
     (void)early_.add(region.index, part);  // there is room: it was just removed
     return false;
   }

@@ -77,7 +77,7 @@ bool Domain::may_keep(uintptr_t base, size_t length) const {
   if (is_for_users_only(base)) return false;
   const Region* const region = source_->regions().find(address);
   const PageMarks* const marks = source_->marks();
-  return region != nullptr && !takes(*region) &&
+  return region != nullptr && !mrs_.takes(*region) &&
          (marks == nullptr || !marks->has_hole(base, length));
 }
 
@@ -119,14 +119,14 @@ int Domain::get_of_window(const void* address, size_t length, rdm_mr* out) {
                 "malloc returned");
   }
   if (!is_open()) return refuse_not_open();
-  if ((!is_beside && takes(*region)) || callers_only_) {
+  if ((!is_beside && mrs_.takes(*region)) || callers_only_) {
     // The region was being re-registered during the lookup; by now it is registered, or refused
     // because of a hole that another thread has made in it.
     if (lookup(this, address, length, out) == RDM_OK) return RDM_OK;
     if (callers_only_ || !is_beside_now()) {
-      return fail(status, why_[0] != '\0' ? why_
-                                          : "the device's limits do not allow to register all of "
-                                            "the malloc'd memory");
+      return fail(status, why()[0] != '\0' ? why()
+                                           : "the device's limits do not allow to register all of "
+                                             "the malloc'd memory");
     }
   }
   uint32_t touched = PageMemo::kNone;
@@ -144,7 +144,7 @@ int Domain::put_slowly(Domain* domain, const rdm_mr* mr, uint32_t touched) {
   }
   if (domain->is_in_window(mr->base)) {
     const Region* const region = domain->source_->regions().find(mr->base);
-    const bool is_taken = region != nullptr && domain->takes(*region);
+    const bool is_taken = region != nullptr && domain->mrs_.takes(*region);
     if (is_taken && domain->is_of_region(*region, *mr)) return RDM_OK;
     // A range that was foreign at rdm_get still is, even if the region has been registered since.
     const int status = domain->foreign_->put_slowly(*mr, touched);
@@ -160,8 +160,7 @@ rdm_backend_request Domain::request_for_foreign(uintptr_t base, size_t length) c
   request.length = length;
   request.page_size = os::page_size();
   // Unpinned memory of the window shares its pages with other malloc'd objects.
-  const bool is_ours = is_in_window(request.base) && !share_heap_;
-  request.access = is_ours ? access_ & ~kRemoteRights : access_;
+  request.access = mrs_.access_for_foreign(is_in_window(request.base));
   request.node = -1;
   request.foreign = 1;
   return request;
@@ -184,7 +183,7 @@ int Domain::close_foreign() {
   uint32_t users = 0;
   const int status = foreign_->close(&users);
   if (status != RDM_BUSY) return status;
-  char sentence[kLongestWhy];
+  char sentence[Complaints::kLongest];
   snprintf(sentence, sizeof sentence,
            "%u registrations of foreign memory are in use: rdm_put each as often as rdm_get "
            "returned it, then close the domain",

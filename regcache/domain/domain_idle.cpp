@@ -36,11 +36,11 @@ size_t Domain::unused_bytes(const Region& region) const {
   if (region.is_empty() || !is_unused(uses_, region)) return 0;
   const KeyEntry& entry = entry_of(region);
   const uint32_t state = entry.state.load(std::memory_order_acquire);
-  if (state == kBusy) return registered_length(region);  // registered ahead: no key was asked for
+  if (state == kBusy) return mrs_.length_of(region);  // registered ahead: no key was asked for
   if (state == kRegistered) {
     const size_t length = entry.length.load(std::memory_order_relaxed);
     if (length != 0) return length;
-    if (entry.pieces.load(std::memory_order_relaxed) != 0) return registered_length(region);
+    if (entry.pieces.load(std::memory_order_relaxed) != 0) return mrs_.length_of(region);
   }
   const bool has_parts = early_.has_of(region.index) && uses_.are_parts_unused(region.index);
   return has_parts ? EarlyParts::kUnit : 0;
@@ -57,7 +57,7 @@ size_t Domain::unused_bytes() const {
 
 // Newest regions first.
 size_t Domain::give_back(size_t bytes) {
-  if (!counts_uses_ || !enter()) return 0;
+  if (!counts_uses_ || !entrance_.enter()) return 0;
   size_t given = 0;
   for (size_t i = source_->regions().size(); i-- > 0 && given < bytes;) {
     const Region& region = source_->regions()[i];
@@ -68,7 +68,7 @@ size_t Domain::give_back(size_t bytes) {
     }
     if (is_closed) uses_.open(region.index);
   }
-  leave();
+  entrance_.leave();
   return given;
 }
 
@@ -85,7 +85,7 @@ size_t Domain::give_back_region(const Region& region, KeyEntry& entry) {
   os::NoCancel no_cancel;
   size_t given = 0;
   const auto deregister_one = [&](const Piece& piece) {
-    if (deregister_piece(region, piece, false) == RDM_OK) given += piece.length;
+    if (mrs_.deregister_piece(region, piece, false) == RDM_OK) given += piece.length;
   };
   if (state == kRegistered) {
     deregister_one({0, entry.length.exchange(0, std::memory_order_acq_rel), entry.key()});
@@ -99,7 +99,7 @@ size_t Domain::give_back_region(const Region& region, KeyEntry& entry) {
   }
   entry.state.store(state, std::memory_order_release);
   os::wake_all(entry.state);
-  return was_busy && given == 0 ? registered_length(region) : given;
+  return was_busy && given == 0 ? mrs_.length_of(region) : given;
 }
 
 }  // namespace rdmalloc

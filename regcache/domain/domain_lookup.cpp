@@ -43,14 +43,14 @@ int Domain::lookup_slowly(Domain* domain, const void* address, size_t length, rd
 }
 
 int Domain::find_or_register(const void* address, size_t length, rdm_mr* out) {
-  if (!enter()) {
+  if (!entrance_.enter()) {
     return is_in_use() ? miss(RDM_NOT_REGISTERED,
                               "the domain is the parent's, or is being closed: open one in this "
                               "process")
                        : fail_often(RDM_INVALID, "the domain is closed");
   }
   const int status = lookup_entered(address, length, out);
-  leave();
+  entrance_.leave();
   return status;
 }
 
@@ -66,7 +66,7 @@ int Domain::lookup_entered(const void* address, size_t length, rdm_mr* out) {
   if (marks != nullptr && marks->is_retired(reinterpret_cast<uintptr_t>(address), length)) {
     return miss(RDM_NOT_OWNED, why_gone(*marks, reinterpret_cast<uintptr_t>(address), length));
   }
-  if (named_only_ && !region->exposed) return miss(RDM_NOT_REGISTERED, kNotNamed);
+  if (is_named_only() && !region->exposed) return miss(RDM_NOT_REGISTERED, kNotNamed);
   if (is_still_to_come(*region, length) && find_early(*region, address, length, out)) {
     counters_->lookups.count();
     return RDM_OK;

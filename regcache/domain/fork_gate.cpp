@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "allocator/os/thread.h"
+#include "regcache/domain/in_backend.h"
 
 namespace rdmalloc {
 namespace {
@@ -46,7 +47,8 @@ void ForkGate::before_fork() {
   }
   // Not from within a driver, which may hold locks that deregistering needs.
   const Release release = release_.load(std::memory_order_acquire);
-  if (release != nullptr && own_registrations == 0) release(release_context_);
+  const bool is_in_driver = own_registrations != 0 || InBackend::is_here;
+  if (release != nullptr && !is_in_driver) release(release_context_);
 }
 
 // Of the counted threads only this one exists in the child; it continues its registration.

@@ -1,8 +1,9 @@
 // Keeps forks and registrations apart. After ibv_fork_init(), which UCX calls, too, libibverbs
 // hides a range from children (MADV_DONTFORK) before it registers it, and backends make it visible
 // again afterwards: a child without its heap would die at its first malloc. So that no fork comes
-// between the two, a fork waits for registrations in progress, and a registration that would start
-// meanwhile is put off. Nobody waits for a fork, because it holds locks that drivers need.
+// between the two, a fork waits for registrations in progress that may hide something, and one that
+// would start meanwhile is put off. Nobody waits for a fork, because it holds locks that drivers
+// need.
 #pragma once
 
 #include <atomic>
@@ -26,6 +27,10 @@ class ForkGate {
     release_context_ = context;
     release_.store(release, std::memory_order_release);
   }
+
+  // A registration that hides nothing from children need not enter, and then no fork waits for it;
+  // except where forks deregister, which others must not undo.
+  bool deregisters() const { return release_.load(std::memory_order_acquire) != nullptr; }
 
   // False: a fork is in progress; do not register now. Otherwise leave() must follow. Never false
   // inside a registration of this thread, such as a driver's that calls ibv_reg_mr: the fork waits

@@ -23,7 +23,7 @@ enum KeyState : uint32_t {
   kBusy,        // a thread is registering or deregistering it
   kRegistered,  // all of it, or as many of its pieces as the device may have
   kRefused,     // the last try failed
-  kAsked,       // a lookup that found no part of it left it to the registrar: see EarlyParts
+  kAsked,       // a lookup took a part of it and left the rest to the registrar: see EarlyParts
 };
 
 // One of several MRs of a region.

@@ -45,8 +45,10 @@ class References {
     if (!has_entered(place)) places_.fetch_or(uint64_t{1} << place, std::memory_order_seq_cst);
     return place;
   }
+  // Sequentially consistent, because another thread with the same place may have entered it: what
+  // this thread counts from now on must not seem to come before that to whoever sums up.
   bool has_entered(uint32_t place) const {
-    return (places_.load(std::memory_order_acquire) >> place & 1) != 0;
+    return (places_.load(std::memory_order_seq_cst) >> place & 1) != 0;
   }
 
   // A full barrier: what is read after it is not older than the reference.

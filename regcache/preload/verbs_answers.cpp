@@ -26,8 +26,8 @@ constexpr unsigned kAnswerable = IBV_ACCESS_LOCAL_WRITE | kRemote | IBV_ACCESS_M
 constinit DomainTable domains;
 constinit MrSlab slab;
 
-// Held shared while libibverbs registers window memory, which it may hide from children until we
-// show it again: no fork may happen in between. Our fork handlers run before malloc's own, so a
+// Held shared while libibverbs registers window memory and may hide it from children until we show
+// it again: no fork may happen in between. Our fork handlers run before malloc's own, so a
 // driver that allocates is not blocked.
 constinit pthread_rwlock_t fork_lock = PTHREAD_RWLOCK_INITIALIZER;
 // How often this thread holds the lock: a driver may fork, and must not wait for itself.
@@ -142,24 +142,30 @@ void show_to_children(const RealVerbs& real, const void* address, size_t length)
   errno = keep;
 }
 
+// Only before rdma-core 35: later ones hide nothing where the kernel copies, and elsewhere what
+// they hide stays hidden.
+bool may_hide_for_a_while(const RealVerbs& real, const void* address) {
+  return real.is_fork_initialized == nullptr && rdm_owns(address) != 0;
+}
+
 ibv_mr* register_as_it_came(const RealVerbs& real, const Request& request) {
-  const bool is_ours = rdm_owns(request.address) != 0;
-  if (is_ours) hold_off_forks();
+  const bool may_hide = may_hide_for_a_while(real, request.address);
+  if (may_hide) hold_off_forks();
   ibv_mr* mr = real.register_memory(request.pd, request.address, request.length, request.iova,
                                     request.access);
   if (mr != nullptr) show_to_children(real, request.address, request.length);
-  if (is_ours) let_fork();
+  if (may_hide) let_fork();
   return mr;
 }
 
 int change_as_it_came(const RealVerbs& real, ibv_mr* mr, int flags, const Request& changed) {
-  const bool is_ours =
-      (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 && rdm_owns(changed.address) != 0;
-  if (is_ours) hold_off_forks();
+  const bool is_moved = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  const bool may_hide = is_moved && may_hide_for_a_while(real, changed.address);
+  if (may_hide) hold_off_forks();
   const int status = real.rereg_mr(mr, flags, changed.pd, changed.address, changed.length,
                                    static_cast<int>(changed.access));
-  if (is_ours) show_to_children(real, changed.address, changed.length);
-  if (is_ours) let_fork();
+  if (is_moved) show_to_children(real, changed.address, changed.length);
+  if (may_hide) let_fork();
   return status;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <initializer_list>
 #include <stdexcept>
 #include <vector>
@@ -80,7 +81,12 @@ class RegionSource final : public rdmalloc::RegionSource {
     return populate_in_steps(region, who, marks_, budget_, huge_);
   }
   uint64_t pin_limit() const noexcept override { return limit; }
-  bool warns() const noexcept override { return false; }
+  // Asked while a message is being set.
+  bool warns() const noexcept override {
+    if (on_warns) on_warns();
+    return false;
+  }
+  std::function<void()> on_warns;
 
   uint64_t now_ns() const noexcept override { return now; }
 

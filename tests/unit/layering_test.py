@@ -36,8 +36,12 @@ LAYERS = [
     ("core", r"allocator/((limits|report)/)?[^/]+", {"status", "os", "public", "region"}),
     # One leaf per backend: no other file includes it, and it includes no other backend (checked
     # below).
-    ("backend", r"regcache/backends/.*", {"status", "os", "core", "region", "heap", "public", "regcache"}),
-    ("preload", r"regcache/preload/.*", {"status", "os", "core", "region", "heap", "public", "regcache"}),
+    ("backend", r"regcache/backends/.*",
+     {"status", "os", "core", "region", "heap", "public", "regcache", "library"}),
+    ("preload", r"regcache/preload/.*",
+     {"status", "os", "core", "region", "heap", "public", "regcache", "library"}),
+    # The functions of a foreign library, which its backend and its shim share.
+    ("library", r"regcache/libraries/.*", {"status", "os", "regcache"}),
     # Buffers for messaging libraries' internals: built on domains, which do not know them.
     ("pool", r"regcache/pool/.*", {"status", "os", "core", "region", "heap", "public", "regcache"}),
     # Between those who change memory and those who keep registrations of it.
@@ -54,7 +58,7 @@ LAYERS = [
       "child"}),
     ("tests", r"tests/.*",
      {"status", "os", "core", "region", "heap", "pages", "engine", "top", "cli", "public", "regcache",
-      "backend", "preload", "board", "monitor", "pool", "shm", "trace", "child"}),
+      "backend", "preload", "library", "board", "monitor", "pool", "shm", "trace", "child"}),
 ]
 
 # System headers that only some layers may include: system calls stay in one place.
@@ -63,7 +67,7 @@ SYSTEM = [
      {"os", "cli", "backend", "monitor", "preload", "shm", "tests", "bench", "child"}),
     (r"hwloc.*", {"os", "cli", "shm", "tests", "bench"}),
     (r"(.*/)?jemalloc(\.h|/.*)", {"engine", "tests", "bench"}),
-    (r"infiniband/.*|rdma/.*|cuda.*|uc[pst]/.*", {"backend", "preload", "tests", "bench"}),
+    (r"infiniband/.*|rdma/.*|cuda.*|uc[pst]/.*", {"backend", "preload", "library", "tests", "bench"}),
     # libstdc++ at run time, exceptions, locales: not in preloaded code.
     (r"iostream|sstream|fstream|thread|regex", {"cli", "tests", "bench"}),
 ]
@@ -164,6 +168,8 @@ PLANTED = [
     ("regcache/domain/domain.cpp", '#include "regcache/backends/verbs.h"'),
     ("regcache/domain/domain.cpp", "#include <infiniband/verbs.h>"),
     ("regcache/backends/verbs.cpp", '#include "regcache/backends/cuda.h"'),
+    ("regcache/domain/domain.cpp", '#include "regcache/libraries/verbs_library.h"'),
+    ("regcache/libraries/verbs_library.cpp", '#include "regcache/backends/verbs.h"'),
     ("regcache/domain/domain.cpp", '#include "regcache/foreign/monitor/interposed.h"'),
     ("regcache/foreign/monitor/interposed.cpp", '#include "regcache/domain/domain.h"'),
     ("regcache/foreign/monitor/userfaultfd.cpp", '#include "regcache/foreign/monitor/interposed.h"'),

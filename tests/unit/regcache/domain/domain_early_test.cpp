@@ -81,13 +81,20 @@ TEST_CASE_METHOD(Fixture, "a lookup in a large region does not wait for the rest
 }
 
 TEST_CASE_METHOD(Fixture,
-                 "a first lookup in a large region leaves the rest of it to the registrar") {
+                 "no more is registered than is asked for: a region is once a part saved one") {
   const Region& region = source.acquire(kLarge);
   Domain* const domain = opened(RDM_DOMAIN_WHEN_ASKED);
   CHECK(look_up(domain, region, 0, 4096).length < kLarge);
-  wait_until_held();
   CHECK(look_up(domain, region, 40 * kMiB, 4096).length < kLarge);
+  // The registrar has nothing to do.
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK(calls == 2);
+  CHECK(look_up(domain, region, 8192, 4096).length < kLarge);
+  wait_until_held();
+  CHECK(calls == 3);
+  CHECK(look_up(domain, region, 20 * kMiB, 4096).length < kLarge);
   go_on(domain, region);
+  CHECK(calls == 4);
   CHECK(backend.registered_bytes() > kLarge);
   CHECK(registry->validate());
   CHECK(backend.violations().empty());
@@ -133,6 +140,7 @@ TEST_CASE_METHOD(Fixture, "no part is registered over pages that are gone") {
   CHECK(mr.length == 4096);
   rdm_mr none{};
   CHECK(domain->lookup(at(region, kMiB), 1, &none) == RDM_NOT_OWNED);
+  (void)look_up(domain, region, 2 * kMiB, 4096);
   wait_until_held();
 }
 

@@ -149,6 +149,7 @@ TEST_CASE_METHOD(Fixture, "a part that is in use stays when the rest of its regi
   const Region& region = source.acquire(kLarge);
   const Held part = hold(domain, region, 5 * kMiB);
   CHECK(part.mr.length < kLarge);
+  domain->let_go(hold(domain, region, 5 * kMiB).use);
   REQUIRE(comes([&] { return backend.registered().size() == 2; }));  // by the registrar
   CHECK(domain->give_back(SIZE_MAX) == kLarge);
   CHECK(is_good(part));
@@ -185,6 +186,7 @@ TEST_CASE_METHOD(Fixture, "what is just being registered in advance is waited fo
   Domain* const domain = open();
   const Region& region = source.acquire(64 * kMiB);
   const Held part = hold(domain, region);
+  domain->let_go(hold(domain, region).use);
   REQUIRE(comes([&] { return held.is_held.load(); }));
   std::thread other([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));

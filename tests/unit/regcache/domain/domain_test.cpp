@@ -1,10 +1,13 @@
 // Domains over a fake backend and regions added by hand: no heap, no jemalloc, no device.
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdio>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "tests/support/child.h"
 #include "tests/support/registry_fixture.h"
 
 namespace rdmalloc {
@@ -539,6 +542,43 @@ TEST_CASE("in a child of fork nothing is registered, and a domain of its own can
   CHECK(backend.closed_in_child() == 1);
   CHECK(f.registry->close(mine) == RDM_OK);
   CHECK(own.registered().empty());
+}
+
+TEST_CASE("a child may open a domain whatever its parent's other threads were doing") {
+  fake::Backend backend;
+  Fixture f;
+  Domain* const domain = f.opened(backend, RDM_DOMAIN_WHEN_ASKED);
+  const Region& region = f.source.acquire(kMiB);
+  std::atomic<bool> is_saying{false};
+  std::atomic<bool> may_go_on{false};
+  f.source.on_warns = [&] {
+    is_saying = true;
+    while (!may_go_on) std::this_thread::yield();
+  };
+  backend.fail_from = 1;
+  std::thread refused([&] {
+    rdm_mr mr{};
+    (void)domain->lookup(at(region), 1, &mr);
+  });
+  while (!is_saying) std::this_thread::yield();
+  const test::ChildEnd end = test::run_child([&] {
+    alarm(10);
+    f.source.on_warns = nullptr;
+    f.source.fork();
+    fake::Backend own;
+    own.limits.abilities = RDM_BACKEND_IN_MALLOC;  // without a thread, which tsan forbids here
+    const rdm_backend ops = own.ops();
+    Domain* mine = nullptr;
+    if (f.registry->close(domain) != RDM_OK) return false;
+    // Until one is in the place of the parent's.
+    while (mine != domain) {
+      if (f.registry->open(&ops, &own, nullptr, &mine) != RDM_OK) return false;
+    }
+    return true;
+  });
+  CHECK(end.exited_well());
+  may_go_on = true;
+  refused.join();
 }
 
 TEST_CASE("nonsense is refused with a status and a sentence") {

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <set>
@@ -33,6 +34,7 @@ std::map<uint32_t, Registration*> by_key;  // by lkey; the rkey is a different n
 FakeBooks books;
 const FakeDevice* device = nullptr;
 bool hides = false;
+std::atomic<int (*)()> on_register{nullptr};
 thread_local bool forks = false;
 uint32_t next_key = 1;
 
@@ -162,6 +164,7 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova
     forks = false;
     books.driver_child = fork();
   }
+  if (int (*const call)() = on_register.exchange(nullptr)) (void)call();
   if (device != nullptr && (made->pages = device->add(address, length)) == nullptr) {
     free(made);
     errno = ENOMEM;
@@ -299,6 +302,8 @@ void* fake_pages_of(const ibv_pd* pd, uint32_t lkey, const void* address, size_t
 }
 
 void fake_hide_from_children() { hides = true; }
+
+void fake_call_in_next_registration(int (*call)()) { on_register = call; }
 
 void fake_fork_in_next_registration() {
   books.driver_child = -1;

@@ -55,4 +55,7 @@ void fake_hide_from_children();
 // A driver that forks while registering: this thread's next registration returns in both processes.
 void fake_fork_in_next_registration();
 
+// The next registration, of any thread, calls this once and goes on when it has returned.
+void fake_call_in_next_registration(int (*call)());
+
 }  // extern "C"

@@ -583,6 +583,42 @@ int fork_storm() {
   return 0;
 }
 
+std::atomic<bool> is_registering{false};
+std::atomic<bool> has_forked{false};
+
+// What is under way in another thread: a region's registration, and one that the shim passes on.
+int fork_at_once() {
+  static const Program program;
+  static char* const buffer = static_cast<char*>(malloc(1 << 20));
+  for (const int access : {kLocal, kRemote}) {
+    is_registering = false;
+    has_forked = false;
+    static int rights;
+    rights = access;
+    fake_call_in_next_registration([] {
+      is_registering = true;
+      for (int i = 0; i < 1000 && !has_forked; ++i) usleep(1000);
+      promise(has_forked, "a fork does not wait for another thread's registration");
+      return 0;
+    });
+    pthread_t thread;
+    pthread_create(
+        &thread, nullptr,
+        [](void*) -> void* {
+          ibv_mr* mr = ibv_reg_mr(program.pd, buffer, 1 << 20, rights);
+          check(program, mr, buffer, 1 << 20, rights);
+          promise(ibv_dereg_mr(mr) == 0, "deregistering succeeds");
+          return nullptr;
+        },
+        nullptr);
+    while (!is_registering) usleep(100);
+    promise(run_child([] { free(malloc(1 << 20)); }).exited_well(), "the child lives");
+    has_forked = true;
+    pthread_join(thread, nullptr);
+  }
+  return 0;
+}
+
 // A fork that waits for its own thread's registration ends the case after this time.
 constexpr unsigned kNoWaitS = 5;
 
@@ -671,6 +707,7 @@ constexpr verbs::Case kCases[] = {
     {"hidden", hidden},
     {"hidden_by_new", hides_for_good},
     {"fork_storm", fork_storm},
+    {"fork_at_once", fork_at_once},
     {"driver_forks", driver_forks},
     {"no_system_call", no_system_call},
 };

@@ -1,19 +1,23 @@
-#include "regcache/preload/verbs_real.h"
+#include "regcache/libraries/verbs_library.h"
 
 #include <errno.h>
 
+#include "allocator/os/copy_on_fork.h"
 #include "regcache/find_function.h"
 #include "regcache/published.h"
 
-namespace rdmalloc::shim {
+namespace rdmalloc {
 namespace {
 
 constexpr char kLibrary[] = "libibverbs.so.1";
 constexpr char kInterface[] = "IBVERBS_1.1";
 
-constinit Published<RealVerbs> published;
+// Looked up once, not on every open: the shim opens domains in calls of ibv_reg_mr that a driver
+// may make while holding its lock, and a constructor, which holds the dynamic linker's lock, may
+// wait for that lock.
+constinit Published<VerbsLibrary> published;
 
-bool find_all(void* library, RealVerbs* out) {
+bool find_all(void* library, VerbsLibrary* out) {
   (void)find_function(library, "ibv_reg_mr_iova", "IBVERBS_1.7", &out->reg_mr_iova);
   (void)find_function(library, "ibv_reg_mr_iova2", "IBVERBS_1.8", &out->reg_mr_iova2);
   (void)find_function(library, "ibv_unimport_pd", "IBVERBS_1.10", &out->unimport_pd);
@@ -23,28 +27,40 @@ bool find_all(void* library, RealVerbs* out) {
   return find_function(library, "ibv_reg_mr", kInterface, &out->reg_mr) &&
          find_function(library, "ibv_rereg_mr", kInterface, &out->rereg_mr) &&
          find_function(library, "ibv_dereg_mr", kInterface, &out->dereg_mr) &&
+         find_function(library, "ibv_query_device", kInterface, &out->query_device) &&
          find_function(library, "ibv_dealloc_pd", kInterface, &out->dealloc_pd) &&
          find_function(library, "ibv_close_device", kInterface, &out->close_device);
 }
 
 // Looks in the library by its handle. If a plug-in loaded libibverbs, RTLD_NEXT finds nothing, and
-// the global scope finds only the shim.
-bool load_and_find(RealVerbs* out) {
+// the global scope finds only the shim. The handle is never closed: memory regions outlive every
+// call, and the program's protection domain keeps the library loaded anyway.
+const char* load_and_find(VerbsLibrary* out) {
   void* library = dlopen(kLibrary, RTLD_NOLOAD | RTLD_NOW);
   if (library == nullptr) library = dlopen(kLibrary, RTLD_NOW);
-  return library != nullptr && find_all(library, out);
+  if (library == nullptr) {
+    return "libibverbs.so.1 is not there: install it (Debian: apt-get install libibverbs1), and "
+           "the device's driver with it (ibverbs-providers)";
+  }
+  if (!find_all(library, out)) {
+    return "libibverbs.so.1 lacks the functions of its interface 1.1: install rdma-core's";
+  }
+  out->kernel_copies_at_fork = os::copies_pinned_at_fork();
+  return nullptr;
 }
 
 }  // namespace
 
-const RealVerbs* real_verbs() {
-  const RealVerbs* real = published.get(load_and_find);
-  if (real == nullptr) errno = ENOSYS;
-  return real;
+const VerbsLibrary* find_verbs_library(const char** missing) {
+  *missing = "out of memory";
+  return published.get([missing](VerbsLibrary* library) {
+    *missing = load_and_find(library);
+    return *missing == nullptr;
+  });
 }
 
-ibv_mr* RealVerbs::register_memory(ibv_pd* pd, void* address, size_t length, uint64_t iova,
-                                   unsigned access) const {
+ibv_mr* VerbsLibrary::register_memory(ibv_pd* pd, void* address, size_t length, uint64_t iova,
+                                      unsigned access) const {
   if (reg_mr_iova2 != nullptr) return reg_mr_iova2(pd, address, length, iova, access);
   const bool identity = iova == reinterpret_cast<uintptr_t>(address);
   if (identity) return reg_mr(pd, address, length, static_cast<int>(access));
@@ -55,4 +71,4 @@ ibv_mr* RealVerbs::register_memory(ibv_pd* pd, void* address, size_t length, uin
   return nullptr;
 }
 
-}  // namespace rdmalloc::shim
+}  // namespace rdmalloc

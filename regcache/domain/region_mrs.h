@@ -1,0 +1,105 @@
+// The memory regions (MRs) that a domain registers of the heap's regions: which of them it takes,
+// with which rights, and in which pieces. Counts them.
+//
+// Takes no lock. Any thread that has entered the domain; for one region one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "allocator/os/memory.h"
+#include "regcache/domain/complaints.h"
+#include "regcache/domain/device.h"
+#include "regcache/domain/key_table.h"
+#include "regcache/domain/region_source.h"
+#include "regcache/foreign/foreign_cache.h"
+#include "regcache/thread_counter.h"
+
+namespace rdmalloc {
+
+// Shared by the domains of a registry; of heap regions alone, for a cache counts what is foreign.
+struct DomainCounters {
+  LookupCounter lookups;
+  std::atomic<uint64_t> misses{0};
+  std::atomic<uint64_t> registrations{0};
+  std::atomic<uint64_t> registered_bytes{0};
+  std::atomic<uint64_t> registration_ns{0};
+};
+
+class RegionMrs {
+ public:
+  // `shares_heap`: all regions have the remote rights of `access`, not only exposed ones.
+  // `exposed_only`: others are not registered.
+  struct Rights {
+    unsigned access = 0;
+    bool shares_heap = false;
+    bool exposed_only = false;
+  };
+
+  constexpr RegionMrs() = default;
+  RegionMrs(const RegionMrs&) = delete;
+  RegionMrs& operator=(const RegionMrs&) = delete;
+
+  // Each time with the same objects, which others read without a lock.
+  void open(Device* device, Complaints* complaints, const RegionSource* source,
+            DomainCounters* counters, const Rights& rights);
+  // Its registrations compete with those of regions for the device's MRs.
+  void set_foreign(const ForeignCache* foreign) { foreign_ = foreign; }
+
+  bool is_exposed_only() const { return rights_.exposed_only; }
+  bool takes(const Region& region) const;
+  // The region's pages must be there before it is registered.
+  bool fills(const Region& region) const {
+    return takes(region) && !device_->has(RDM_BACKEND_ON_DEMAND);
+  }
+  // Memory that is paged on demand is not pinned.
+  int charges_for(const Region& region) const {
+    return region.kind == RegionKind::kPinned ? device_->limits().charges
+                                              : int{RDM_CHARGES_NOTHING};
+  }
+  // As much of the region as the device's alignment allows; 0: none.
+  size_t length_of(const Region& region) const {
+    return os::align_down(region.length, device_->limits().alignment);
+  }
+  // In how many pieces the region would be registered now.
+  size_t count_pieces(const Region& region) const;
+  // Whether foreign memory has some of the device's MRs.
+  bool is_crowded() const { return foreign_ != nullptr && foreign_->count() != 0; }
+  // Of foreign memory; `is_ours`: it lies in the window.
+  unsigned access_for_foreign(bool is_ours) const {
+    return is_ours && !rights_.shares_heap ? rights_.access & ~kRemoteRights : rights_.access;
+  }
+
+  bool has_hole(const Region& region, size_t length) const;
+
+  // Registers the region around its holes, and as far as the device's limits allow; then its keys
+  // are in the entry. On failure nothing of it is registered.
+  int register_region(const Region& region, KeyEntry& entry);
+
+  // One MR, which is in no entry yet; `why` is empty or gets a sentence.
+  int register_range(const Region& region, size_t offset, size_t length, rdm_backend_key* key,
+                     char* why, size_t why_size);
+  // RDM_BACKEND_LATER: see Device::deregister_memory().
+  int deregister_piece(const Region& region, const Piece& piece, bool may_ask_again);
+
+ private:
+  static constexpr unsigned kRemoteRights = RDM_REMOTE_WRITE | RDM_REMOTE_READ | RDM_REMOTE_ATOMIC;
+
+  template <typename Visit>
+  void for_each_piece(const Region& region, size_t length, Visit visit) const;
+  int register_whole(const Region& region, KeyEntry& entry, size_t length);
+  int register_pieces(const Region& region, KeyEntry& entry, size_t length);
+  bool make_room_for_pieces(KeyEntry& entry, size_t count);
+  int register_or_say(const Region& region, size_t offset, size_t length, rdm_backend_key* key);
+  unsigned access_for(const Region& region) const;
+  rdm_backend_request request_for(const Region& region, size_t offset, size_t length) const;
+
+  Device* device_ = nullptr;
+  Complaints* complaints_ = nullptr;
+  const RegionSource* source_ = nullptr;
+  DomainCounters* counters_ = nullptr;
+  const ForeignCache* foreign_ = nullptr;
+  Rights rights_;
+};
+
+}  // namespace rdmalloc
