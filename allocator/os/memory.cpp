@@ -84,6 +84,16 @@ bool reserve_over(void* address, size_t bytes, int flags) {
   return true;
 }
 
+// Unmaps all but `bytes` of a mapping, from an aligned address on that leaves `beside` below it.
+void* trim(void* raw, size_t mapped, size_t bytes, size_t beside, size_t alignment) {
+  const auto start = reinterpret_cast<uintptr_t>(raw);
+  const uintptr_t aligned = align_up(start + beside, alignment);
+  if (aligned > start) munmap(raw, aligned - start);
+  const uintptr_t tail = start + mapped - (aligned + bytes);
+  if (tail > 0) munmap(reinterpret_cast<void*>(aligned + bytes), tail);
+  return reinterpret_cast<void*>(aligned);
+}
+
 }  // namespace
 
 void* reserve(size_t bytes, size_t alignment, size_t beside) {
@@ -92,14 +102,10 @@ void* reserve(size_t bytes, size_t alignment, size_t beside) {
   if (padded < bytes) return nullptr;
   void* raw = mmap(nullptr, padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) return beside == 0 ? nullptr : reserve(bytes, alignment, 0);
-  const auto start = reinterpret_cast<uintptr_t>(raw);
-  const uintptr_t aligned = (start + beside + alignment - 1) & ~(alignment - 1);
-  if (aligned > start) munmap(raw, aligned - start);
-  const uintptr_t tail = start + padded - (aligned + bytes);
-  if (tail > 0) munmap(reinterpret_cast<void*>(aligned + bytes), tail);
+  void* const aligned = trim(raw, padded, bytes, beside, alignment);
   if (beside != 0) may_leave_holes.store(true, std::memory_order_relaxed);
-  madvise(reinterpret_cast<void*>(aligned), bytes, MADV_DONTDUMP);
-  return reinterpret_cast<void*>(aligned);
+  madvise(aligned, bytes, MADV_DONTDUMP);
+  return aligned;
 }
 
 Status open(void* address, size_t bytes, PageKind kind) {
@@ -295,6 +301,22 @@ void* map_metadata(size_t bytes) {
   if (bytes >= kLargeMetadata) madvise(got, bytes, MADV_DONTDUMP);
   note_metadata(reinterpret_cast<uintptr_t>(got), bytes);
   return got;
+}
+
+void* map_aligned(size_t bytes, size_t alignment) {
+  const KeepErrno keep;
+  const auto map = [](size_t size) {
+    void* const got = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return got == MAP_FAILED ? nullptr : got;
+  };
+  // The kernel mostly gives large mappings an aligned address.
+  void* const at_once = map(bytes);
+  if (reinterpret_cast<uintptr_t>(at_once) % alignment == 0) return at_once;
+  munmap(at_once, bytes);
+  if (bytes + alignment < bytes) return nullptr;
+  void* const raw = map(bytes + alignment);
+  return raw == nullptr ? nullptr : trim(raw, bytes + alignment, bytes, 0, alignment);
 }
 
 void unmap_metadata(void* address, size_t bytes) {

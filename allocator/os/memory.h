@@ -103,7 +103,10 @@ Status inherit_on_fork(void* address, size_t bytes);
 // Memory for bookkeeping: private, zeroed, faulted in as it is touched. Null on failure.
 void* map_metadata(size_t bytes);
 void unmap_metadata(void* address, size_t bytes);
-// Finds the first such memory at `at` or above. Most of it has an entry for each page of the
+// The same for memory that is dense, at a multiple of `alignment`, and that find_metadata() does not
+// know of.
+void* map_aligned(size_t bytes, size_t alignment);
+// Finds the first map_metadata() memory at `at` or above. Most of it has an entry for each page of the
 // window, and is nearly empty. False: there is none.
 bool find_metadata(uintptr_t at, uintptr_t* from, uintptr_t* to);
 
