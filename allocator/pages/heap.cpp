@@ -124,7 +124,21 @@ RegistrationCounters Heap::registrations() {
   return sum;
 }
 
+void Heap::look_at_limits() {
+  Locked hold(growth_.mutex());
+  budget_.look();
+  budget_.look_at_memlock();
+  books_.counters().note_budget(budget_, count_regions());
+}
+
+size_t Heap::count_regions() const {
+  size_t count = 0;
+  for (size_t i = 0; i < regions_.size(); ++i) count += regions_[i].is_empty() ? 0 : 1;
+  return count;
+}
+
 void Heap::begin_phase(const char* name) {
+  look_at_limits();
   books_.share();
   books_.note_live();
   books_.counters().begin_phase(name);
@@ -154,7 +168,7 @@ HeapCounters Heap::counters(size_t kept) {
   now.peak_held = books_.peak_held();
   now.peak_live = books_.raise_peak_live(now.live);
   now.metadata = regions_.metadata_bytes() + block_table_.metadata_bytes();
-  for (size_t i = 0; i < regions_.size(); ++i) now.regions += regions_[i].is_empty() ? 0 : 1;
+  now.regions = count_regions();
   depots_.for_each([&](Depot& depot) {
     depot.lock();
     now.free_extents += depot.free().runs();

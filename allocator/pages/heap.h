@@ -62,10 +62,7 @@ class Heap {
   bool reserve(size_t bytes) { return growth_.reserve(bytes, placement_.node_here()); }
 
   // For whoever reads how much may be pinned before asking for it.
-  void look_at_limits() {
-    Locked hold(growth_.mutex());
-    budget_.look_at_memlock();
-  }
+  void look_at_limits() EXCLUDES(growth_lock);
 
   LargeBlocks& blocks() { return blocks_; }
 
@@ -106,6 +103,7 @@ class Heap {
   // Shares the counters, however small the process is, because it asked to be watched. Returns
   // their descriptor, or -1.
   int share_counters() {
+    look_at_limits();
     books_.counters().share();
     return books_.counters().descriptor();
   }
@@ -135,6 +133,7 @@ class Heap {
 
  private:
   Taken take(const Request& request);
+  size_t count_regions() const;
   bool release_around(const Region& region, void* address, size_t size);
   // True when free pages of the region may be in that depot.
   bool is_place_of(const Region& region, const Depot& depot);

@@ -270,6 +270,7 @@ rdm_stats gather_stats() {
   size_t epoch_size = sizeof epoch;
   (void)je_mallctl("epoch", &epoch, &epoch_size, &epoch, sizeof epoch);
 
+  heap.look_at_limits();
   const Budget& budget = heap.budget();
   const size_t kept =
       from_jemalloc("stats.arenas." MALLCTL_ALL ".pdirty") * from_jemalloc("arenas.page");
