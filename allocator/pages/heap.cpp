@@ -15,6 +15,9 @@ constexpr uint64_t kLeastWindow = uint64_t{1} << 40;
 constexpr uint64_t kMostWindow = uint64_t{1} << 45;
 constexpr uint64_t kWindowOfMemory = 64;
 
+// Of the records that the tables' users take later: for the first of each.
+constexpr size_t kRecords = size_t{1} << 20;
+
 uint64_t default_window(uint64_t memory) {
   uint64_t window = kLeastWindow;
   while (window < kMostWindow && window / kWindowOfMemory < memory) window *= 2;
@@ -36,6 +39,10 @@ void Heap::boot() {
   size_t wanted = budget_.resolve(options_.amount(OptionId::window));
   if (wanted == 0) wanted = default_window(budget_.memory());
   const Status reserved = window_.reserve(wanted < Window::kSmallest ? Window::kSmallest : wanted);
+  if (ok(reserved)) {
+    os::map_tables_ahead(regions_.table_bytes() + marks_.table_bytes() + caches_.table_bytes() +
+                         kRecords);
+  }
   if (ok(reserved) && (!ok(regions_.boot()) || !ok(marks_.boot()) || !ok(block_table_.boot()) ||
                        !ok(caches_.boot()))) {
     window_.abandon();

@@ -146,16 +146,17 @@ class Heap {
   PageMarks marks_{window_};
   BlockTable block_table_{window_};
   Budget budget_;
-  Depots depots_{regions_};
   CpuCaches caches_;
   Books books_{budget_, depots_};
   Observers observers_;
   Placement placement_;
   const PageStore store_{options_, window_, regions_, marks_,     block_table_, budget_,
                          depots_,  caches_, books_,   observers_, placement_};
-  Growth growth_{store_};
   ProgramHoles holes_{store_, growth_};
   LargeBlocks blocks_{store_, growth_, holes_};
+  // At the end, because small processes touch only their beginnings.
+  Growth growth_{store_};
+  Depots depots_{regions_};
 };
 
 // The process's heap.
