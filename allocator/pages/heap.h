@@ -161,5 +161,7 @@ class Heap {
 
 // The process's heap.
 extern constinit Heap heap;
+// Makes it ready, as the first malloc does. For functions that a program may call before.
+void start_heap();
 
 }  // namespace rdmalloc

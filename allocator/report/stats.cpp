@@ -265,6 +265,7 @@ size_t page_size_of(const Region& region) {
 }
 
 rdm_stats gather_stats() {
+  start_heap();
   // Writing "epoch" makes jemalloc sum up its counters.
   uint64_t epoch = 1;
   size_t epoch_size = sizeof epoch;
