@@ -448,7 +448,7 @@ void Growth::make_ready(const Acquired& acquired, size_t wanted) {
   const bool is_small = region.use == RegionUse::kExtents && region.length <= kPopulatedAtOnce;
   const bool is_first = is_small && store_.regions.size() == 1;
   if (is_first && !is_to_come_at_once(region)) {
-    (void)os::populate(pointer(region.base), std::min(region.length, kPopulatedFirst));
+    populate_beginning(region, std::min(region.length, kPopulatedFirst), huge_.watch());
   } else if ((is_small && region.kind == RegionKind::kPinned) || is_to_come_at_once(region)) {
     (void)populate(region, PagesFor::kLater);
   } else if (!region.gathered) {
