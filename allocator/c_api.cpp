@@ -73,6 +73,7 @@ void rdm_free(void* pointer) { free(pointer); }
 
 int rdm_region_get(size_t index, rdm_region* out) {
   if (out == nullptr) return fail(RDM_INVALID, "there is no place for the region");
+  rdmalloc::start_heap();
   const Region* region = heap.regions().nth(index);
   if (region == nullptr) return fail_often(RDM_INVALID, "there are fewer regions than that");
   *out = rdm_region{};
@@ -98,7 +99,10 @@ int rdm_stats_get(rdm_stats* out, size_t sizeof_out) {
   return RDM_OK;
 }
 
-void rdm_phase(const char* name) { heap.begin_phase(name); }
+void rdm_phase(const char* name) {
+  rdmalloc::start_heap();
+  heap.begin_phase(name);
+}
 
 int rdm_stats_json(int fd) {
   // To the writer, -1 would mean standard error.

@@ -41,7 +41,7 @@ class RecordStore {
   static constexpr size_t kChunk = size_t{64} << 10;
 
   bool refill() {
-    fresh_ = static_cast<Slot*>(os::map_metadata(kChunk));
+    fresh_ = static_cast<Slot*>(os::map_table(kChunk));
     fresh_end_ = fresh_ == nullptr ? nullptr : fresh_ + kChunk / sizeof(Slot);
     if (fresh_ != nullptr) mapped_bytes_ += kChunk;
     return fresh_ != nullptr;

@@ -59,6 +59,9 @@ rename=
 for symbol in $renamed; do rename="$rename --redefine-sym $symbol=je_$symbol"; done
 # shellcheck disable=SC2086  # a list of words
 "$objcopy" $rename "$work"/jemalloc.*o
+# jemalloc starts before main, so that no thread can be starting it while another forks. Here the
+# thread that creates the first other one has allocated, if only what that one's start needs.
+"$objcopy" --remove-section .init_array --remove-section .rela.init_array "$work"/jemalloc.*o
 # new and delete meet blocks of the page heap by the functions that we put in the place of jemalloc's:
 # malloc and free, and what they call for large and for sized objects. What operator new throws and
 # catches comes from the program's libstdc++, if it has one.

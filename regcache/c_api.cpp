@@ -2,6 +2,7 @@
 #include "allocator/last_error.h"
 #include "allocator/os/limits.h"
 #include "allocator/os/memory.h"
+#include "allocator/pages/heap.h"
 #include "include/rdmalloc/backend.h"
 #include "regcache/domain/heap_source.h"
 #include "regcache/domain/held_keys.h"
@@ -35,6 +36,7 @@ extern "C" {
 
 int rdm_domain_open(const rdm_backend* ops, void* ctx, const rdm_domain_options* given,
                     rdm_domain** out) {
+  rdmalloc::start_heap();
   return rdmalloc::open_domain(given, out, [&](const rdm_domain_options& options) {
     Domain* domain = nullptr;
     const int status = registry.open(ops, ctx, &options, &domain);
@@ -58,6 +60,7 @@ void rdm_invalidate(const void* address, size_t length) {
 }
 
 const char* rdm_monitor(const char** why) {
+  rdmalloc::start_heap();
   return rdmalloc::monitor_in_force(source.foreign().monitor, why).name();
 }
 

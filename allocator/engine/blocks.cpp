@@ -7,9 +7,18 @@
 #include "allocator/engine/jemalloc.h"
 #include "allocator/message.h"
 
+namespace rdmalloc {
+
+// jemalloc's first extent starts it: see hooks.cpp.
+void start_heap() {
+  if (!heap.booted()) je_free(je_malloc(1));
+}
+
+}  // namespace rdmalloc
+
 namespace rdmalloc::engine {
 
-constinit size_t largest_small = SIZE_MAX;
+constinit size_t largest_small = 0;
 
 namespace {
 
@@ -62,14 +71,19 @@ void* copy_elsewhere(void* pointer, size_t before, size_t size, size_t alignment
 }  // namespace
 
 void take_large_sizes() {
-  if (heap.window().size() != 0 && !je_opt_prof) largest_small = LargeBlocks::kLargestSmall;
+  const bool takes = heap.window().size() != 0 && !je_opt_prof;
+  largest_small = takes ? LargeBlocks::kLargestSmall : SIZE_MAX;
+}
+
+bool is_large_once_started(size_t size) {
+  start_heap();
+  return heap.booted() && size > largest_small;
 }
 
 void leave_large_sizes_to_jemalloc() { largest_small = SIZE_MAX; }
 
 void* allocate_exposed(size_t size, size_t alignment) {
-  // jemalloc's first extent starts the heap, but a program may call this before its first malloc.
-  if (!heap.booted()) je_free(malloc(1));
+  start_heap();
   const size_t bytes = whole_pages(size);
   return bytes == 0 ? nullptr : heap.blocks().allocate_exposed(bytes, alignment);
 }

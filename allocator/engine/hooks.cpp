@@ -35,14 +35,6 @@ void start_once() {
   register_fork_handlers();
 }
 
-// Extents start at multiples of jemalloc's page, which may be larger than the kernel's.
-void* map_aligned(size_t size, size_t alignment) {
-  if (alignment <= os::page_size()) return os::map_metadata(size);
-  void* const address = os::reserve(size, alignment);
-  const bool is_open = address != nullptr && ok(os::open(address, size, os::PageKind::kBase));
-  return is_open ? address : nullptr;
-}
-
 void* allocate(void* new_addr, size_t size, size_t alignment, bool* zero, bool* commit) {
   start_once();
   if (heap.window().size() == 0) {
@@ -50,7 +42,7 @@ void* allocate(void* new_addr, size_t size, size_t alignment, bool* zero, bool* 
     // jemalloc, so this process runs without our heap.
     *zero = true;
     *commit = true;
-    return new_addr == nullptr ? map_aligned(size, alignment) : nullptr;
+    return new_addr == nullptr ? os::map_aligned(size, alignment) : nullptr;
   }
   void* address = heap.allocate(new_addr, size, std::max(alignment, os::page_size()), zero);
   if (address != nullptr) *commit = true;
@@ -154,6 +146,18 @@ void __wrap_je_ehooks_init(void* ehooks, const ExtentHooks* hooks, unsigned aren
     if (arena < je_narenas_auto) leave_large_sizes_to_jemalloc();
   }
   __real_je_ehooks_init(ehooks, hooks, arena);
+}
+
+// jemalloc tries out here what the kernel can do with pages, and reads two files for it: twelve
+// system calls, whose answers matter only to mappings that it makes itself. It makes none.
+bool __real_je_pages_boot();
+bool __wrap_je_pages_boot() {
+  constexpr size_t kPage = size_t{1} << RDMALLOC_ENGINE_LG_PAGE;
+  return os::page_size() > kPage && __real_je_pages_boot();
+}
+
+void* __wrap_je_pages_map(void* new_addr, size_t size, size_t alignment, bool*) {
+  return new_addr == nullptr ? os::map_aligned(size, alignment) : nullptr;
 }
 
 void* __real_je_extent_alloc_mmap(void* new_addr, size_t size, size_t alignment, bool* zero,

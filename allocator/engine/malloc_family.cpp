@@ -71,15 +71,26 @@ size_t power_of_two(size_t alignment) {
 }
 
 // MALLOCX_LG_ALIGN: the lowest six bits; 1 without. MALLOCX_ZERO. MALLOCX_ARENA: from bit 20 on.
+constexpr int kZero = 0x40;
 size_t alignment_of(int flags) { return size_t{1} << (flags & 63); }
-bool wants_zero(int flags) { return (flags & 0x40) != 0; }
+bool wants_zero(int flags) { return (flags & kZero) != 0; }
 bool wants_arena(int flags) { return (flags >> 20) != 0; }
 
-bool becomes_block(size_t size, int flags) { return size > largest_small && !wants_arena(flags); }
+bool becomes_block(size_t size, int flags) { return is_large(size) && !wants_arena(flags); }
+
+// The first request of the process, which may be small.
+[[gnu::noinline]] void* allocate_first(size_t size, size_t alignment, bool zero) {
+  if (is_large_once_started(size)) {
+    return or_no_memory(allocate_block(size, alignment, zero || je_opt_zero));
+  }
+  return or_no_memory(je_mallocx(size, __builtin_ctzl(alignment) | (zero ? kZero : 0)));
+}
 
 // All large requests of the family end here. Out of line: the path of small objects must need no
 // stack frame.
 [[gnu::noinline]] void* allocate_large(size_t size, size_t alignment, bool zero) {
+  if (largest_small == 0) [[unlikely]]
+    return allocate_first(size, alignment, zero);
   return or_no_memory(allocate_block(size, alignment, zero || je_opt_zero));
 }
 
@@ -274,7 +285,7 @@ EXPORT size_t nallocx(size_t size, int flags) noexcept {
 
 EXPORT int posix_memalign(void** out, size_t alignment, size_t size) noexcept {
   const bool is_sound = alignment >= sizeof(void*) && (alignment & (alignment - 1)) == 0;
-  if (size <= largest_small || !is_sound) return je_posix_memalign(out, alignment, size);
+  if (!is_sound || !is_large(size)) return je_posix_memalign(out, alignment, size);
   void* const block = allocate_block(size, alignment, je_opt_zero);
   if (block == nullptr) return ENOMEM;
   *out = block;

@@ -34,6 +34,9 @@ constexpr uint64_t kNeverAhead = 4;
 // The processes of a control group together pin at most all but this share of its limit.
 constexpr uint64_t kGroupShare = 20;
 
+// As much is held before the limits are looked at.
+constexpr size_t kUnlookedBytes = size_t{2} << 20;
+
 using os::less;
 
 }  // namespace
@@ -52,52 +55,85 @@ const char* name(LimitedBy by) {
   return "?";
 }
 
+namespace {
+
+// The user's own limits hold from the first byte, and shares of memory are of all that the process
+// may have.
+bool decides_at_start(const Options& options) {
+  for (const OptionId id :
+       {OptionId::window, OptionId::cap, OptionId::headroom, OptionId::node_cap, OptionId::reserve,
+        OptionId::memory_cap, OptionId::counters_from, OptionId::populate}) {
+    if (options.is_given(id)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 void Budget::boot(const Options& options) {
-  const uint64_t total = os::total_memory();
-  const os::Cgroup group = os::cgroup();
-  memory_ = group.max < total ? group.max : total;
-  machine_ = total;
+  options_ = &options;
   headroom_ = options.amount(OptionId::headroom);
   own_cap_ = options.amount(OptionId::cap);
-  const os::LockLimit limit = os::lock_limit();
+  is_capped_ = options.is_given(OptionId::memory_cap);
+  strict_ = options.on(OptionId::strict);
+  if (decides_at_start(options)) return look();
+  os::LockLimit limit;
+  limit.soft = os::soft_lock_limit();
+  machine_ = os::installed_memory();
+  set_limits(machine_, limit);
+}
+
+void Budget::look() {
+  if (has_looked_) return;
+  has_looked_ = true;
+  // A process that has confined itself cannot read it any more.
+  if (const uint64_t total = os::total_memory(); total != os::kNoLimit || machine_ == 0) {
+    machine_ = total;
+  }
+  const os::Cgroup group = os::cgroup();
+  set_limits(group.max < machine_ ? group.max : machine_, os::lock_limit());
+  look_at_machine(group);
+  set_memlock(memlock_);
+  limit_pins(lockable_);
+  if (pin_limit() < pinned()) pin_limit_ = pinned();
+}
+
+void Budget::set_limits(uint64_t memory, const os::LockLimit& limit) {
+  memory_ = memory;
   soft_ = limit.soft;
   set_memlock(limit.effective());
-  const Amount memory_cap = options.amount(OptionId::memory_cap);
-  memory_cap_ = resolve(memory_cap);
-  is_capped_ = options.is_given(OptionId::memory_cap);
-  const uint64_t kept = memory_ / 2 < kProcessReserve ? memory_ / 2 : kProcessReserve;
+  const Amount memory_cap = options_->amount(OptionId::memory_cap);
+  uint64_t most = resolve(memory_cap);
+  const uint64_t kept = memory / 2 < kProcessReserve ? memory / 2 : kProcessReserve;
   // An amount given in bytes is taken as it is.
-  if (memory_cap.unit != Amount::Unit::kBytes && memory_cap_ > less(memory_, kept)) {
-    memory_cap_ = less(memory_, kept);
+  if (memory_cap.unit != Amount::Unit::kBytes && most > less(memory, kept)) {
+    most = less(memory, kept);
   }
-  strict_ = options.on(OptionId::strict);
-
-  boot_machine(options, group);
-  set_memlock(memlock_);
+  memory_cap_ = most;
   limit_pins(lockable_);
 }
 
 // Each rank gets its own share, whichever starts first. The ledger keeps the sum below the limit if
 // more processes start than the launcher announced.
-void Budget::boot_machine(const Options& options, const os::Cgroup& group) {
-  const uint64_t node = resolve(options.amount(OptionId::node_cap));
-  if (node == 0) return boot_group(options, group);
+void Budget::look_at_machine(const os::Cgroup& group) {
+  const uint64_t node = resolve(options_->amount(OptionId::node_cap));
+  if (node == 0) return look_at_group(group);
   share_of_machine_ = node / ranks_on_machine();
   char ledger[MachineLedger::kLongestPath];
   const bool fits =
-      expand_file_name(options.path(OptionId::ledger), find_place(), ledger, sizeof ledger);
+      expand_file_name(options_->path(OptionId::ledger), find_place(), ledger, sizeof ledger);
   // The ledger itself reports what is wrong with a name.
   ledger_.boot(fits ? ledger : "too-long", node);
 }
 
 // Bounds all processes of a control group by the group's own limit.
-void Budget::boot_group(const Options& options, const os::Cgroup& group) {
+void Budget::look_at_group(const os::Cgroup& group) {
   if (group.id == 0) return;
   const uint64_t share = group.limit / kGroupShare;
   const uint64_t kept = share > kProcessReserve ? share : kProcessReserve;
   group_cap_ = less(group.limit, kept);
-  ledger_.boot(options.path(OptionId::ledger), group_cap_, group.id);
-  if (options.choice(OptionId::populate) == kPopulateNow) note_ahead();
+  ledger_.boot(options_->path(OptionId::ledger), group_cap_, group.id);
+  if (options_->choice(OptionId::populate) == kPopulateNow) note_ahead();
 }
 
 void Budget::set_memlock(uint64_t memlock) {
@@ -134,7 +170,7 @@ void Budget::limit_pins(uint64_t lockable) {
 }
 
 uint64_t Budget::reserve() const {
-  const uint64_t share = memory_ / kReserveShare;
+  const uint64_t share = memory() / kReserveShare;
   return share > kLeastReserve ? share : kLeastReserve;
 }
 
@@ -160,14 +196,15 @@ uint64_t Budget::room_to_pin(size_t want) const {
 }
 
 uint64_t Budget::room_to_touch() const {
-  const uint64_t share = memory_ / kReserveShare;
+  const uint64_t share = memory() / kReserveShare;
   const uint64_t most = share < kMostLeft ? share : kMostLeft;
   return less(os::memory_left().to_touch, most > kLeastLeft ? most : kLeastLeft);
 }
 
 Grant Budget::ask_pinned(size_t need, size_t want) {
+  if (held() + want > kUnlookedBytes || less(pin_limit(), pinned()) < need) look();
   look_at_memlock();
-  const uint64_t left_to_hold = less(memory_cap_, held());
+  const uint64_t left_to_hold = less(memory_cap(), held());
   if (left_to_hold < need) {
     // Name the limit on pins only if it is reached as well.
     if (less(pin_limit(), pinned()) >= need) limited_by_ = LimitedBy::kAvailable;
@@ -208,7 +245,7 @@ Grant Budget::ask_overflow(size_t need, size_t want) const {
 }
 
 Grant Budget::ask_unpinned(RegionKind kind, size_t need, size_t want) const {
-  uint64_t left = less(memory_cap_, held());
+  uint64_t left = less(memory_cap(), held());
   if (is_capped_ && left < need) return {};
   // The kernel refuses the same requests.
   if (need > machine_ && need > machine_ + os::total_swap()) return {};
@@ -259,6 +296,7 @@ void Budget::note_unlocked(size_t bytes) {
 }
 
 void Budget::note_refusal(size_t bytes) {
+  look();
   refused_ = true;
   const os::LockLimit limit = os::lock_limit();
   soft_ = limit.soft;

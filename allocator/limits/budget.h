@@ -33,13 +33,24 @@ class Budget {
   Budget(const Budget&) = delete;
   Budget& operator=(const Budget&) = delete;
 
-  // To be called before there are threads.
+  // To be called before there are threads. Of a process that stays small, nothing else reads the
+  // limits: see look().
   void boot(const Options& options) NO_THREAD_SAFETY_ANALYSIS;
+
+  // Reads the limits that boot() left out, because no small process comes near them: its control
+  // group's, and whether it may lock without a limit. Called before more than a little is held, and
+  // by whoever is about to report or to share them out.
+  void look() REQUIRES(growth_lock);
+  // boot() and look(), for whoever reads only the limits.
+  void boot_and_look(const Options& options) NO_THREAD_SAFETY_ANALYSIS {
+    boot(options);
+    look();
+  }
 
   // An option's amount in bytes; shares are of the memory found at boot, and of the memlock limit
   // that was found last.
   uint64_t resolve(Amount amount) const {
-    return amount.resolve(memory_, memlock_.load(std::memory_order_relaxed));
+    return amount.resolve(memory(), memlock_.load(std::memory_order_relaxed));
   }
 
   // Asks to pin a region of `want` bytes, of which `need` are needed at once; the grant may shrink
@@ -98,8 +109,8 @@ class Budget {
   size_t sparse() const { return sparse_.load(std::memory_order_relaxed); }
   size_t peak_pinned() const { return peak_pinned_.load(std::memory_order_relaxed); }
   uint64_t pin_limit() const { return pin_limit_.load(std::memory_order_relaxed); }
-  uint64_t memory_cap() const { return memory_cap_; }
-  uint64_t memory() const { return memory_; }
+  uint64_t memory_cap() const { return memory_cap_.load(std::memory_order_relaxed); }
+  uint64_t memory() const { return memory_.load(std::memory_order_relaxed); }
   LimitedBy limited_by() const { return limited_by_.load(std::memory_order_relaxed); }
   const MachineLedger& ledger() const REQUIRES(growth_lock) { return ledger_; }
 
@@ -110,16 +121,19 @@ class Budget {
   void set_memlock(uint64_t memlock) REQUIRES(growth_lock);
   void note_memlock(const os::LockLimit& limit) REQUIRES(growth_lock);
   void limit_pins(uint64_t lockable) REQUIRES(growth_lock);
-  void boot_machine(const Options& options, const os::Cgroup& group) REQUIRES(growth_lock);
-  void boot_group(const Options& options, const os::Cgroup& group) REQUIRES(growth_lock);
+  void set_limits(uint64_t memory, const os::LockLimit& limit) REQUIRES(growth_lock);
+  void look_at_machine(const os::Cgroup& group) REQUIRES(growth_lock);
+  void look_at_group(const os::Cgroup& group) REQUIRES(growth_lock);
   uint64_t ask_machine(uint64_t need, uint64_t want) REQUIRES(growth_lock);
   void look_at_locked() REQUIRES(growth_lock);
 
-  uint64_t memory_ = 0;                            // RAM, or the control group's limit
+  const Options* options_ = nullptr;
+  bool has_looked_ GUARDED_BY(growth_lock) = false;
+  std::atomic<uint64_t> memory_{0};                // RAM, or the control group's limit
   std::atomic<uint64_t> memlock_{0};               // RLIMIT_MEMLOCK, or no limit with CAP_IPC_LOCK
   uint64_t soft_ GUARDED_BY(growth_lock) = 0;      // RLIMIT_MEMLOCK when it was looked at last
   uint64_t machine_ = 0;                           // RAM
-  uint64_t memory_cap_ = 0;                        // most that is held, or pinned
+  std::atomic<uint64_t> memory_cap_{0};            // most that is held, or pinned
   uint64_t lockable_ GUARDED_BY(growth_lock) = 0;  // memlock_ less the headroom
   Amount own_cap_;
   uint64_t share_of_machine_ = os::kNoLimit;

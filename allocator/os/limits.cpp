@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -259,6 +260,12 @@ uint64_t total_memory() {
   const KeepErrno keep;
   const uint64_t total = meminfo("MemTotal:");
   return total != 0 ? total : kNoLimit;
+}
+
+uint64_t installed_memory() {
+  const KeepErrno keep;
+  struct sysinfo found {};
+  return sysinfo(&found) == 0 ? uint64_t{found.totalram} * found.mem_unit : total_memory();
 }
 
 size_t most_mappings() {

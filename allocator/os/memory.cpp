@@ -67,6 +67,21 @@ void forget_metadata(uintptr_t base) {
   }
 }
 
+// What map_tables_ahead() mapped and nobody has yet.
+constinit std::atomic<uintptr_t> ahead{0};
+constinit std::atomic<uintptr_t> ahead_end{0};
+
+void* take_ahead(size_t bytes) {
+  const size_t whole = page_ceil(bytes);
+  uintptr_t from = ahead.load(std::memory_order_acquire);
+  while (ahead_end.load(std::memory_order_relaxed) - from >= whole && whole != 0) {
+    if (ahead.compare_exchange_weak(from, from + whole, std::memory_order_acq_rel)) {
+      return reinterpret_cast<void*>(from);
+    }
+  }
+  return nullptr;
+}
+
 // See reserve(). Cleared once another mapping has taken such a hole.
 std::atomic<bool> may_leave_holes{false};
 // Whether the kernel knows MREMAP_DONTUNMAP (Linux 5.7): set by the first move that succeeds with
@@ -84,22 +99,49 @@ bool reserve_over(void* address, size_t bytes, int flags) {
   return true;
 }
 
+// Unmaps all but `bytes` of a mapping, from an aligned address on that leaves `beside` below it.
+void* trim(void* raw, size_t mapped, size_t bytes, size_t beside, size_t alignment) {
+  const auto start = reinterpret_cast<uintptr_t>(raw);
+  const uintptr_t aligned = align_up(start + beside, alignment);
+  if (aligned > start) munmap(raw, aligned - start);
+  const uintptr_t tail = start + mapped - (aligned + bytes);
+  if (tail > 0) munmap(reinterpret_cast<void*>(aligned + bytes), tail);
+  return reinterpret_cast<void*>(aligned);
+}
+
+// Below what is mapped here, where the kernel goes on mapping, and far from it: with one call in
+// place of three, if nothing lies there. Null otherwise.
+void* reserve_apart(size_t bytes, size_t alignment, size_t beside) {
+  const auto here = reinterpret_cast<uintptr_t>(&may_leave_holes);
+  if (here / 2 < bytes + 2 * beside) return nullptr;
+  const uintptr_t wanted = align_down(here - beside - bytes, alignment);
+  void* const got = mmap(reinterpret_cast<void*>(wanted), bytes, PROT_NONE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reinterpret_cast<uintptr_t>(got) == wanted) return got;
+  if (got != MAP_FAILED) munmap(got, bytes);
+  return nullptr;
+}
+
+void* reserve_anywhere(size_t bytes, size_t alignment, size_t beside) {
+  const size_t padded = bytes + alignment - page_size() + 2 * beside;
+  if (padded < bytes) return nullptr;
+  void* raw = mmap(nullptr, padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return raw == MAP_FAILED ? nullptr : trim(raw, padded, bytes, beside, alignment);
+}
+
 }  // namespace
 
 void* reserve(size_t bytes, size_t alignment, size_t beside) {
   const KeepErrno keep;
-  const size_t padded = bytes + alignment + 2 * beside;
-  if (padded < bytes) return nullptr;
-  void* raw = mmap(nullptr, padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (raw == MAP_FAILED) return beside == 0 ? nullptr : reserve(bytes, alignment, 0);
-  const auto start = reinterpret_cast<uintptr_t>(raw);
-  const uintptr_t aligned = (start + beside + alignment - 1) & ~(alignment - 1);
-  if (aligned > start) munmap(raw, aligned - start);
-  const uintptr_t tail = start + padded - (aligned + bytes);
-  if (tail > 0) munmap(reinterpret_cast<void*>(aligned + bytes), tail);
-  if (beside != 0) may_leave_holes.store(true, std::memory_order_relaxed);
-  madvise(reinterpret_cast<void*>(aligned), bytes, MADV_DONTDUMP);
-  return reinterpret_cast<void*>(aligned);
+  void* got = nullptr;
+  if (beside != 0) {
+    got = reserve_apart(bytes, alignment, beside);
+    if (got == nullptr) got = reserve_anywhere(bytes, alignment, beside);
+    if (got != nullptr) may_leave_holes.store(true, std::memory_order_relaxed);
+  }
+  if (got == nullptr) got = reserve_anywhere(bytes, alignment, 0);
+  if (got != nullptr) madvise(got, bytes, MADV_DONTDUMP);
+  return got;
 }
 
 Status open(void* address, size_t bytes, PageKind kind) {
@@ -295,6 +337,34 @@ void* map_metadata(size_t bytes) {
   if (bytes >= kLargeMetadata) madvise(got, bytes, MADV_DONTDUMP);
   note_metadata(reinterpret_cast<uintptr_t>(got), bytes);
   return got;
+}
+
+void map_tables_ahead(size_t bytes) {
+  const auto got = reinterpret_cast<uintptr_t>(map_metadata(bytes));
+  if (got == 0) return;
+  ahead_end.store(got + page_floor(bytes), std::memory_order_relaxed);
+  ahead.store(got, std::memory_order_release);
+}
+
+void* map_table(size_t bytes) {
+  void* const got = take_ahead(bytes);
+  return got != nullptr ? got : map_metadata(bytes);
+}
+
+void* map_aligned(size_t bytes, size_t alignment) {
+  const KeepErrno keep;
+  const auto map = [](size_t size) {
+    void* const got = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return got == MAP_FAILED ? nullptr : got;
+  };
+  // The kernel mostly gives large mappings an aligned address.
+  void* const at_once = map(bytes);
+  if (reinterpret_cast<uintptr_t>(at_once) % alignment == 0) return at_once;
+  munmap(at_once, bytes);
+  if (bytes + alignment < bytes) return nullptr;
+  void* const raw = map(bytes + alignment);
+  return raw == nullptr ? nullptr : trim(raw, bytes + alignment, bytes, 0, alignment);
 }
 
 void unmap_metadata(void* address, size_t bytes) {

@@ -103,7 +103,14 @@ Status inherit_on_fork(void* address, size_t bytes);
 // Memory for bookkeeping: private, zeroed, faulted in as it is touched. Null on failure.
 void* map_metadata(size_t bytes);
 void unmap_metadata(void* address, size_t bytes);
-// Finds the first such memory at `at` or above. Most of it has an entry for each page of the
+// The same, for what is never unmapped: cut from one mapping, if somebody made it ahead with that
+// many bytes. Each mapping costs a process three system calls and something at its exit.
+void* map_table(size_t bytes);
+void map_tables_ahead(size_t bytes);
+// The same for memory that is dense, at a multiple of `alignment`, and that find_metadata() does not
+// know of.
+void* map_aligned(size_t bytes, size_t alignment);
+// Finds the first map_metadata() memory at `at` or above. Most of it has an entry for each page of the
 // window, and is nearly empty. False: there is none.
 bool find_metadata(uintptr_t at, uintptr_t* from, uintptr_t* to);
 

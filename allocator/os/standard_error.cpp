@@ -28,6 +28,7 @@ Identity at_start;
 }  // namespace
 
 void remember_standard_error() {
+  if (at_start.known) return;
   const KeepErrno keep;
   at_start = identify();
 }

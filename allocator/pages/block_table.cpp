@@ -13,9 +13,8 @@ constexpr size_t kStep = size_t{64} << 10;
 
 Status BlockTable::boot() {
   const size_t bytes = os::align_up(window_.size() / os::page_size() * sizeof(Word), kStep);
-  void* reserved = os::reserve(bytes, kStep);
+  void* reserved = os::reserve(bytes, os::page_size());
   if (reserved == nullptr) return Status::kNoMemory;
-  os::ask_for_base_pages(reserved, bytes);
   words_ = static_cast<std::atomic<Word>*>(reserved);
   covered_from_ = reinterpret_cast<uintptr_t>(reserved) + bytes;
   return Status::kOk;
@@ -24,9 +23,14 @@ Status BlockTable::boot() {
 bool BlockTable::cover(const Region& region) {
   if (region.use == RegionUse::kExtents) return true;
   const uintptr_t base = region.base;
-  const auto lowest = os::align_down(reinterpret_cast<uintptr_t>(&at(base)), kStep);
+  const auto table = reinterpret_cast<uintptr_t>(words_);
+  const auto lowest =
+      table + os::align_down(reinterpret_cast<uintptr_t>(&at(base)) - table, kStep);
   if (lowest < covered_from_) {
     const size_t bytes = covered_from_ - lowest;
+    if (covered_bytes_ == 0) {
+      os::ask_for_base_pages(words_, reinterpret_cast<uintptr_t>(covered_from_) - table);
+    }
     if (!ok(os::open(reinterpret_cast<void*>(lowest), bytes, os::PageKind::kBase))) return false;
     covered_from_ = lowest;
     __atomic_fetch_add(&covered_bytes_, bytes, __ATOMIC_RELAXED);

@@ -8,7 +8,7 @@ namespace rdmalloc {
 Status CpuCaches::boot() {
   os::find_processor_number();
   set_held(0);
-  processors_ = static_cast<Processor*>(os::map_metadata(kMostProcessors * sizeof(Processor)));
+  processors_ = static_cast<Processor*>(os::map_table(table_bytes()));
   return processors_ == nullptr ? Status::kNoMemory : Status::kOk;
 }
 

@@ -33,6 +33,8 @@ class CpuCaches {
   CpuCaches& operator=(const CpuCaches&) = delete;
 
   Status boot();
+  // What boot() will map.
+  static size_t table_bytes() { return kMostProcessors * sizeof(Processor); }
 
   // A block for that many pages, or a block of no pages.
   Block take(size_t pages) {

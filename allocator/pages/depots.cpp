@@ -11,7 +11,9 @@ namespace rdmalloc {
 void Depots::boot(bool several_nodes) {
   if (several_nodes) nodes_ = os::kMaxNodes;
   for (const RegionUse use : {RegionUse::kBlocks, RegionUse::kExposed}) {
-    for (Depot& depot : pinned_[index(use)]) depot.set_order(FreePages::Order::kHighestFirst);
+    for (int node = 0; node < nodes_; ++node) {
+      pinned_[node][index(use)].set_order(FreePages::Order::kHighestFirst);
+    }
     overflow_[index(use)].set_order(FreePages::Order::kHighestFirst);
   }
   sparse_.set_order(FreePages::Order::kHighestFirst);
@@ -20,7 +22,7 @@ void Depots::boot(bool several_nodes) {
 Depot& Depots::of(const Region& region, int node) {
   switch (region.kind) {
     case RegionKind::kPinned:
-      return pinned_[index(region.use)][node];
+      return pinned_[node][index(region.use)];
     case RegionKind::kSparse:
       return sparse_;
     case RegionKind::kOverflow:
@@ -30,14 +32,14 @@ Depot& Depots::of(const Region& region, int node) {
 }
 
 Taken Depots::take(const Request& request, Where where) {
-  Depot* const pinned = pinned_[index(request.use)];
+  const auto pinned = [&](int node) -> Depot& { return pinned_[node][index(request.use)]; };
   const auto take_of = [&](Depot& depot) {
     return depot.take(regions_, request.size, request.alignment, &live_[index(request.use)]);
   };
-  if (const Taken taken = take_of(pinned[request.node])) return taken;
+  if (const Taken taken = take_of(pinned(request.node))) return taken;
   if (where == Where::kBest && !is_pinning_put_off()) return {};
   for (int other = 0; nodes_ > 1 && other < nodes_; ++other) {
-    if (const Taken taken = take_of(pinned[other])) return taken;
+    if (const Taken taken = take_of(pinned(other))) return taken;
   }
   return where == Where::kAnyNode || request.use == RegionUse::kExposed || request.pinned
              ? Taken{}
@@ -89,7 +91,9 @@ void Depots::abandon(const Region& region, size_t size) {
 }
 
 void Depots::abandon_exposed() {
-  for (Depot& depot : pinned_[index(RegionUse::kExposed)]) abandoned_ += depot.clear();
+  for (int node = 0; node < nodes_; ++node) {
+    abandoned_ += pinned_[node][index(RegionUse::kExposed)].clear();
+  }
 }
 
 void Depots::lock_all() {

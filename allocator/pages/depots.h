@@ -60,7 +60,7 @@ class Depots {
   // The depot for those of its pages that lie on that node.
   Depot& of(const Region& region, int node);
   Depot& of(RegionUse use, int node, bool is_pinned) {
-    return is_pinned ? pinned_[index(use)][node] : overflow_[index(use)];
+    return is_pinned ? pinned_[node][index(use)] : overflow_[index(use)];
   }
 
   size_t live(RegionUse use) const { return live_[index(use)].load(std::memory_order_relaxed); }
@@ -89,7 +89,7 @@ class Depots {
   template <typename Visit>
   void for_each(Visit visit) NO_THREAD_SAFETY_ANALYSIS {
     for (size_t use = 0; use < kRegionUses; ++use) {
-      for (int node = 0; node < nodes_; ++node) visit(pinned_[use][node]);
+      for (int node = 0; node < nodes_; ++node) visit(pinned_[node][use]);
       visit(overflow_[use]);
     }
     visit(sparse_);
@@ -107,13 +107,14 @@ class Depots {
 
   const RegionTable& regions_;
   int nodes_ = 1;
-  Depot pinned_[kRegionUses][os::kMaxNodes];
-  Depot overflow_[kRegionUses];
-  Depot sparse_;
   std::atomic<size_t> live_[kRegionUses] = {};
   std::atomic<size_t> given_{0};
   std::atomic<size_t> abandoned_{0};
   std::atomic<uint64_t> pins_from_{0};  // ns
+  Depot overflow_[kRegionUses];
+  Depot sparse_;
+  // Last, and by node: a machine with one node touches no more than the beginning.
+  Depot pinned_[os::kMaxNodes][kRegionUses];
 };
 
 }  // namespace rdmalloc

@@ -56,9 +56,9 @@ class Growth {
         slots_(store.regions, store.observers),
         maker_(store.window, store.budget, store.options, store.placement),
         mover_(store.regions, store.marks),
-        gathering_(store.regions, store.observers, mover_),
         assembly_(gathering_, mover_, maker_, store.window, store.blocks, store.depots,
-                  store.regions, store.budget) {}
+                  store.regions, store.budget),
+        gathering_(store.regions, store.observers, mover_) {}
   Growth(const Growth&) = delete;
   Growth& operator=(const Growth&) = delete;
 
@@ -148,11 +148,11 @@ class Growth {
   HugePages huge_;
   RegionMaker maker_;
   PageMover mover_;
-  Gathering gathering_;
   Assembly assembly_;
   Mutex mutex_{Rank::kGrowth};
   uint64_t pause_ns_ GUARDED_BY(growth_lock) = 0;  // since the last refusal to pin; 0: none
   std::atomic<uint64_t> acquire_ns_{0};
+  Gathering gathering_;  // last: most of it is touched only by gathering
 };
 
 }  // namespace rdmalloc

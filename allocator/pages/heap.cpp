@@ -15,6 +15,9 @@ constexpr uint64_t kLeastWindow = uint64_t{1} << 40;
 constexpr uint64_t kMostWindow = uint64_t{1} << 45;
 constexpr uint64_t kWindowOfMemory = 64;
 
+// Of the records that the tables' users take later: for the first of each.
+constexpr size_t kRecords = size_t{1} << 20;
+
 uint64_t default_window(uint64_t memory) {
   uint64_t window = kLeastWindow;
   while (window < kMostWindow && window / kWindowOfMemory < memory) window *= 2;
@@ -36,6 +39,10 @@ void Heap::boot() {
   size_t wanted = budget_.resolve(options_.amount(OptionId::window));
   if (wanted == 0) wanted = default_window(budget_.memory());
   const Status reserved = window_.reserve(wanted < Window::kSmallest ? Window::kSmallest : wanted);
+  if (ok(reserved)) {
+    os::map_tables_ahead(regions_.table_bytes() + marks_.table_bytes() + caches_.table_bytes() +
+                         kRecords);
+  }
   if (ok(reserved) && (!ok(regions_.boot()) || !ok(marks_.boot()) || !ok(block_table_.boot()) ||
                        !ok(caches_.boot()))) {
     window_.abandon();
@@ -124,7 +131,21 @@ RegistrationCounters Heap::registrations() {
   return sum;
 }
 
+void Heap::look_at_limits() {
+  Locked hold(growth_.mutex());
+  budget_.look();
+  budget_.look_at_memlock();
+  books_.counters().note_budget(budget_, count_regions());
+}
+
+size_t Heap::count_regions() const {
+  size_t count = 0;
+  for (size_t i = 0; i < regions_.size(); ++i) count += regions_[i].is_empty() ? 0 : 1;
+  return count;
+}
+
 void Heap::begin_phase(const char* name) {
+  look_at_limits();
   books_.share();
   books_.note_live();
   books_.counters().begin_phase(name);
@@ -154,7 +175,7 @@ HeapCounters Heap::counters(size_t kept) {
   now.peak_held = books_.peak_held();
   now.peak_live = books_.raise_peak_live(now.live);
   now.metadata = regions_.metadata_bytes() + block_table_.metadata_bytes();
-  for (size_t i = 0; i < regions_.size(); ++i) now.regions += regions_[i].is_empty() ? 0 : 1;
+  now.regions = count_regions();
   depots_.for_each([&](Depot& depot) {
     depot.lock();
     now.free_extents += depot.free().runs();

@@ -62,10 +62,7 @@ class Heap {
   bool reserve(size_t bytes) { return growth_.reserve(bytes, placement_.node_here()); }
 
   // For whoever reads how much may be pinned before asking for it.
-  void look_at_limits() {
-    Locked hold(growth_.mutex());
-    budget_.look_at_memlock();
-  }
+  void look_at_limits() EXCLUDES(growth_lock);
 
   LargeBlocks& blocks() { return blocks_; }
 
@@ -106,6 +103,7 @@ class Heap {
   // Shares the counters, however small the process is, because it asked to be watched. Returns
   // their descriptor, or -1.
   int share_counters() {
+    look_at_limits();
     books_.counters().share();
     return books_.counters().descriptor();
   }
@@ -135,6 +133,7 @@ class Heap {
 
  private:
   Taken take(const Request& request);
+  size_t count_regions() const;
   bool release_around(const Region& region, void* address, size_t size);
   // True when free pages of the region may be in that depot.
   bool is_place_of(const Region& region, const Depot& depot);
@@ -147,19 +146,22 @@ class Heap {
   PageMarks marks_{window_};
   BlockTable block_table_{window_};
   Budget budget_;
-  Depots depots_{regions_};
   CpuCaches caches_;
   Books books_{budget_, depots_};
   Observers observers_;
   Placement placement_;
   const PageStore store_{options_, window_, regions_, marks_,     block_table_, budget_,
                          depots_,  caches_, books_,   observers_, placement_};
-  Growth growth_{store_};
   ProgramHoles holes_{store_, growth_};
   LargeBlocks blocks_{store_, growth_, holes_};
+  // At the end, because small processes touch only their beginnings.
+  Growth growth_{store_};
+  Depots depots_{regions_};
 };
 
 // The process's heap.
 extern constinit Heap heap;
+// Makes it ready, as the first malloc does. For functions that a program may call before.
+void start_heap();
 
 }  // namespace rdmalloc

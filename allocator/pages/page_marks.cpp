@@ -23,17 +23,21 @@ void for_each_mask(size_t page, size_t end, Visit visit) {
 
 }  // namespace
 
+size_t PageMarks::words() const { return window_.size() / os::page_size() / kWordBits + 1; }
+
+size_t PageMarks::table_bytes() const { return 3 * words() * sizeof(Word); }
+
 Status PageMarks::boot() {
-  const size_t words = window_.size() / os::page_size() / kWordBits + 1;
-  auto* memory = static_cast<Word*>(os::map_metadata(3 * words * sizeof(Word)));
+  auto* memory = static_cast<Word*>(os::map_table(table_bytes()));
   if (memory == nullptr) return Status::kNoMemory;
   retired_ = memory;
-  seams_ = memory + words;
-  changed_ = memory + 2 * words;
+  seams_ = memory + words();
+  changed_ = memory + 2 * words();
   return Status::kOk;
 }
 
-size_t PageMarks::find(const Word* bits, size_t from, size_t to, bool inverted) {
+size_t PageMarks::find(const Word* bits, size_t from, size_t to, bool inverted) const {
+  if (!is_marked_.load(std::memory_order_acquire)) return inverted && from < to ? from : kNone;
   for (size_t page = from; page < to;) {
     uint64_t word = bits[page / kWordBits].load(std::memory_order_acquire);
     if (inverted) word = ~word;
@@ -64,6 +68,7 @@ void PageMarks::set_changed(uintptr_t address, size_t size, bool changed) {
 }
 
 void PageMarks::set(Word* bits, uintptr_t address, size_t size, bool value) {
+  is_marked_.store(true, std::memory_order_release);
   for_each_mask(page_of(address), page_of(address + size), [&](size_t word, uint64_t mask) {
     if (value) {
       bits[word].fetch_or(mask, std::memory_order_release);
@@ -99,6 +104,7 @@ uintptr_t PageMarks::first_kept(uintptr_t address, uintptr_t end) const {
 }
 
 void PageMarks::mark_seam(uintptr_t address) {
+  is_marked_.store(true, std::memory_order_release);
   const size_t page = page_of(address);
   seams_[page / kWordBits].fetch_or(bit_of(page), std::memory_order_release);
 }

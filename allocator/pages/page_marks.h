@@ -26,6 +26,8 @@ class PageMarks {
   PageMarks& operator=(const PageMarks&) = delete;
 
   Status boot();
+  // What boot() will map.
+  size_t table_bytes() const;
 
   void retire(uintptr_t address, size_t size) REQUIRES(growth_lock);
   // Marks pages as retired before the kernel is asked to move them, so that a thread that finds
@@ -86,18 +88,21 @@ class PageMarks {
   using Word = std::atomic<uint64_t>;
   static constexpr size_t kNone = SIZE_MAX;
 
+  size_t words() const;
+
   size_t page_of(uintptr_t address) const { return (address - window_.base()) / os::page_size(); }
   uintptr_t address_of(size_t page) const { return window_.base() + page * os::page_size(); }
   void set_retired(uintptr_t address, size_t size, bool retired) REQUIRES(growth_lock);
   void set(Word* bits, uintptr_t address, size_t size, bool value) REQUIRES(growth_lock);
   // The first page in [from, to) whose bit is set, or with `inverted` is not.
-  static size_t find(const Word* bits, size_t from, size_t to, bool inverted = false);
+  size_t find(const Word* bits, size_t from, size_t to, bool inverted = false) const;
 
   const Window& window_;
   Word* retired_ = nullptr;
   Word* seams_ = nullptr;
   Word* changed_ = nullptr;
   std::atomic<uint64_t> changes_{0};
+  std::atomic<bool> is_marked_{false};  // ever, any page: until then nobody touches the arrays
 };
 
 }  // namespace rdmalloc

@@ -99,6 +99,10 @@ bool populate_in_steps(const Region& region, PagesFor who, const PageMarks& mark
   return is_done;
 }
 
+void populate_beginning(const Region& region, size_t bytes, HugePageWatch& watch) {
+  populate(region, region.base, region.base + bytes, watch);
+}
+
 bool populate_at_once(const Region& region, uintptr_t from, uintptr_t to, const PageMarks& marks,
                       const Budget& budget, HugePageWatch& watch) {
   if (is_there(from, to)) return true;

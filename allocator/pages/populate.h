@@ -21,6 +21,9 @@ bool populate_in_steps(const Region& region, PagesFor who, const PageMarks& mark
 bool populate_at_once(const Region& region, uintptr_t from, uintptr_t to, const PageMarks& marks,
                       const Budget& budget, HugePageWatch& watch);
 
+// Populates the first `bytes` of a new region.
+void populate_beginning(const Region& region, size_t bytes, HugePageWatch& watch);
+
 // Populates as many of a new region's huge pages, from its start, as it takes to tell whether they
 // pay. `wanted`: bytes at its start that the program is about to touch.
 void try_huge_pages(const Region& region, size_t wanted, const PageMarks& marks,

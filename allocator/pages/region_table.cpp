@@ -4,16 +4,28 @@
 
 namespace rdmalloc {
 
+namespace {
+
+size_t most_regions(const Window& window) {
+  return window.granules() < RegionTable::kMaxRegions ? window.granules()
+                                                      : RegionTable::kMaxRegions;
+}
+
+}  // namespace
+
+size_t RegionTable::table_bytes() const {
+  return most_regions(*window_) * sizeof(Region) + 2 * window_->granules() * sizeof *by_granule_;
+}
+
 Status RegionTable::boot() {
-  const size_t index_bytes = window_->granules() * sizeof *by_granule_;
-  capacity_ = window_->granules() < kMaxRegions ? window_->granules() : kMaxRegions;
-  const size_t region_bytes = capacity_ * sizeof(Region);
-  auto* memory = static_cast<unsigned char*>(os::map_metadata(region_bytes + 2 * index_bytes));
+  auto* memory = static_cast<unsigned char*>(os::map_table(table_bytes()));
   if (memory == nullptr) return Status::kNoMemory;
+  capacity_ = most_regions(*window_);
+  const size_t region_bytes = capacity_ * sizeof(Region);
   regions_ = reinterpret_cast<Region*>(memory);
   by_granule_ = reinterpret_cast<std::atomic<uint16_t>*>(memory + region_bytes);
   whole_by_granule_ = by_granule_ + window_->granules();
-  metadata_bytes_ = region_bytes + 2 * index_bytes;
+  metadata_bytes_ = table_bytes();
   return Status::kOk;
 }
 

@@ -26,6 +26,8 @@ class RegionTable {
   // Maps the arrays for the window, lazily backed. Until then, and when it fails, the window must
   // be empty.
   Status boot();
+  // What boot() will map.
+  size_t table_bytes() const;
 
   // The most regions that there can be.
   size_t capacity() const { return capacity_; }

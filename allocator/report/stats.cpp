@@ -265,11 +265,13 @@ size_t page_size_of(const Region& region) {
 }
 
 rdm_stats gather_stats() {
+  start_heap();
   // Writing "epoch" makes jemalloc sum up its counters.
   uint64_t epoch = 1;
   size_t epoch_size = sizeof epoch;
   (void)je_mallctl("epoch", &epoch, &epoch_size, &epoch, sizeof epoch);
 
+  heap.look_at_limits();
   const Budget& budget = heap.budget();
   const size_t kept =
       from_jemalloc("stats.arenas." MALLCTL_ALL ".pdirty") * from_jemalloc("arenas.page");

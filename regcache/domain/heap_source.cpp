@@ -7,7 +7,10 @@
 
 namespace rdmalloc {
 
-Status HeapSource::attach(RegionObserver* observer) noexcept { return heap.attach(observer); }
+Status HeapSource::attach(RegionObserver* observer) noexcept {
+  heap.look_at_limits();
+  return heap.attach(observer);
+}
 
 const RegionTable& HeapSource::regions() const noexcept { return heap.regions(); }
 

@@ -104,7 +104,6 @@ class Registry final : public RegionObserver, public ChangeSink {
   std::atomic<bool> has_leftovers_{false};  // of retired regions, in backends that run in malloc
   std::atomic<uint32_t> meeting_{0};        // of replay() and on_ready()
   size_t next_ = 0;  // where to look for a free domain: one that was just closed is reused last
-  Domain domains_[kMaxDomains];
   PinAccount account_;
   Retries retries_{source_, &account_,
                    [](void* self, bool may_start) {
@@ -116,6 +115,7 @@ class Registry final : public RegionObserver, public ChangeSink {
   DomainCounters counters_;
   std::atomic<Foreign*> foreign_[kMaxDomains] = {};
   Registrar registrar_;
+  Domain domains_[kMaxDomains];  // last, because few processes touch it
 };
 
 }  // namespace rdmalloc

@@ -11,6 +11,7 @@ LockLimit lock_limit() { return machine().lock; }
 uint64_t soft_lock_limit() { return machine().lock.soft; }
 uint64_t address_space_left() { return machine().address_space_left; }
 uint64_t total_memory() { return machine().total; }
+uint64_t installed_memory() { return machine().total; }
 size_t most_mappings() { return machine().most_mappings; }
 uint64_t locked_memory() {
   __atomic_add_fetch(&machine().looks, 1, __ATOMIC_RELAXED);

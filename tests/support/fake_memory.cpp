@@ -672,6 +672,9 @@ void* map_metadata(size_t bytes) {
   return got;
 }
 
+void* map_table(size_t bytes) { return map_metadata(bytes); }
+void map_tables_ahead(size_t) {}
+
 void unmap_metadata(void* address, size_t bytes) {
   const Guard guard(state().mutex);
   state().metadata.erase(fake::number(address));

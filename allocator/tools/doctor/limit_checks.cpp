@@ -41,7 +41,7 @@ Check memlock() {
   Options options;
   options.load();
   Budget budget;
-  budget.boot(options);
+  budget.boot_and_look(options);
   const os::LockLimit limit = os::lock_limit();
   Check check;
   check.name = "memlock";

@@ -43,7 +43,7 @@ struct Findings {
 
 std::vector<OptionInForce> options_in_force(const Options& loaded) {
   Budget budget;
-  budget.boot(loaded);
+  budget.boot_and_look(loaded);
   std::vector<OptionInForce> out;
   for (size_t i = 0; i < kOptionCount; ++i) {
     const OptionInfo& option = kOptions[i];

@@ -13,6 +13,7 @@
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/system_call.h"
+#include "allocator/pages/heap.h"
 #include "regcache/foreign/monitor/interposed.h"
 #include "regcache/foreign/monitor/interposed_heap.h"
 #include "regcache/foreign/monitor/interposed_ranges.h"
@@ -462,6 +463,7 @@ long rdm_interposed_syscall(long number, long a, long b, long c, long d, long e,
     return change_by_number(number, a, b, c, d, e, f);
   }
   if (rdmalloc::os::installs_filter(number, a, b)) [[unlikely]] {
+    rdmalloc::start_heap();  // which cannot be done behind a filter
     return rdmalloc::os::install_filter(number, a, b, c, d, e);
   }
   return call_by_number(number, a, b, c, d, e, f);

@@ -28,7 +28,11 @@ struct Fixture {
     }
     options.load();
     REQUIRE(std::string(options.warning()).empty());
-    budget.boot(options);
+    if (looks) {
+      budget.boot_and_look(options);
+    } else {
+      budget.boot(options);
+    }
   }
   void memlock(uint64_t soft, bool capable = false) {
     fake::machine().lock = {soft, soft, capable};
@@ -44,8 +48,14 @@ struct Fixture {
     return grant;
   }
 
+  bool looks = true;
   Options options;
   Budget budget;
+};
+
+// A process that stays small.
+struct Unlooked : Fixture {
+  Unlooked() { looks = false; }
 };
 
 bool is(Grant grant, RegionKind kind, size_t bytes) {
@@ -433,6 +443,54 @@ TEST_CASE("every limit has a name") {
   CHECK(std::string(name(LimitedBy::kCap)) == "cap");
   CHECK(std::string(name(LimitedBy::kMemlock)) == "memlock");
   CHECK(std::string(name(LimitedBy::kAvailable)) == "available");
+}
+
+TEST_CASE_METHOD(Unlooked, "a process that stays small does not read its control group's limit") {
+  fake::machine().cgroup = kGiB;
+  boot();
+  CHECK(budget.memory() == 16 * kGiB);
+  CHECK(is(take(kPage, 256 * kKiB), RegionKind::kPinned, 256 * kKiB));
+  CHECK(budget.memory() == 16 * kGiB);
+
+  CHECK(is(take(kPage, 2 * kMiB), RegionKind::kPinned, 2 * kMiB));
+  CHECK(budget.memory() == kGiB);
+}
+
+TEST_CASE_METHOD(Unlooked, "the memlock limit and the user's own hold from the first byte") {
+  memlock(kMiB);
+  SECTION("memlock") {
+    boot();
+    CHECK(budget.pin_limit() == os::page_floor(kMiB - kMiB / 10));
+    CHECK(is(take(kPage, kMiB), RegionKind::kPinned, budget.pin_limit()));
+    CHECK(is(take(kMiB, kMiB), RegionKind::kOverflow, kMiB));
+  }
+  SECTION("memory_cap") {
+    boot({"MEMORY_CAP=128K"});
+    CHECK(take(256 * kKiB, 256 * kKiB).bytes == 0);
+  }
+  SECTION("a share of the control group") {
+    fake::machine().cgroup = 8 * kMiB;
+    boot({"CAP=5%"});
+    CHECK(budget.pin_limit() == os::page_floor(8 * kMiB / 20));
+  }
+}
+
+TEST_CASE_METHOD(Unlooked, "a right to lock without a limit is found before it is needed") {
+  memlock(kMiB, true);
+  boot();
+  CHECK(is(take(kMiB, kMiB), RegionKind::kPinned, kMiB));
+  CHECK(is(take(64 * kMiB, 64 * kMiB), RegionKind::kPinned, 64 * kMiB));
+}
+
+TEST_CASE_METHOD(Unlooked, "what is pinned before the limits are known stays pinned") {
+  fake::machine().cgroup = kMiB;
+  boot();
+  CHECK(is(take(kMiB, kMiB), RegionKind::kPinned, kMiB));
+  CHECK(is(take(kMiB, kMiB), RegionKind::kPinned, kMiB));
+  (void)take(kMiB, kMiB);
+  CHECK(budget.memory() == kMiB);
+  CHECK(budget.pinned() == 2 * kMiB);
+  CHECK(budget.pin_limit() == 2 * kMiB);
 }
 
 }  // namespace rdmalloc

@@ -27,13 +27,18 @@ struct Device : RegionObserver {
   size_t ready_populated = 0;
 };
 
-bool is_populated(TestHeap& tested, const void* address) {
-  const Region& region = tested.region_of(address);
+size_t populated_bytes(const Region& region) {
   size_t bytes = 0;
   for (const fake::Range& range :
        fake::ranges_in(reinterpret_cast<void*>(region.base), region.length)) {
     bytes += range.populated ? range.bytes : 0;
   }
+  return bytes;
+}
+
+bool is_populated(TestHeap& tested, const void* address) {
+  const Region& region = tested.region_of(address);
+  const size_t bytes = populated_bytes(region);
   CHECK((bytes == 0 || bytes == region.length));
   CHECK(region.populated == (bytes != 0));
   return bytes != 0;
@@ -41,11 +46,15 @@ bool is_populated(TestHeap& tested, const void* address) {
 
 }  // namespace
 
-TEST_CASE("by default pages come by touch, but those of jemalloc's first regions at once") {
+TEST_CASE("by default pages come by touch, but those of jemalloc's first regions early") {
   for (const char* choice : {"POPULATE=auto", "POPULATE=touch"}) {
     TestHeap tested({choice, "GATHER=off"});
     tested.boot();
-    CHECK(is_populated(tested, tested.take(kPage)));
+    const Region& first = tested.region_of(tested.take(kPage));
+    CHECK(populated_bytes(first) == 32 * 1024);
+    CHECK(first.locked);
+    CHECK_FALSE(first.populated);
+    CHECK(is_populated(tested, tested.take(first.length)));
     CHECK_FALSE(is_populated(tested, tested.take(8 * kMiB)));
     const void* block = tested.malloc(kMiB);
     CHECK_FALSE(is_populated(tested, block));
