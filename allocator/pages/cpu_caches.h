@@ -32,12 +32,14 @@ class CpuCaches {
   CpuCaches(const CpuCaches&) = delete;
   CpuCaches& operator=(const CpuCaches&) = delete;
 
-  Status boot();
+  // Takes a small share of as many addresses as the window has: where these are few, several
+  // processors have one cache.
+  Status boot(size_t window);
 
   // A block for that many pages, or a block of no pages.
   Block take(size_t pages) {
     if (!has_bin(pages)) return {};
-    Processor& here = processors_[os::current_processor() % kMostProcessors];
+    Processor& here = processors_[os::current_processor() & mask_];
     const size_t bin = bin_of(pages);
     // Read without the lock: a thread that wrongly sees an empty bin takes the slow path once.
     if ((here.bins[bin].size() | here.bins[bin + 1].size()) == 0 || !here.try_lock()) return {};
@@ -54,7 +56,7 @@ class CpuCaches {
   // False: the cache did not keep the block, and the caller still has it.
   bool give(Block block) {
     if (!has_bin(block.pages)) return false;
-    Processor& here = processors_[os::current_processor() % kMostProcessors];
+    Processor& here = processors_[os::current_processor() & mask_];
     if (!here.try_lock()) return false;
     Bin& bin = here.bins[bin_of(block.pages)];
     const size_t kept = here.kept + block.pages;
@@ -76,7 +78,7 @@ class CpuCaches {
   template <typename Release>
   void drain(bool patient, Release release) {
     const size_t used = used_.load(std::memory_order_acquire);
-    const size_t here = os::current_processor() % kMostProcessors;
+    const size_t here = os::current_processor() & mask_;
     for (size_t i = 0; i < used; ++i) {
       if (drain_one(processors_[(here + i) % used], patient, release)) return;
     }
@@ -122,6 +124,8 @@ class CpuCaches {
   };
 
   static constexpr size_t kMostProcessors = os::kMostProcessors;
+  static_assert((kMostProcessors & (kMostProcessors - 1)) == 0);
+  static constexpr size_t kShareOfWindow = 64;
   static constexpr unsigned kPageBits = 28;
   // The classes are the same for pages of any size: from 8 units of 4 KiB, the least that malloc's
   // blocks have, to 64 MiB. One extra bin stays empty.
@@ -182,6 +186,7 @@ class CpuCaches {
   }
 
   Processor* processors_ = nullptr;   // backed only for processors that run the program
+  size_t mask_ = 0;                   // of processor numbers: how many there are, less 1
   std::atomic<size_t> used_{0};       // the highest number of one that was used, plus 1
   size_t locked_ = 0;                 // by fork
   std::atomic<size_t> most_kept_{0};  // pages that each may keep

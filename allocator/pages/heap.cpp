@@ -37,7 +37,7 @@ void Heap::boot() {
   if (wanted == 0) wanted = default_window(budget_.memory());
   const Status reserved = window_.reserve(wanted < Window::kSmallest ? Window::kSmallest : wanted);
   if (ok(reserved) && (!ok(regions_.boot()) || !ok(marks_.boot()) || !ok(block_table_.boot()) ||
-                       !ok(caches_.boot()))) {
+                       !ok(caches_.boot(window_.size())))) {
     window_.abandon();
   }
   if (window_.size() == 0 && options_.on(OptionId::warn)) {
