@@ -12,8 +12,8 @@
 # between: a kind is a label of the test or a word of the reason, and `all` is every kind.
 # README.md lists them.
 #
-# Exit status: the command's; 1 for a skip without a reason, for one of a kind that is required, and
-# where a kind is required that is none.
+# Exit status: the command's; 1 for a skip without a reason, after a line "FAILED: ..." or "BROKEN: ...",
+# or of a kind that is required, and where a kind is required that is none.
 set -u
 labels=$1
 seconds=$2
@@ -88,7 +88,11 @@ reasons=$(sed -n 's/^SKIPPED: *\(..*\)/\1/p' "$work/output")
 
 case $status in
   0) [ -n "$reasons" ] || exit 0 ;;
-  77) [ -n "$reasons" ] || { echo "FAILED: it was skipped and says no reason (SKIPPED: ...)"; exit 1; } ;;
+  77)
+    [ -n "$reasons" ] || { echo "FAILED: it was skipped and says no reason (SKIPPED: ...)"; exit 1; }
+    ! grep -qE '^(FAILED|BROKEN): ' "$work/output" ||
+      { echo "FAILED: it failed before it was skipped"; exit 1; }
+    ;;
   *) exit "$status" ;;
 esac
 for kind in $required; do

@@ -5,10 +5,17 @@
 
 namespace rdmalloc {
 
-Status CpuCaches::boot() {
+size_t CpuCaches::caches_of(size_t window) {
+  size_t count = kMostProcessors;
+  while (count > 1 && count * sizeof(Processor) > window / kShareOfWindow) count /= 2;
+  return count;
+}
+
+Status CpuCaches::boot(size_t window) {
   os::find_processor_number();
   set_held(0);
-  processors_ = static_cast<Processor*>(os::map_table(table_bytes()));
+  processors_ = static_cast<Processor*>(os::map_table(table_bytes(window)));
+  mask_ = caches_of(window) - 1;
   return processors_ == nullptr ? Status::kNoMemory : Status::kOk;
 }
 
@@ -23,7 +30,7 @@ void CpuCaches::note_use(Processor& processor) {
 
 CpuCaches::Block CpuCaches::take_larger(size_t pages) {
   if (!has_bin(pages)) return {};
-  Processor& here = processors_[os::current_processor() % kMostProcessors];
+  Processor& here = processors_[os::current_processor() & mask_];
   if (!here.try_lock()) return {};
   Block block;
   for (size_t i = bin_of(pages) + 1; i < kBins && block.pages == 0; ++i) {

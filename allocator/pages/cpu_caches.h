@@ -32,9 +32,11 @@ class CpuCaches {
   CpuCaches(const CpuCaches&) = delete;
   CpuCaches& operator=(const CpuCaches&) = delete;
 
-  Status boot();
+  // Takes a small share of as many addresses as the window has: where these are few, several
+  // processors have one cache.
+  Status boot(size_t window);
   // What boot() will map.
-  static size_t table_bytes() { return kMostProcessors * sizeof(Processor); }
+  static size_t table_bytes(size_t window) { return caches_of(window) * sizeof(Processor); }
 
   // A block for that many pages, or a block of no pages.
   Block take(size_t pages) {
@@ -45,7 +47,7 @@ class CpuCaches {
   template <typename IsRight>
   Block take_if(size_t pages, IsRight is_right) {
     if (!has_bin(pages)) return {};
-    Processor& here = processors_[os::current_processor() % kMostProcessors];
+    Processor& here = processors_[os::current_processor() & mask_];
     const size_t bin = bin_of(pages);
     // Read without the lock: a thread that wrongly sees an empty bin takes the slow path once.
     if ((here.bins[bin].size() | here.bins[bin + 1].size()) == 0 || !here.try_lock()) return {};
@@ -62,7 +64,7 @@ class CpuCaches {
   // False: the cache did not keep the block, and the caller still has it.
   bool give(Block block) {
     if (!has_bin(block.pages)) return false;
-    Processor& here = processors_[os::current_processor() % kMostProcessors];
+    Processor& here = processors_[os::current_processor() & mask_];
     if (!here.try_lock()) return false;
     Bin& bin = here.bins[bin_of(block.pages)];
     const size_t kept = here.kept + block.pages;
@@ -84,7 +86,7 @@ class CpuCaches {
   template <typename Release>
   void drain(bool patient, Release release) {
     const size_t used = used_.load(std::memory_order_acquire);
-    const size_t here = os::current_processor() % kMostProcessors;
+    const size_t here = os::current_processor() & mask_;
     for (size_t i = 0; i < used; ++i) {
       if (drain_one(processors_[(here + i) % used], patient, release)) return;
     }
@@ -132,6 +134,8 @@ class CpuCaches {
   };
 
   static constexpr size_t kMostProcessors = os::kMostProcessors;
+  static_assert((kMostProcessors & (kMostProcessors - 1)) == 0);
+  static constexpr size_t kShareOfWindow = 64;
   static constexpr unsigned kPageBits = 28;
   // The classes are the same for pages of any size: from 8 units of 4 KiB, the least that malloc's
   // blocks have, to 64 MiB. One extra bin stays empty.
@@ -155,6 +159,7 @@ class CpuCaches {
     void keep(size_t pages) { __atomic_store_n(&kept, pages, __ATOMIC_RELAXED); }
   };
 
+  static size_t caches_of(size_t window);
   static size_t units_of(size_t pages) { return pages * (os::page_size() / kUnit); }
   static bool has_bin(size_t pages) {
     return units_of(pages) - kFewestUnits <= kMostUnits - kFewestUnits;
@@ -192,6 +197,7 @@ class CpuCaches {
   }
 
   Processor* processors_ = nullptr;   // backed only for processors that run the program
+  size_t mask_ = 0;                   // of processor numbers: how many there are, less 1
   std::atomic<size_t> used_{0};       // the highest number of one that was used, plus 1
   size_t locked_ = 0;                 // by fork
   std::atomic<size_t> most_kept_{0};  // pages that each may keep

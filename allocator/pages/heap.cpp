@@ -40,11 +40,11 @@ void Heap::boot() {
   if (wanted == 0) wanted = default_window(budget_.memory());
   const Status reserved = window_.reserve(wanted < Window::kSmallest ? Window::kSmallest : wanted);
   if (ok(reserved)) {
-    os::map_tables_ahead(regions_.table_bytes() + marks_.table_bytes() + caches_.table_bytes() +
-                         kRecords);
+    os::map_tables_ahead(regions_.table_bytes() + marks_.table_bytes() +
+                         CpuCaches::table_bytes(window_.size()) + kRecords);
   }
   if (ok(reserved) && (!ok(regions_.boot()) || !ok(marks_.boot()) || !ok(block_table_.boot()) ||
-                       !ok(caches_.boot()))) {
+                       !ok(caches_.boot(window_.size())))) {
     window_.abandon();
   }
   if (window_.size() == 0 && options_.on(OptionId::warn)) {

@@ -78,7 +78,7 @@ void run(void* (*const* works)(void*), size_t count, unsigned seconds) {
   pthread_t threads[8];
   for (size_t i = 0; i < count; ++i) {
     if (pthread_create(&threads[i], nullptr, works[i], nullptr) != 0) {
-      probe::skip("cannot start a thread");
+      probe::refused("cannot start a thread");
     }
   }
   sleep(seconds);

@@ -33,7 +33,8 @@ int main() {
   alarm(30);  // A lock left behind ends the test by SIGALRM.
   for (size_t i = 0; i < kThreads; ++i) {
     pthread_t thread;
-    if (pthread_create(&thread, nullptr, work, nullptr) != 0) probe::skip("cannot start a thread");
+    if (pthread_create(&thread, nullptr, work, nullptr) != 0)
+      probe::refused("cannot start a thread");
     void* result = nullptr;
     pthread_join(thread, &result);
     if (result == PTHREAD_CANCELED) verdict.broken("thread %zu was cancelled inside malloc", i);

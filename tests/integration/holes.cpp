@@ -281,6 +281,9 @@ void try_stacks(bool before) {
       verdict.broken("mprotect fails");
     }
     if (i % 4 < 2 && probe::library().loaded()) {
+      if (before && keyed->key_of(stacks[i], kPage) >= 0) {
+        verdict.broken("a guard page that was opened again is registered");
+      }
       check_get(*keyed, Hole{nullptr, 0, true, {}}, stacks[i], 3 * kPage);
     }
     free(stacks[i]);

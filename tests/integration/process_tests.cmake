@@ -16,8 +16,7 @@ rdm_case("forks neither hang nor crash with the engine's background threads"
   PROGRAM fork_storm ARGUMENTS 3 LIMITS MALLOC_CONF=background_thread:true)
 rdm_case("forks neither hang nor crash beyond the budget"
   PROGRAM fork_storm ARGUMENTS 3 LIMITS --user --memlock 64 LABELS root)
-# The program plays an old or new kernel (personality). Where RDMA drivers answer, their answer
-# counts.
+# The program plays an old or new kernel (personality), without RDMA drivers, whose answer would count.
 set(fork_sentence "fork takes registered memory from this process")
 rdm_case("where a fork takes registered pages from their process, the first domain says so, once"
   PROGRAM fork_warning ARGUMENTS old LIMITS --lines 1 ${fork_sentence})

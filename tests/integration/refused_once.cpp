@@ -88,7 +88,7 @@ int main() {
   pthread_attr_setstacksize(&attributes, size_t{1} << 20);
   pthread_t keeper;
   if (pthread_create(&keeper, &attributes, keep_reserve, nullptr) != 0) {
-    probe::skip("cannot start a thread");
+    probe::refused("cannot start a thread");
   }
   pthread_barrier_wait(&turn);
   size_t started = 0;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """tests/coverage.txt names a test for everything that is promised: each public function, status and
-flag, each option, each flag of the command, and each bullet of "What gets worse", the most
-important of which are in README.md.
+flag, each option, each flag of the command, and each sentence of "What gets worse", the most
+important parts of which are in README.md.
 
 usage: coverage_test.py SOURCE_FOLDER RDMALLOC
 """
@@ -48,6 +48,10 @@ def bullets(text):
             for bullet in re.split(r"^- ", part, flags=re.MULTILINE)[1:]]
 
 
+def sentences(bullet):
+    return re.split(r"(?<=[.])\s+(?=[A-Z`])", bullet)
+
+
 def rows(table):
     """By section: items and their tests."""
     found = {}
@@ -68,10 +72,11 @@ def compare(section, items, lines):
 
 def compare_bullets(all_texts, first_page, lines):
     section = "what gets worse"
-    return ([f"{section}: no line for '{text[:60]}'" for text in all_texts + first_page
+    all_sentences = [sentence for text in all_texts for sentence in sentences(text)]
+    return ([f"{section}: no line for '{text[:60]}'" for text in all_sentences + first_page
              if not any(text.startswith(item) for item in lines)] +
-            [f"{section}: no bullet begins with '{item}'" for item in lines
-             if not any(text.startswith(item) for text in all_texts)])
+            [f"{section}: no sentence begins with '{item}'" for item in lines
+             if not any(text.startswith(item) for text in all_sentences)])
 
 
 class Names:
@@ -87,6 +92,8 @@ class Names:
             for path in sorted(folder.rglob(pattern)):
                 for name in re.findall(r'"([^"\n]{8,})"', path.read_text(errors="replace")):
                     self.add(name)
+        for path in folder.parent.glob("bench/bench_*.cpp"):
+            self.exact.add(path.stem.replace("_", ".", 1))
 
     def add(self, name):
         if "${" not in name:
@@ -112,6 +119,9 @@ def check_itself():
     assert len(compare("x", {"a", "b"}, {"b": "t", "c": "t"})) == 2
     assert len(compare_bullets(["First is", "Second"], [], {"First": "t", "Third": "t"})) == 2
     assert len(compare_bullets(["First is"], ["First", "Else"], {"First": "t"})) == 1
+    assert len(compare_bullets(["First is. Then `x`."], ["First"], {"First": "t"})) == 1
+    assert len(compare_bullets(["First is. Then `x`."], ["First"], {"First": "t", "Then": "t"})) == 0
+    assert sentences("Since 5.12, `x`. `y` (e. g. z). We go.") == ["Since 5.12, `x`.", "`y` (e. g. z).", "We go."]
     assert bullets("\n## What gets worse\n\n- **One**\n  more.\n- Two.\n\n## Next\n- No") == ["One more.", "Two."]
     assert rows("# x\n[a]\nb | c | d\n") == {"a": {"b": "c | d"}}
     names = Names.__new__(Names)

@@ -20,5 +20,5 @@ fi
 # shellcheck disable=SC2086  # lists of words
 promise "the suite passes in the guest" 86400 \
   prlimit --memlock="$memlock:$memlock" $as_user ctest --test-dir "$GUEST_BUILD" -j "$(nproc)" \
-  --no-tests=error --timeout 6000 $arguments
+  --no-tests=error --timeout 6000 --output-on-failure --output-log "$GUEST_RESULTS/ctest.log" $arguments
 cp "$GUEST_BUILD/Testing/Temporary/LastTest.log" "$GUEST_RESULTS/"

@@ -29,7 +29,7 @@ constexpr uid_t kNobody = 65534;
 void mount_small(const char* size) {
   if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
       mount("tmpfs", "/dev/shm", "tmpfs", 0, size) != 0) {
-    printf("cannot mount a small /dev/shm here: this needs root and mount namespaces\n");
+    printf("SKIPPED: cannot mount a small /dev/shm here: this needs root and mount namespaces\n");
     exit(kSkipped);
   }
 }

@@ -61,7 +61,7 @@ std::map<size_t, size_t> drained(CpuCaches& caches, bool patient = true) {
 TEST_CASE_METHOD(Fixture,
                  "a block of a cache wastes an eighth of itself at most, and is given once") {
   CpuCaches caches;
-  REQUIRE(ok(caches.boot()));
+  REQUIRE(ok(caches.boot(window.size())));
   caches.set_held(size_t{4} << 30);
   std::mt19937 random(5);
   std::map<size_t, size_t> kept;
@@ -91,7 +91,7 @@ TEST_CASE_METHOD(Fixture,
 
 TEST_CASE_METHOD(Fixture, "what a block of the same size was given for is found, newest first") {
   CpuCaches caches;
-  REQUIRE(ok(caches.boot()));
+  REQUIRE(ok(caches.boot(window.size())));
   const size_t most = 20'000 * (size_t{4} << 10) / kPage;  // larger blocks are not kept
   for (size_t pages = 9; pages < most; pages = pages * 9 / 8 + 1) {
     REQUIRE(caches.give({1, pages}));
@@ -106,7 +106,7 @@ TEST_CASE_METHOD(Fixture, "what a block of the same size was given for is found,
 TEST_CASE_METHOD(Fixture,
                  "a processor keeps its share of what is held, and one block whatever that is") {
   CpuCaches caches;
-  REQUIRE(ok(caches.boot()));
+  REQUIRE(ok(caches.boot(window.size())));
   constexpr size_t kMiB = size_t{1} << 20;
   // Of different classes, because otherwise their bins would fill up first.
   const auto fill = [&caches] {
@@ -132,7 +132,7 @@ TEST_CASE_METHOD(Fixture,
 
 TEST_CASE_METHOD(Fixture, "another thread takes out what this one has kept") {
   CpuCaches caches;
-  REQUIRE(ok(caches.boot()));
+  REQUIRE(ok(caches.boot(window.size())));
   caches.set_held(4096 * kPage);
   std::map<size_t, size_t> kept;
   for (size_t i = 1; i <= 40; ++i) {
@@ -155,7 +155,7 @@ TEST_CASE_METHOD(Fixture, "another thread takes out what this one has kept") {
 
 TEST_CASE_METHOD(Fixture, "the largest blocks are taken out first, and no more than are wanted") {
   CpuCaches caches;
-  REQUIRE(ok(caches.boot()));
+  REQUIRE(ok(caches.boot(window.size())));
   for (size_t pages = 16; pages <= 256; pages *= 2) REQUIRE(caches.give({pages, pages}));
   std::vector<size_t> got;
   caches.drain(false, [&](CpuCaches::Block block) {
@@ -169,7 +169,7 @@ TEST_CASE_METHOD(Fixture, "the largest blocks are taken out first, and no more t
 TEST_CASE_METHOD(Fixture,
                  "whoever finds a processor's bins taken goes elsewhere, and does not wait") {
   CpuCaches caches;
-  REQUIRE(ok(caches.boot()));
+  REQUIRE(ok(caches.boot(window.size())));
   REQUIRE(caches.give({1, 10}));
   caches.lock_all();
   CHECK(caches.take(10).pages == 0);

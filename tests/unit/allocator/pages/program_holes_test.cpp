@@ -147,6 +147,29 @@ TEST_CASE("a hole in a block takes exactly its pages out of the books, and of lo
   }
 }
 
+TEST_CASE("lookups look at each page of a region up to a hole's end, and not behind it") {
+  Program f;
+  const size_t pages = 32 * kMiB / kPage;
+  char* const block = f.malloc(pages);
+  const Window& window = f.tested->window();
+  const RegionTable& regions = f.tested->regions();
+  const Region* const region = regions.find(block);
+  REQUIRE(region != nullptr);
+  const auto is_looked_at = [&](size_t granule) {
+    return regions.whole_by_granule()[granule].load() == 0;
+  };
+  const size_t first = window.granule_of(reinterpret_cast<const void*>(region->base));
+  const size_t end = window.granule_of(reinterpret_cast<const void*>(region->end() - 1)) + 1;
+  for (size_t granule = first; granule < end; ++granule) CHECK_FALSE(is_looked_at(granule));
+  const char* const hole = block + 9 * kMiB;
+  f.destroy(hole, 1);
+  const size_t last = window.granule_of(hole);
+  REQUIRE((first < last && last + 1 < end));
+  for (size_t granule = first; granule < end; ++granule) {
+    CHECK(is_looked_at(granule) == (granule <= last));
+  }
+}
+
 TEST_CASE("from the moment a call is about to be made, its pages are nobody's") {
   Program f;
   char* const block = f.malloc(100);

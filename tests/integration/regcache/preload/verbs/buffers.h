@@ -155,7 +155,8 @@ class Buffers {
       doing_.say("malloc");
       if (posix_memalign(&got, kPage, buffer->bytes()) != 0) got = nullptr;
     }
-    if (got == nullptr || got == MAP_FAILED) probe::skip("out of memory");
+    if (got == MAP_FAILED) probe::skip("out of memory");
+    if (got == nullptr) probe::refused("out of memory");
     buffer->at = static_cast<char*>(got);
     for (size_t page = 0; page < buffer->pages.size(); ++page) {
       fill(buffer, page, buffer->at + page * kPage);
@@ -189,7 +190,7 @@ class Buffers {
     char* const old = buffer->at;
     const size_t count = 1 + random_.below(kMostPages);
     auto* const got = static_cast<char*>(realloc(old, count * kPage));
-    if (got == nullptr) probe::skip("out of memory");
+    if (got == nullptr) probe::refused("out of memory");
     // Large blocks are page-aligned; a smaller one is freed here and allocated again.
     if (reinterpret_cast<uintptr_t>(got) % kPage != 0) {
       unmap_others(old, before);
