@@ -1,6 +1,7 @@
 // While one thread repeatedly mallocs and touches 1 GiB in one block, others go on: mmap and
 // munmap, malloc and free of medium blocks, and fork with malloc in the child. None may wait for
-// the large block's pages. The bound is generous: shorter waits are a matter for benchmarks.
+// the large block's pages. The bound is generous: shorter waits are a matter for benchmarks. Where
+// the block takes long, as in an emulator, a quarter of its time is allowed.
 //
 //   stalls MIB ROUNDS [stall]
 //
@@ -19,6 +20,7 @@
 namespace {
 
 constexpr double kMostSeconds = 2;
+constexpr double kMostShare = 0.25;  // of the quickest block's time
 constexpr size_t kMapped = 1 << 20;
 constexpr size_t kMiddling = 150 << 10;
 
@@ -27,6 +29,7 @@ size_t large;
 bool stalls;
 std::mutex stall;
 std::atomic<bool> growing{false}, ended{false};
+double quickest = 1e9;  // s
 
 double now() {
   timespec time{};
@@ -78,6 +81,7 @@ void* go_on(void* argument) {
 
 void make_large_block() {
   growing.store(true);
+  const double from = now();
   if (stalls) stall.lock();
   auto* block = static_cast<char*>(malloc(large));
   if (block == nullptr) {
@@ -85,6 +89,7 @@ void make_large_block() {
   } else {
     for (size_t at = 0; at < large; at += probe::kPage) block[at] = 3;
   }
+  quickest = std::min(quickest, now() - from);
   if (stalls) {
     const timespec nap{static_cast<time_t>(kMostSeconds) + 1, 0};
     nanosleep(&nap, nullptr);
@@ -103,12 +108,13 @@ int main(int argc, char** argv) {
   for (Other& other : others) pthread_create(&other.thread, nullptr, go_on, &other);
   for (uint64_t round = 0; round < rounds && verdict.count() == 0; ++round) make_large_block();
   ended.store(true);
+  const double most = std::max(kMostSeconds, kMostShare * quickest);
   for (Other& other : others) {
     pthread_join(other.thread, nullptr);
     printf("%s: %lu times meanwhile, the longest took %.0f ms\n", other.name, other.during,
            other.worst * 1e3);
     if (other.during == 0) verdict.broken("%s was not tried while the block grew", other.name);
-    if (other.worst > kMostSeconds) {
+    if (other.worst > most) {
       verdict.broken("%s took %.1f s while the block grew", other.name, other.worst);
     }
   }
