@@ -163,7 +163,7 @@ void print_unmapping() {
   printf(
       "\nmunmap, and mmap and munmap, of 64 KiB that nobody registered: ns that are added to "
       "libc's; "
-      "and munmap\nof such as are registered (the device costs nothing): ns more than the system "
+      "and munmap\nof registered memory (the device costs nothing): ns more than the system "
       "call\n"
       "%-34s %10s %10s %10s %10s %10s %12s\n",
       "CPU (wall)", "bare pair", "munmap +", "pair +", "(munmap +)", "(pair +)", "(reg'd +)");

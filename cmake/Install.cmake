@@ -1,11 +1,11 @@
-# What `cmake --install` puts where, and how a project elsewhere finds it: find_package(rdmalloc) or
-# pkg-config. The command installs itself, with its pages, in allocator/tools. Included last, because
-# it changes targets that exist by then. Each thing names its component, which is the package that
-# it goes to (Packages.cmake): runtime, dev, tools or mpi.
+# What `cmake --install` installs, and how other projects find it: find_package(rdmalloc) or
+# pkg-config. The command and its manual pages are installed by allocator/tools. Included last, because
+# it modifies targets defined elsewhere. Each rule names its component, which is also its package
+# (Packages.cmake): runtime, dev, tools or mpi.
 include(CMakePackageConfigHelpers)
 
-# No path of the machine that built it in what is installed (debug information names the sources).
-# The folders are those whose targets are installed.
+# Installed files contain no path of the build machine, which debug information would otherwise name.
+# These are the folders whose targets are installed.
 function(rdmalloc_forget_build_paths folder)
   get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
   foreach(target ${targets})
@@ -26,12 +26,12 @@ foreach(folder allocator regcache)
   endif()
 endforeach()
 
-# rdmalloc::shm, segments of shared memory; apart from malloc, and needing nothing of it.
+# rdmalloc::shm, segments of shared memory: independent of malloc.
 set_target_properties(rdmalloc_shm PROPERTIES EXPORT_NAME shm)
 install(TARGETS rdmalloc rdmalloc_shm EXPORT rdmallocTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-# Not for linking with: programs are preloaded with them.
+# For preloading, not for linking.
 foreach(shim verbs ucx ofi)
   if(TARGET rdmalloc_${shim})
     install(TARGETS rdmalloc_${shim}
@@ -39,7 +39,7 @@ foreach(shim verbs ucx ofi)
   endif()
 endforeach()
 install(TARGETS rdmalloc_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT mpi)
-# Open MPI's component, for --mca mca_base_component_path.
+# The Open MPI component, found with --mca mca_base_component_path.
 if(TARGET rdmalloc_mpool)
   install(TARGETS rdmalloc_mpool
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/rdmalloc/openmpi COMPONENT mpi)
@@ -60,7 +60,7 @@ install(FILES
   ${PROJECT_BINARY_DIR}/generated/rdmallocConfigVersion.cmake
   DESTINATION ${package_folder} COMPONENT dev)
 
-# Relative to where the .pc file lies, so that an installed tree may be moved.
+# Relative to the .pc file, so that an installed tree can be moved.
 file(RELATIVE_PATH pc_to_prefix
   ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 file(RELATIVE_PATH pc_libdir ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_LIBDIR})

@@ -1,7 +1,7 @@
-# The engine: our copy of jemalloc's static PIC archive, with the linker flags that put our hooks in.
+# The engine: our copy of jemalloc's static PIC archive, and the linker flags that insert our hooks.
 # Defines the target rdmalloc_engine_archive (link it whole), RDMALLOC_ENGINE_WRAPS, and
 # RDMALLOC_ENGINE_LG_PAGE, the logarithm of the page that the archive was built for.
-# That is the distribution's, or one made from jemalloc's sources.
+# The archive is the distribution's, or is built from jemalloc's sources.
 set(RDMALLOC_JEMALLOC_SOURCE "" CACHE PATH "source tree of jemalloc 5.3.0 to make the engine from, instead of an archive")
 set(jemalloc_wanted "Install jemalloc 5.3.0's header and static PIC archive (libjemalloc-dev of Debian 12 and 13, "
   "Ubuntu 24.04: sh cmake/bootstrap.sh build), or unpack its sources and configure with one of\n"

@@ -1,16 +1,15 @@
-# Makes jemalloc's static PIC archive from a source tree, where the distribution has none that fits:
+# Builds jemalloc's static PIC archive from a source tree, if the distribution has no suitable one:
 #
 #   cmake -DRDMALLOC_JEMALLOC_SOURCE=DIR ...
 #
-# Configures and compiles a copy of it in the build folder, once; sets JEMALLOC_INCLUDE and
-# JEMALLOC_ARCHIVE to what comes out. As Debian builds it, so that no figure depends on the machine that
-# compiles.
+# Configures and compiles a copy in the build folder, once, and sets JEMALLOC_INCLUDE and
+# JEMALLOC_ARCHIVE. It uses Debian's settings, so that no figure depends on the build machine.
 set(tree ${CMAKE_BINARY_DIR}/engine/jemalloc)
 set(JEMALLOC_INCLUDE ${tree}/include)
 set(JEMALLOC_ARCHIVE ${tree}/lib/libjemalloc_pic.a)
 
-# A page of jemalloc's may be larger than the kernel's, but not smaller. Where kernels of a processor
-# differ it has the largest.
+# jemalloc's page may be larger than the kernel's, but not smaller: where a processor's kernels differ,
+# take the largest.
 set(largest_page 12)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ppc64|powerpc64|loongarch64|mips64)")
   set(largest_page 16)

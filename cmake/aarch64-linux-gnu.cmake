@@ -1,5 +1,5 @@
-# Builds for AArch64 with Debian's cross compiler and with its arm64 packages in a folder
-# (aarch64_sysroot.sh), and runs what it built under qemu-user:
+# Builds for AArch64 with Debian's cross compiler and its arm64 packages, unpacked in a folder by
+# aarch64_sysroot.sh. The result runs under qemu-user:
 #
 #   sh cmake/aarch64_sysroot.sh build/arm64-sysroot
 #   cmake --preset arm64 && cmake --build --preset arm64 && ctest --preset arm64
@@ -7,7 +7,7 @@ set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(RDMALLOC_SYSROOT ${CMAKE_CURRENT_LIST_DIR}/../build/arm64-sysroot
   CACHE PATH "Debian's arm64 packages, unpacked")
-# For what CMake compiles to try something out, too.
+# Also for CMake's own test compilations.
 list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES RDMALLOC_SYSROOT)
 file(REAL_PATH ${RDMALLOC_SYSROOT} CMAKE_SYSROOT)
 

@@ -55,7 +55,7 @@ class ThreadCounter {
   struct alignas(64) Line {
     Place value;
     std::atomic<uint32_t> index;  // its own
-    std::atomic<uint32_t> hint;   // what it may ask for next: of who counts
+    std::atomic<uint32_t> hint;   // what the counting thread may ask for next
   };
 
   static void take_place() {

@@ -6,12 +6,12 @@
 #   rdmalloc-mpi     the shim for MPI programs, and Open MPI's memory pool
 #   rdmalloc-dbgsym  the debug information of all of these (-debuginfo as .rpm)
 #
-# For a distribution, configure on it with -DCMAKE_INSTALL_PREFIX=/usr, as the preset `package` does:
-# then libraries lie where it has them (lib64, lib/x86_64-linux-gnu).
+# To package for a distribution, configure there with -DCMAKE_INSTALL_PREFIX=/usr, as the preset
+# `package` does: libraries then go to its own folder (lib64, lib/x86_64-linux-gnu).
 set(components runtime dev tools mpi debug)
 set(here ${CMAKE_CURRENT_LIST_DIR})
 
-# What each package says of rights: our own licence, and those of what is linked into it.
+# Each package's copyright file: our licence, and those of the libraries linked in.
 set(copyright ${PROJECT_BINARY_DIR}/generated/copyright)
 file(READ ${PROJECT_SOURCE_DIR}/LICENSE text)
 function(append_licence what)
@@ -34,7 +34,7 @@ foreach(component dev tools mpi dbgsym)
   string(REPLACE dbgsym debug part ${component})
   install(FILES ${copyright} DESTINATION share/doc/rdmalloc-${component} COMPONENT ${part} EXCLUDE_FROM_ALL)
 endforeach()
-# Not on any path until a site wants it there: module use PREFIX/share/rdmalloc/modulefiles
+# On no search path until a site adds it: module use PREFIX/share/rdmalloc/modulefiles
 foreach(kind lua tcl)
   configure_file(${here}/modulefile.${kind}.in ${PROJECT_BINARY_DIR}/generated/modulefile.${kind} @ONLY)
 endforeach()
@@ -83,7 +83,7 @@ Open MPI.")
 describe(DEBUG ": debug information" "This is the debug information of all its packages, which gdb finds by itself.")
 
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-# Quick, and known to every dpkg; the debug sections are compressed already.
+# Fast, and supported by every dpkg; the debug sections are already compressed.
 set(CPACK_DEBIAN_COMPRESSION_TYPE gzip)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
@@ -95,7 +95,7 @@ set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
 set(CPACK_RPM_MAIN_COMPONENT runtime)
 set(CPACK_RPM_PACKAGE_LICENSE BSD-3-Clause)
 set(CPACK_RPM_PACKAGE_GROUP "System/Libraries")
-# Build ids are linked to by those who have debug information installed, in its package.
+# Links from build ids belong to the package of debug information.
 set(CPACK_RPM_SPEC_MORE_DEFINE "%define _build_id_links none")
 # Folders that belong to other packages.
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION
@@ -114,7 +114,7 @@ set(CPACK_RPM_DEBUG_PACKAGE_NAME rdmalloc-debuginfo)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME rdmalloc)
 set(CPACK_RPM_RUNTIME_PACKAGE_NAME rdmalloc)
 set(CPACK_PROJECT_CONFIG_FILE ${here}/same_version.cmake)
-# What other packages that link to the libraries depend on.
+# What packages that link to the libraries must depend on.
 set(shlibs ${PROJECT_BINARY_DIR}/generated/shlibs)
 foreach(library librdmalloc librdmalloc-shm)
   string(APPEND lines "${library} ${PROJECT_VERSION_MAJOR} rdmalloc (>= ${PROJECT_VERSION})\n")
@@ -122,8 +122,8 @@ endforeach()
 file(WRITE ${shlibs} "${lines}")
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${shlibs})
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "rdmalloc-mpi, rdmalloc-tools")
-# Its shim serves whatever MPI there is, and none must be installed for it. It needs no newer libc than
-# the library itself does; a test looks.
+# The shim works with any MPI and requires none to be installed. It needs no newer libc than the library
+# itself, which a test checks.
 set(CPACK_DEBIAN_MPI_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_MPI_PACKAGE_ENHANCES "openmpi-bin, mpich")
 set(CPACK_RPM_MPI_PACKAGE_AUTOREQ OFF)

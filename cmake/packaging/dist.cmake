@@ -1,5 +1,5 @@
-# The source tarball: what git knows or would add (without git, what lies here but builds), and the chart
-# library of reports, so that who builds from it needs no npm.
+# The source tarball: the files that git tracks or would add (without git: all files here but builds),
+# and the chart library of reports, so that building from it needs no npm.
 #
 #   cmake -D SOURCE=folder -D VERSION=x.y.z -D CHARTS=library.js -D LICENCES=file -D OUTPUT=folder -P dist.cmake
 set(name rdmalloc-${VERSION})

@@ -1,5 +1,5 @@
-# Read by cpack. All packages of a version, and of a release of it (-D CPACK_DEBIAN_PACKAGE_RELEASE=2),
-# fit each other and no other's: they talk by more than the C interface.
+# Read by cpack. Each package depends on exactly this version and release (-D
+# CPACK_DEBIAN_PACKAGE_RELEASE=2) of the others, because they share more than the C interface.
 set(debian ${CPACK_PACKAGE_VERSION})
 if(CPACK_DEBIAN_PACKAGE_RELEASE)
   string(APPEND debian "-${CPACK_DEBIAN_PACKAGE_RELEASE}")

@@ -1,5 +1,5 @@
-# Between staging and packaging: takes the debug information out of every program and library and puts
-# it where gdb looks for it by its build id, in the package of debug information.
+# Runs between staging and packaging: moves the debug information of every program and library into the
+# package of debug information, where gdb finds it by build id.
 file(GLOB_RECURSE files ${CPACK_TEMPORARY_DIRECTORY}/*)
 set(debug ${CPACK_TEMPORARY_DIRECTORY}/debug${CPACK_PACKAGING_INSTALL_PREFIX}/lib/debug/.build-id)
 

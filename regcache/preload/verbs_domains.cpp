@@ -130,7 +130,7 @@ DomainEntry* DomainTable::add(ibv_pd* pd, unsigned access, unsigned flags) {
 
 // False: one could not be closed and stays.
 template <typename Which>
-bool DomainTable::close_those(Which which) {
+bool DomainTable::close_matching(Which which) {
   bool all = true;
   const size_t used = used_.load(std::memory_order_acquire);
   for (size_t i = 0; i < used; ++i) {
@@ -155,7 +155,7 @@ bool DomainTable::forget(ibv_pd* pd) {
       return false;
     }
   }
-  return close_those([pd](const ibv_pd* its, const DomainEntry&) { return its == pd; });
+  return close_matching([pd](const ibv_pd* its, const DomainEntry&) { return its == pd; });
 }
 
 void DomainTable::orphan(ibv_pd* pd) {
@@ -170,12 +170,13 @@ void DomainTable::orphan(ibv_pd* pd) {
 // If it cannot be closed now, forget_kin() closes it when the protection domain goes.
 void DomainTable::end_orphan(DomainEntry* entry) {
   if (entry->pd.load(std::memory_order_acquire) != nullptr || entry->answered != 0) return;
-  (void)close_those([entry](const ibv_pd*, const DomainEntry& other) { return &other == entry; });
+  (void)close_matching(
+      [entry](const ibv_pd*, const DomainEntry& other) { return &other == entry; });
 }
 
 bool DomainTable::forget_kin(const ibv_pd* pd) {
   bool any = false;
-  const bool all = close_those([&](const ibv_pd*, const DomainEntry& entry) {
+  const bool all = close_matching([&](const ibv_pd*, const DomainEntry& entry) {
     const bool is_kin = entry.context == pd->context && entry.handle == pd->handle &&
                         entry.answered == 0 &&
                         entry.domain.load(std::memory_order_relaxed) != nullptr;
@@ -230,11 +231,11 @@ bool DomainTable::lose(const ibv_context* context) {
 }
 
 void DomainTable::drop(ibv_pd* pd) {
-  (void)close_those([pd](const ibv_pd* its, const DomainEntry&) { return its == pd; });
+  (void)close_matching([pd](const ibv_pd* its, const DomainEntry&) { return its == pd; });
 }
 
 void DomainTable::drop(ibv_context* context) {
-  (void)close_those(
+  (void)close_matching(
       [context](const ibv_pd*, const DomainEntry& entry) { return entry.context == context; });
 }
 

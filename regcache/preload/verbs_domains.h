@@ -88,7 +88,7 @@ class DomainTable {
   DomainEntry* blank(size_t bucket);
   bool is_lost(const ibv_context* context) const;
   template <typename Which>
-  bool close_those(Which which);
+  bool close_matching(Which which);
 
   std::atomic<bool> is_opening_{false};  // some thread, which alone adds entries
   std::atomic<DomainEntry*> buckets_[kBuckets] = {};

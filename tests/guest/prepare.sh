@@ -4,16 +4,15 @@
 #
 #   prepare.sh FOLDER [VERSION]    fills FOLDER with vmlinuz and initramfs
 #
-# VERSION: another of Debian's kernels, such as 5.10 (Debian 11's) or 6.12 (Debian 12's backports).
-# Its package is looked up in the folder's own lists, so the host's apt is left unchanged.
+# VERSION: another Debian kernel, such as 5.10 (Debian 11) or 6.12 (Debian 12 backports). Its package
+# is looked up in package lists inside FOLDER, so the host's apt stays unchanged.
 #
 # Exit status: 0 done, 77 not possible here (the reason is printed).
 set -eu
 folder=$1
 version=${2:-}
 here=$(cd "$(dirname "$0")" && pwd)
-# The network card's driver, its user-space interface, the host's files with an overlay, and a cable
-# with two ends.
+# soft-RoCE and its user-space interface, the host's files with an overlay, and a veth pair.
 modules="virtio_pci 9p 9pnet_virtio overlay veth crc32_generic ib_uverbs rdma_rxe rdma_ucm"
 
 . "$here/../support/verdict.sh"
@@ -59,7 +58,7 @@ if [ -z "$kernel" ]; then
   [ ! -e "$folder/vmlinuz" ] || exit 0
   skip "apt knows no kernel package: type: apt-get update"
 fi
-# The result depends on the kernel and on this file.
+# The initramfs depends on the kernel and on this file.
 stamp="$kernel $(cksum < "$0") $(cksum < "$here/init")"
 [ "$(cat "$folder/stamp" 2> /dev/null)" != "$stamp" ] || exit 0
 

@@ -56,7 +56,7 @@ rdm_case("control: RDMALLOC_MEMORY_CAP bounds the heap of such a program"
   PROGRAM own_limit ARGUMENTS heap
   LIMITS RDMALLOC_MEMORY_CAP=64M --expect 1 --says "the heap is limited")
 
-# The memlock limit may be another tomorrow.
+# The memlock limit may change while the program runs.
 rdm_program(limit_changes rdmalloc)
 rdm_case("what a raised memlock limit allows is pinned, by a running program"
   PROGRAM limit_changes ARGUMENTS raised LIMITS --user --memlock 8192 LABELS root)

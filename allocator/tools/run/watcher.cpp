@@ -75,7 +75,7 @@ std::string as_report(const ProcessCounters& counters, bool has_ended) {
   json["partial"] = true;  // a report that the process writes has more keys, and not these
   json["ended"] = has_ended;
   json["time"] = time_text();
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return as_text(json, 2) + "\n";
 }
 
 // Never overwrites the process's own report: the process says that it begins one while it holds the

@@ -9,6 +9,7 @@
 
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/text.h"
+#include "allocator/tools/top/json.h"
 #include "allocator/tools/trace/trace.h"
 #include "allocator/trace/trace_file.h"
 
@@ -151,10 +152,7 @@ void add_trace_info_flags(CLI::App& app, TraceInfoRequest& request) {
 int trace_info(const TraceInfoRequest& request) {
   const Sum sum = sum_up(request.file);
   if (request.json) {
-    // A program's arguments need not be UTF-8.
-    puts(as_json(request.file, sum)
-             .dump(2, ' ', false, ordered_json::error_handler_t::replace)
-             .c_str());
+    puts(as_text(as_json(request.file, sum), 2).c_str());
   } else {
     print_text(sum);
   }

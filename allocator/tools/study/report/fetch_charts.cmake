@@ -1,6 +1,6 @@
-# Has npm fetch the chart library of package-lock.json, whose checksums it compares, into FOLDER:
-# library.js and its licences.txt. Without npm or without a network both become empty, and one line
-# says so: the command is good without charts, and a build must not fail for them.
+# Lets npm fetch the chart library into FOLDER, as library.js and licences.txt, and check it against
+# package-lock.json. Without npm or a network both files are empty and one line says so: the command
+# works without charts, so the build must not fail.
 #
 #   cmake -D SOURCE=here -D FOLDER=where -D NPM=program -P fetch_charts.cmake
 set(reason "")
