@@ -8,9 +8,7 @@
 namespace rdmalloc {
 namespace {
 
-// jemalloc uses up its first regions at once, so one call faults this much in. Of the very first
-// many a process needs a few pages only: these.
-constexpr size_t kPopulatedAtOnce = size_t{256} << 10;
+// Every process uses these pages of the first region, so one call faults them in.
 constexpr size_t kPopulatedFirst = size_t{32} << 10;
 
 // After a refusal to pin more, how long free unpinned memory is used before asking again: the first
@@ -450,12 +448,10 @@ bool Growth::populate_part(const Region& region, uintptr_t from, uintptr_t to) {
 void Growth::make_ready(const Acquired& acquired, size_t wanted) {
   if (acquired.region == nullptr) return;
   const Region& region = *acquired.region;
-  const bool is_small = region.use == RegionUse::kExtents && region.length <= kPopulatedAtOnce;
-  const bool is_first = is_small && store_.regions.size() == 1;
-  if (is_first && !is_to_come_at_once(region)) {
-    populate_beginning(region, std::min(region.length, kPopulatedFirst), huge_.watch());
-  } else if ((is_small && region.kind == RegionKind::kPinned) || is_to_come_at_once(region)) {
+  if (is_to_come_at_once(region)) {
     (void)populate(region, PagesFor::kLater);
+  } else if (region.use == RegionUse::kExtents && store_.regions.size() == 1) {
+    populate_beginning(region, std::min(region.length, kPopulatedFirst), huge_.watch());
   } else if (!region.gathered) {
     try_huge_pages(region, wanted, store_.marks, huge_.watch());
   }
