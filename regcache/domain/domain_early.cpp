@@ -34,15 +34,16 @@ void Domain::ask_for_rest(KeyEntry& entry) {
 
 // Where regions are registered when they are asked for, a part that answers a second lookup has
 // saved its program a registration, which pays for the region's own: the program never makes more
-// registrations than it asks for.
+// registrations than it asks for. Before there is no room for parts, when a lookup would have to
+// wait for all of a region, the registrar is asked for the region anyhow.
 bool Domain::find_early(const Region& region, const void* address, size_t length, rdm_mr* out) {
   const auto at = reinterpret_cast<uintptr_t>(address);
   EarlyParts::Part part;
-  if (early_.find(at, length, &part)) {
-    ask_for_rest(entry_of(region));
-  } else if (!register_early(region, at, length) || !early_.find(at, length, &part)) {
+  const bool is_there = early_.find(at, length, &part);
+  if (!is_there && (!register_early(region, at, length) || !early_.find(at, length, &part))) {
     return false;
   }
+  if (is_there || early_.is_half_full()) ask_for_rest(entry_of(region));
   fill(reinterpret_cast<void*>(part.base), part.length, part.key, out);
   return true;
 }

@@ -39,6 +39,7 @@ class EarlyParts {
 
   // False: there is no room for another.
   bool add(uint16_t region, const Part& part);
+  bool is_half_full() const { return count_.load(std::memory_order_relaxed) >= kMost / 2; }
   bool has_room() { return count_.load(std::memory_order_relaxed) < kMost && make_room(); }
 
   // A part that covers the range.

@@ -100,6 +100,19 @@ TEST_CASE_METHOD(Fixture,
   CHECK(backend.violations().empty());
 }
 
+TEST_CASE_METHOD(Fixture,
+                 "a region of which very many parts were asked for is registered in time") {
+  constexpr size_t kPart = 8 * kMiB;
+  const Region& region = source.acquire(400 * kPart);
+  Domain* const domain = opened(RDM_DOMAIN_WHEN_ASKED);
+  for (size_t i = 0; i < 200; ++i) (void)look_up(domain, region, i * kPart, 4096);
+  CHECK_FALSE(is_held);
+  for (size_t i = 200; i < 300; ++i) (void)look_up(domain, region, i * kPart, 4096);
+  REQUIRE(comes([&] { return is_held.load(); }));
+  CHECK(look_up(domain, region, 300 * kPart, 4096).length <= 2 * kPart);
+  CHECK(backend.violations().empty());
+}
+
 TEST_CASE_METHOD(Fixture, "what most of a region is asked for is registered with it, once") {
   const Region& region = source.acquire(kLarge);
   holds_registrar = false;
