@@ -112,10 +112,12 @@ void GrowthPolicy::note_gathering(const Request& request, uint64_t ns) {
   if (request.size >= kLarge) patience_.spend(ns);
 }
 
-// The holes are the program's: moving pages would not end.
+// The holes are the program's: moving pages would not end. Or it would use up the addresses that
+// growing needs.
 bool GrowthPolicy::is_restless(const Request& request) {
   const size_t held = budget_.held();
   if (held - depots_.live() >= held / kShareOfRestless) return false;
+  if (window_.left() < held) return true;
   return gathered_ / tolerance_of(request.size).moves_of_live > peak_live_ ||
          (request.size >= kLarge && patience_.is_over());
 }

@@ -159,6 +159,37 @@ TEST_CASE("a program that goes on leaving such holes is given memory in the end"
   CHECK(tested.unsound() == "");
 }
 
+TEST_CASE("gathering leaves the addresses that growing needs") {
+  for (uint32_t seed = 1; seed <= 8; ++seed) {
+    TestHeap tested({"WINDOW=512M"});
+    tested.boot();
+    std::mt19937 random(seed);
+    std::vector<void*> blocks;
+    size_t live = 0;
+    std::vector<size_t> sizes;
+    // As much is live as a quarter of the window, then a third.
+    for (const size_t most : {128 * kMiB, 170 * kMiB}) {
+      for (int i = 0; i < 4000; ++i) {
+        const size_t size = 64 * kKiB + random() % (4000 * kKiB);
+        while (!blocks.empty() && live + size > most) {
+          const size_t any = random() % blocks.size();
+          REQUIRE(tested.free(blocks[any]));
+          live -= sizes[any];
+          blocks[any] = blocks.back();
+          sizes[any] = sizes.back();
+          blocks.pop_back();
+          sizes.pop_back();
+        }
+        blocks.push_back(tested.malloc(size));
+        REQUIRE(blocks.back() != nullptr);
+        sizes.push_back(size);
+        live += size;
+      }
+    }
+    CHECK(tested.unsound() == "");
+  }
+}
+
 TEST_CASE("moving pages takes no more time than all else, saved up for some milliseconds") {
   constexpr uint64_t kMs = 1'000'000;
   Patience patience;
