@@ -15,9 +15,7 @@ namespace {
 
 // jemalloc owns memory outside the window if a program brought its own extent hooks, or if no
 // window could be reserved.
-bool is_of_jemalloc() {
-  return has_custom_hooks() || (heap.booted() && heap.window().size() == 0);
-}
+bool is_of_jemalloc() { return has_custom_hooks() || (heap.booted() && heap.window().size() == 0); }
 
 }  // namespace
 

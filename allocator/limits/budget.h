@@ -148,7 +148,7 @@ class Budget {
   Amount headroom_;
   size_t unchecked_until_ GUARDED_BY(growth_lock) = kUncheckedBytes;  // held bytes
   size_t unchecked_step_ GUARDED_BY(growth_lock) = 0;  // what was just checked leaves so much
-  std::atomic<uint64_t> pin_limit_{0};                                // most that is pinned
+  std::atomic<uint64_t> pin_limit_{0};                 // most that is pinned
   std::atomic<size_t> held_{0};
   std::atomic<size_t> pinned_{0};
   std::atomic<size_t> overflow_{0};

@@ -107,11 +107,11 @@ void unmap_metadata(void* address, size_t bytes);
 // many bytes. Each mapping costs a process three system calls and something at its exit.
 void* map_table(size_t bytes);
 void map_tables_ahead(size_t bytes);
-// The same for memory that is dense, at a multiple of `alignment`, and that find_metadata() does not
-// know of.
+// The same for memory that is dense, at a multiple of `alignment`, and that find_metadata() does
+// not know of.
 void* map_aligned(size_t bytes, size_t alignment);
-// Finds the first map_metadata() memory at `at` or above. Most of it has an entry for each page of the
-// window, and is nearly empty. False: there is none.
+// Finds the first map_metadata() memory at `at` or above. Most of it has an entry for each page of
+// the window, and is nearly empty. False: there is none.
 bool find_metadata(uintptr_t at, uintptr_t* from, uintptr_t* to);
 
 // Bytes of the range that have pages now; 0 while the process is confined. Linear: for statistics.

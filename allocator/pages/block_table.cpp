@@ -24,8 +24,7 @@ bool BlockTable::cover(const Region& region) {
   if (region.use == RegionUse::kExtents) return true;
   const uintptr_t base = region.base;
   const auto table = reinterpret_cast<uintptr_t>(words_);
-  const auto lowest =
-      table + os::align_down(reinterpret_cast<uintptr_t>(&at(base)) - table, kStep);
+  const auto lowest = table + os::align_down(reinterpret_cast<uintptr_t>(&at(base)) - table, kStep);
   if (lowest < covered_from_) {
     const size_t bytes = covered_from_ - lowest;
     if (covered_bytes_ == 0) {
