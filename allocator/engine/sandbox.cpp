@@ -1,8 +1,6 @@
 // RDMALLOC_SANDBOX: when the allocator starts to restrict itself to a handful of system calls
 // (os/confinement.h). A program installs a system call filter by prctl or syscall;
 // regcache/foreign/monitor wraps syscall, for another reason too.
-#include <sys/syscall.h>
-
 #include "allocator/os/confinement.h"
 #include "allocator/pages/heap.h"
 
@@ -12,7 +10,7 @@ extern "C" {
 [[gnu::visibility("default")]] int prctl(int option, long a, long b, long c, long d) noexcept;
 int prctl(int option, long a, long b, long c, long d) noexcept {
   // Once there is a filter, the heap can no longer read what it needs to start.
-  if (rdmalloc::os::installs_filter(SYS_prctl, option, a)) rdmalloc::start_heap();
+  if (rdmalloc::os::installs_filter_by_prctl(option, a)) rdmalloc::start_heap();
   return rdmalloc::os::control_process(option, a, b, c, d);
 }
 

@@ -1,5 +1,7 @@
 #include "allocator/limits/budget.h"
 
+#include <algorithm>
+
 #include "allocator/breakage.h"
 #include "allocator/limits/launcher.h"
 #include "allocator/os/limits.h"
@@ -9,9 +11,10 @@
 namespace rdmalloc {
 namespace {
 
-// Below this the available memory is not checked: reading it costs more than a small process spends
-// on its whole heap.
-constexpr size_t kUncheckedBytes = size_t{8} << 20;
+// Then it is checked once for so much, or for this share of it where little is available: several
+// processes may grow at once.
+constexpr size_t kUncheckedStep = size_t{1} << 20;
+constexpr uint64_t kSharers = 16;
 
 // Left to the rest of the system when memory is populated: page tables, stacks, file cache.
 constexpr uint64_t kLeastReserve = uint64_t{16} << 20;
@@ -191,8 +194,12 @@ void Budget::note_ahead() {
   if (ledger_.is_of_group()) ledger_.enter({pinned(), held()});
 }
 
-uint64_t Budget::room_to_pin(size_t want) const {
-  return held() + want <= kUncheckedBytes ? want : room_to_populate();
+// A heap grows by small steps while it is small, and each would read the kernel's files.
+uint64_t Budget::room_to_pin(size_t want) {
+  if (held() + want <= unchecked_until_) return want;
+  const uint64_t room = room_to_populate();
+  unchecked_step_ = std::min<uint64_t>(less(room, want) / kSharers, kUncheckedStep);
+  return room;
 }
 
 uint64_t Budget::room_to_touch() const {
@@ -260,6 +267,8 @@ Grant Budget::ask_unpinned(RegionKind kind, size_t need, size_t want) const {
 
 void Budget::charge(RegionKind kind, size_t bytes) {
   held_ += bytes;
+  if (unchecked_step_ != 0) unchecked_until_ = held() + unchecked_step_;
+  unchecked_step_ = 0;
   switch (kind) {
     case RegionKind::kPinned:
       if (RDM_BROKEN(budget_is_not_charged)) break;

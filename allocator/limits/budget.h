@@ -115,7 +115,7 @@ class Budget {
   const MachineLedger& ledger() const REQUIRES(growth_lock) { return ledger_; }
 
  private:
-  uint64_t room_to_pin(size_t want) const;
+  uint64_t room_to_pin(size_t want) REQUIRES(growth_lock);
   uint64_t room_to_touch() const;
   uint64_t reserve() const;
   void set_memlock(uint64_t memlock) REQUIRES(growth_lock);
@@ -126,6 +126,10 @@ class Budget {
   void look_at_group(const os::Cgroup& group) REQUIRES(growth_lock);
   uint64_t ask_machine(uint64_t need, uint64_t want) REQUIRES(growth_lock);
   void look_at_locked() REQUIRES(growth_lock);
+
+  // Below this the available memory is not checked: reading it costs more than a small process
+  // spends on its whole heap.
+  static constexpr size_t kUncheckedBytes = size_t{8} << 20;
 
   const Options* options_ = nullptr;
   bool has_looked_ GUARDED_BY(growth_lock) = false;
@@ -142,7 +146,9 @@ class Budget {
   mutable std::atomic<size_t> sharers_{0};  // how many shared it lately; 0: not known
   MachineLedger ledger_ GUARDED_BY(growth_lock);
   Amount headroom_;
-  std::atomic<uint64_t> pin_limit_{0};  // most that is pinned
+  size_t unchecked_until_ GUARDED_BY(growth_lock) = kUncheckedBytes;  // held bytes
+  size_t unchecked_step_ GUARDED_BY(growth_lock) = 0;  // what was just checked leaves so much
+  std::atomic<uint64_t> pin_limit_{0};                 // most that is pinned
   std::atomic<size_t> held_{0};
   std::atomic<size_t> pinned_{0};
   std::atomic<size_t> overflow_{0};

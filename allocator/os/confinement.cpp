@@ -67,6 +67,8 @@ bool installs_filter(long number, long a, long b) {
   return number == SYS_seccomp && (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER);
 }
 
+bool installs_filter_by_prctl(long option, long a) { return installs_filter(SYS_prctl, option, a); }
+
 long install_filter(long number, long a, long b, long c, long d, long e) {
   const bool was_confined = is_confined();
   confine();
@@ -80,7 +82,7 @@ long install_filter(long number, long a, long b, long c, long d, long e) {
 }
 
 int control_process(long option, long a, long b, long c, long d) {
-  if (installs_filter(SYS_prctl, option, a)) {
+  if (installs_filter_by_prctl(option, a)) {
     return static_cast<int>(install_filter(SYS_prctl, option, a, b, c, d));
   }
   return static_cast<int>(libc_answer(system_call(SYS_prctl, option, a, b, c, d)));

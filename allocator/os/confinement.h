@@ -38,6 +38,7 @@ void ignore_filters();
 
 // Whether this call by number installs a filter: prctl and seccomp do, in some of their uses.
 bool installs_filter(long number, long a, long b);
+bool installs_filter_by_prctl(long option, long a);
 
 // Makes such a call. The process is confined from just before it, but not if the kernel refuses.
 // Returns and sets errno as libc does.

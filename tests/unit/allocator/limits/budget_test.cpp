@@ -493,4 +493,26 @@ TEST_CASE_METHOD(Unlooked, "what is pinned before the limits are known stays pin
   CHECK(budget.pin_limit() == 2 * kMiB);
 }
 
+TEST_CASE_METHOD(Fixture, "a heap that grows by small steps checks what is available once a MiB") {
+  boot();
+  (void)take(8 * kMiB, 8 * kMiB);
+  const auto read = [] { return fake::machine().looks; };
+  const auto before = read();
+  for (int i = 0; i < 16; ++i) CHECK(take(128 * kKiB, 128 * kKiB).kind == RegionKind::kPinned);
+  CHECK(read() - before == 2);
+  SECTION("large steps are all checked") {
+    const auto checked = read();
+    for (int i = 0; i < 4; ++i) (void)take(2 * kMiB, 2 * kMiB);
+    CHECK(read() - checked == 4);
+  }
+  SECTION("where little is left, each step is") {
+    (void)take(kMiB, kMiB);
+    fake::machine().available = 16 * kGiB / 64 + 256 * kKiB;
+    (void)take(2 * kMiB, 2 * kMiB);
+    const auto checked = read();
+    (void)take(128 * kKiB, 128 * kKiB);
+    CHECK(read() - checked >= 1);
+  }
+}
+
 }  // namespace rdmalloc
