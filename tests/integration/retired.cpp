@@ -45,7 +45,8 @@ class PageSet {
 };
 
 // Calls visit(page, is there) for each page of a range; needs no privileges, because it reads no
-// frame numbers.
+// frame numbers. A page that the kernel is moving in memory at that moment is there: it is not
+// present, but has an entry as if it were swapped.
 template <typename Visit>
 void for_each_page(uintptr_t page, size_t pages, Visit visit) {
   static const int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -57,7 +58,7 @@ void for_each_page(uintptr_t page, size_t pages, Visit visit) {
     if (pread(fd, entries, step * sizeof *entries, offset) != wanted) {
       probe::skip("cannot read pagemap");
     }
-    for (size_t i = 0; i < step; ++i) visit(page + done + i, (entries[i] >> 63) != 0);
+    for (size_t i = 0; i < step; ++i) visit(page + done + i, (entries[i] >> 62) != 0);
     done += step;
   }
 }
