@@ -15,33 +15,51 @@ bool by_lookup = false;
 
 uint64_t charged_bytes() { return probe::kib_field("/proc/self/status", "VmPin:"); }
 
-bool agree(const rdm_stats& books, uint64_t domains) {
-  return books.pinned_bytes == probe::locked_bytes() &&
-         books.registered_pinned_bytes == charged_bytes() &&
-         (by_lookup || books.registered_pinned_bytes == domains * books.pinned_bytes);
+struct Books {
+  rdm_stats ours;
+  uint64_t locked_bytes, charged_bytes;  // the kernel's
+
+  bool agree(uint64_t domains) const {
+    return ours.pinned_bytes == locked_bytes && ours.registered_pinned_bytes == charged_bytes &&
+           (by_lookup || ours.registered_pinned_bytes == domains * ours.pinned_bytes);
+  }
+};
+
+// Ours and the kernel's at one moment: ours are the same before and after the kernel's are read.
+Books read_books() {
+  for (;;) {
+    const rdm_stats before = probe::stats();
+    const Books books{before, probe::locked_bytes(), charged_bytes()};
+    const rdm_stats after = probe::stats();
+    if (before.pinned_bytes == after.pinned_bytes &&
+        before.registered_pinned_bytes == after.registered_pinned_bytes) {
+      return books;
+    }
+  }
 }
 
 // A library thread may still be registering; give it a moment.
 void check(const char* when, uint64_t domains) {
-  rdm_stats books = probe::stats();
-  for (int tries = 0; tries < 10 && !agree(books, domains); ++tries) {
+  Books books = read_books();
+  for (int tries = 0; tries < 10 && !books.agree(domains); ++tries) {
     usleep(50000);
-    books = probe::stats();
+    books = read_books();
   }
-  printf("%s: pinned %lu, VmLck %lu, registered %lu, VmPin %lu\n", when, books.pinned_bytes,
-         probe::locked_bytes(), books.registered_pinned_bytes, charged_bytes());
-  if (books.pinned_bytes != probe::locked_bytes()) {
+  const auto& [ours, locked, charged] = books;
+  printf("%s: pinned %lu, VmLck %lu, registered %lu, VmPin %lu\n", when, ours.pinned_bytes, locked,
+         ours.registered_pinned_bytes, charged);
+  if (ours.pinned_bytes != locked) {
     verdict.broken("%s: the books say %lu bytes are pinned, the kernel %lu", when,
-                   books.pinned_bytes, probe::locked_bytes());
+                   ours.pinned_bytes, locked);
   }
-  if (books.registered_pinned_bytes != charged_bytes()) {
+  if (ours.registered_pinned_bytes != charged) {
     verdict.broken("%s: the books say %lu bytes are pinned by registering, the kernel %lu", when,
-                   books.registered_pinned_bytes, charged_bytes());
+                   ours.registered_pinned_bytes, charged);
   }
-  const bool is_whole = books.registered_pinned_bytes == domains * books.pinned_bytes;
-  if ((!is_whole && !by_lookup) || books.domains != domains) {
+  const bool is_whole = ours.registered_pinned_bytes == domains * ours.pinned_bytes;
+  if ((!is_whole && !by_lookup) || ours.domains != domains) {
     verdict.broken("%s: %lu domains, %lu bytes pinned, %lu of them by registering", when,
-                   books.domains, books.pinned_bytes, books.registered_pinned_bytes);
+                   ours.domains, ours.pinned_bytes, ours.registered_pinned_bytes);
   }
 }
 
