@@ -1,5 +1,8 @@
 #include "allocator/pages/cpu_caches.h"
 
+#include <algorithm>
+
+#include "allocator/os/clock.h"
 #include "allocator/os/confinement.h"
 #include "allocator/os/futex.h"
 
@@ -28,6 +31,21 @@ void CpuCaches::note_use(Processor& processor) {
   }
 }
 
+// Called under the processor's lock. A thread that loses its processor makes one slow round, so
+// only several in a row count.
+void CpuCaches::end_round(Processor& processor) {
+  constexpr uint64_t kSlowNs = 4000;  // from one block to the next
+  const uint64_t now = os::now_ns();
+  const bool is_slow = now - processor.round_began > kGivenPerRound * kSlowNs;
+  if (!is_slow) {
+    processor.slow_rounds = 0;
+  } else if (processor.slow_rounds < kSlowRounds) {
+    ++processor.slow_rounds;
+  }
+  processor.given = 0;
+  processor.round_began = now;
+}
+
 CpuCaches::Block CpuCaches::take_larger(size_t pages) {
   if (!has_bin(pages)) return {};
   Processor& here = processors_[os::current_processor() & mask_];
@@ -43,9 +61,8 @@ CpuCaches::Block CpuCaches::take_larger(size_t pages) {
 }
 
 void CpuCaches::set_held(size_t bytes) {
-  const size_t share = bytes / 2;
-  most_kept_.store((share < kLeastKept ? kLeastKept : share) / os::page_size(),
-                   std::memory_order_relaxed);
+  most_kept_.store(std::max(bytes / 2, kLeastKept) / os::page_size(), std::memory_order_relaxed);
+  most_kept_slow_.store(bytes / 12 / os::page_size(), std::memory_order_relaxed);
 }
 
 size_t CpuCaches::bytes() const {

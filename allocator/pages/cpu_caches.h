@@ -6,6 +6,11 @@
 // class and the next one. What one processor keeps is bounded by a share of what the heap holds; it
 // may always keep one block.
 //
+// The share is large where blocks come and go so fast that nobody can have used them: then a
+// depot's lock is what costs. A program that uses its blocks for microseconds gains more if the
+// memory that it gets is still in the processor's own cache. Depots hand out the same memory again
+// and again, whatever the sizes, so the share is small there.
+//
 // A processor's bins are guarded by a byte that is only ever tried: its holder may have been
 // preempted, so a thread that finds it taken goes to the depot instead. Runs inside malloc.
 #pragma once
@@ -68,8 +73,9 @@ class CpuCaches {
     if (!here.try_lock()) return false;
     Bin& bin = here.bins[bin_of(block.pages)];
     const size_t kept = here.kept + block.pages;
-    const bool fits = bin.count < Bin::kMost &&
-                      (kept <= most_kept_.load(std::memory_order_relaxed) || here.kept == 0);
+    const bool fits = bin.count < Bin::kMost && (kept <= most_kept(here) || here.kept == 0);
+    if (++here.given == kGivenPerRound) [[unlikely]]
+      end_round(here);
     if (fits) {
       bin.add(block);
       here.keep(kept);
@@ -95,7 +101,8 @@ class CpuCaches {
   // Bytes that they keep. Read without their locks: accurate enough for statistics.
   size_t bytes() const;
 
-  // Each processor may keep half of what is held: all of it is taken out before the heap grows.
+  // Each processor may keep half of what is held, or a twelfth: all of it is taken out before the
+  // heap grows.
   void set_held(size_t bytes);
 
   // Around fork: in the child every bin is in order and free to be used.
@@ -146,11 +153,16 @@ class CpuCaches {
   static constexpr size_t kMostUnits = (size_t{2} << kHighestBit) - 1;
   static constexpr size_t kBins = (kHighestBit - kLowestBit + 1) * 8 + 1;
   static constexpr size_t kLeastKept = size_t{16} << 20;  // bytes
+  static constexpr uint32_t kGivenPerRound = 64;
+  static constexpr uint8_t kSlowRounds = 4;
 
   struct alignas(64) Processor {
     std::atomic<uint8_t> busy;
     uint8_t was_used;
-    size_t kept;  // pages
+    uint8_t slow_rounds;   // in a row, kSlowRounds at most
+    uint32_t given;        // blocks, in this round
+    uint64_t round_began;  // ns
+    size_t kept;           // pages
     Bin bins[kBins];
 
     bool is_locked() const { return busy.load(std::memory_order_relaxed) != 0; }
@@ -175,6 +187,11 @@ class CpuCaches {
   }
 
   void note_use(Processor& processor);
+  static void end_round(Processor& processor);
+  size_t most_kept(const Processor& processor) const {
+    const bool is_slow = processor.slow_rounds == kSlowRounds;
+    return (is_slow ? most_kept_slow_ : most_kept_).load(std::memory_order_relaxed);
+  }
   static bool lock(Processor& processor, bool patient);
 
   // True: release() said that it is enough.
@@ -196,11 +213,12 @@ class CpuCaches {
     return false;
   }
 
-  Processor* processors_ = nullptr;   // backed only for processors that run the program
-  size_t mask_ = 0;                   // of processor numbers: how many there are, less 1
-  std::atomic<size_t> used_{0};       // the highest number of one that was used, plus 1
-  size_t locked_ = 0;                 // by fork
-  std::atomic<size_t> most_kept_{0};  // pages that each may keep
+  Processor* processors_ = nullptr;        // backed only for processors that run the program
+  size_t mask_ = 0;                        // of processor numbers: how many there are, less 1
+  std::atomic<size_t> used_{0};            // the highest number of one that was used, plus 1
+  size_t locked_ = 0;                      // by fork
+  std::atomic<size_t> most_kept_{0};       // pages that each may keep
+  std::atomic<size_t> most_kept_slow_{0};  // the same in slow rounds
 };
 
 }  // namespace rdmalloc

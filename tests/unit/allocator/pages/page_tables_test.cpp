@@ -1,6 +1,7 @@
 // The page heap's tables by page (blocks, marks), and the per-processor caches.
 #include <sched.h>
 
+#include <chrono>
 #include <map>
 #include <random>
 #include <thread>
@@ -128,6 +129,31 @@ TEST_CASE_METHOD(Fixture,
   caches.set_held(0);
   CHECK(caches.give({1, 32 * kMiB / kPage}));
   CHECK_FALSE(caches.give({2, 9}));
+}
+
+TEST_CASE_METHOD(Fixture, "a processor keeps less where blocks are used before they are freed") {
+  CpuCaches caches;
+  REQUIRE(ok(caches.boot(window.size())));
+  constexpr size_t kMiB = size_t{1} << 20;
+  caches.set_held(96 * kMiB);
+  const size_t pages = 2 * kMiB / kPage;
+  // Takes and gives a block, used for that long, 400 times; then gives more than are kept.
+  const auto kept_if_used_for = [&](std::chrono::microseconds time) {
+    for (size_t i = 0; i < 400; ++i) {
+      const auto until = std::chrono::steady_clock::now() + time;
+      while (std::chrono::steady_clock::now() < until) {
+      }
+      REQUIRE(caches.give({1, pages}));
+      REQUIRE(caches.take(pages).page == 1);
+    }
+    for (size_t page = 1; page <= 20; ++page) (void)caches.give({page, pages});
+    const size_t bytes = caches.bytes();
+    (void)drained(caches);
+    return bytes;
+  };
+  CHECK(kept_if_used_for(std::chrono::microseconds(0)) == 40 * kMiB);
+  CHECK(kept_if_used_for(std::chrono::microseconds(6)) == 8 * kMiB);
+  CHECK(kept_if_used_for(std::chrono::microseconds(0)) == 40 * kMiB);
 }
 
 TEST_CASE_METHOD(Fixture, "another thread takes out what this one has kept") {
