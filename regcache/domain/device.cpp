@@ -7,16 +7,11 @@
 
 namespace rdmalloc {
 
-int Device::open(const rdm_backend& backend, void* context, PinAccount* account, Retries* retries,
-                 const char** why) {
+int Device::open(const rdm_backend& backend, void* context, const char** why) {
   backend_ = backend;
   context_ = context;
   left_free_ = 0;
   limits_ = {};
-  if (account_ == nullptr) {
-    account_ = account;
-    retries_ = retries;
-  }
   const InBackend here(false);
   if (const int status = backend_.limits(context, &limits_); status != RDM_OK) {
     *why = "the backend could not tell its limits";

@@ -23,10 +23,15 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
+  // Once, before the device is first opened.
+  void bind(PinAccount* account, Retries* retries) {
+    account_ = account;
+    retries_ = retries;
+  }
+
   // Asks the backend for its limits. Returns a status of rdmalloc.h; `why` gets a sentence on
-  // failure. Each time with the same account and retries: they are read without a lock.
-  int open(const rdm_backend& backend, void* context, PinAccount* account, Retries* retries,
-           const char** why);
+  // failure.
+  int open(const rdm_backend& backend, void* context, const char** why);
   // Tells the backend, unless it does not want to know. `forked`: in a child of fork.
   void tell_closed(bool forked);
   void forget_all() { count_ = 0; }

@@ -2,14 +2,13 @@
 
 namespace rdmalloc {
 
-void RegionMrs::open(Device* device, Complaints* complaints, const RegionSource* source,
-                     DomainCounters* counters, const Rights& rights) {
-  rights_ = rights;
-  if (source_ != nullptr) return;
+void RegionMrs::bind(Device* device, Complaints* complaints, const RegionSource* source,
+                     DomainCounters* counters, const ForeignCache* foreign) {
   device_ = device;
   complaints_ = complaints;
   source_ = source;
   counters_ = counters;
+  foreign_ = foreign;
 }
 
 bool RegionMrs::takes(const Region& region) const {

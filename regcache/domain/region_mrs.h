@@ -10,21 +10,12 @@
 #include "allocator/os/memory.h"
 #include "regcache/domain/complaints.h"
 #include "regcache/domain/device.h"
-#include "regcache/domain/key_table.h"
+#include "regcache/domain/domain_counters.h"
+#include "regcache/domain/key_entry.h"
 #include "regcache/domain/region_source.h"
 #include "regcache/foreign/foreign_cache.h"
-#include "regcache/thread_counter.h"
 
 namespace rdmalloc {
-
-// Shared by the domains of a registry; of heap regions alone, for a cache counts what is foreign.
-struct DomainCounters {
-  LookupCounter lookups;
-  std::atomic<uint64_t> misses{0};
-  std::atomic<uint64_t> registrations{0};
-  std::atomic<uint64_t> registered_bytes{0};
-  std::atomic<uint64_t> registration_ns{0};
-};
 
 class RegionMrs {
  public:
@@ -40,11 +31,11 @@ class RegionMrs {
   RegionMrs(const RegionMrs&) = delete;
   RegionMrs& operator=(const RegionMrs&) = delete;
 
-  // Each time with the same objects, which others read without a lock.
-  void open(Device* device, Complaints* complaints, const RegionSource* source,
-            DomainCounters* counters, const Rights& rights);
-  // Its registrations compete with those of regions for the device's MRs.
-  void set_foreign(const ForeignCache* foreign) { foreign_ = foreign; }
+  // Once, before the domain is first opened: others read these without a lock. The registrations of
+  // the cache compete with those of regions for the device's MRs.
+  void bind(Device* device, Complaints* complaints, const RegionSource* source,
+            DomainCounters* counters, const ForeignCache* foreign);
+  void open(const Rights& rights) { rights_ = rights; }
 
   bool is_exposed_only() const { return rights_.exposed_only; }
   bool takes(const Region& region) const;
