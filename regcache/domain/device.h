@@ -36,7 +36,6 @@ class Device {
   void tell_closed(bool forked);
   void forget_all() { count_ = 0; }
 
-  const char* name() const { return backend_.name; }
   // None is zero: without a limit there is the largest value.
   const rdm_backend_limits& limits() const { return limits_; }
   bool has(unsigned ability) const { return (limits_.abilities & ability) != 0; }
@@ -81,11 +80,7 @@ class Device {
   bool is_limit_raised(int charges, size_t shortfall);
 
  private:
-  size_t most_for(const rdm_backend_request& request) const;
   void give_room(int charges, size_t bytes);
-  void assert_backend_may_run() const {
-    if (!may_run_in_malloc()) assert_no_rank();
-  }
 
   rdm_backend backend_{};
   void* context_ = nullptr;

@@ -11,7 +11,7 @@ rdm_backend_request request_for(const DomainParts& domain, uintptr_t base, size_
   request.length = length;
   request.page_size = os::page_size();
   // Unpinned memory of the window shares its pages with other malloc'd objects.
-  request.access = domain.mrs.access_for_foreign(domain.keys.is_in_window(request.base));
+  request.access = domain.mrs.access(!domain.keys.is_in_window(request.base));
   request.node = -1;
   request.foreign = 1;
   return request;

@@ -56,9 +56,9 @@ class RegionMrs {
   size_t count_pieces(const Region& region) const;
   // Whether foreign memory has some of the device's MRs.
   bool is_crowded() const { return foreign_ != nullptr && foreign_->count() != 0; }
-  // Of foreign memory; `is_ours`: it lies in the window.
-  unsigned access_for_foreign(bool is_ours) const {
-    return is_ours && !rights_.shares_heap ? rights_.access & ~kRemoteRights : rights_.access;
+  // `is_apart`: of memory that shares no page with malloc's other objects.
+  unsigned access(bool is_apart) const {
+    return is_apart || rights_.shares_heap ? rights_.access : rights_.access & ~kRemoteRights;
   }
 
   bool has_hole(const Region& region, size_t length) const;
@@ -80,9 +80,7 @@ class RegionMrs {
   void for_each_piece(const Region& region, size_t length, Visit visit) const;
   int register_whole(const Region& region, KeyEntry& entry, size_t length);
   int register_pieces(const Region& region, KeyEntry& entry, size_t length);
-  bool make_room_for_pieces(KeyEntry& entry, size_t count);
   int register_or_say(const Region& region, size_t offset, size_t length, rdm_backend_key* key);
-  unsigned access_for(const Region& region) const;
   rdm_backend_request request_for(const Region& region, size_t offset, size_t length) const;
 
   Device* device_ = nullptr;

@@ -107,7 +107,7 @@ int Registry::open_locked(const rdm_backend& backend, void* context,
   int status = domain->open(backend, context, options.access, options.flags);
   if (status != RDM_OK) return fail(options, domain->why(), status);
   foreign->open(options, source_->foreign());
-  if (domains_.need_registrar()) (void)start_registrar();
+  if (domains_.need_registrar()) (void)registrar_.start();
   status = relay_.replay(domain, (options.flags & RDM_DOMAIN_PARTIAL) != 0);
   if (status != RDM_OK) {
     (void)domain->close(false);
@@ -123,11 +123,6 @@ int Registry::open_locked(const rdm_backend& backend, void* context,
   return RDM_OK;
 }
 
-bool Registry::start_registrar() {
-  return registrar_.start([](void* self) { return static_cast<RegistrarRounds*>(self)->work(); },
-                          &rounds_);
-}
-
 // While a domain is being opened or closed, the registrar is not started for other domains.
 bool Registry::wake_registrar(bool may_start) {
   if (!may_start || registrar_.is_started()) {
@@ -135,7 +130,7 @@ bool Registry::wake_registrar(bool may_start) {
     return true;
   }
   if (pthread_mutex_trylock(&mutex_) != 0) return false;
-  const bool is_started = start_registrar();
+  const bool is_started = registrar_.start();
   pthread_mutex_unlock(&mutex_);
   return is_started;
 }

@@ -56,7 +56,6 @@ class Registry final : public RegionObserver {
  private:
   int open_locked(const rdm_backend& backend, void* context, const rdm_domain_options& options,
                   Domain** out);
-  bool start_registrar();
   bool wake_registrar(bool may_start);
 
   RegionSource* const source_;
@@ -67,8 +66,9 @@ class Registry final : public RegionObserver {
                      return static_cast<Registry*>(self)->wake_registrar(may_start);
                    },
                    this};
-  Registrar registrar_;
   RegistrarRounds rounds_{&domains_, &retries_};
+  Registrar registrar_{[](void* rounds) { return static_cast<RegistrarRounds*>(rounds)->work(); },
+                       &rounds_};
   RegionRelay relay_{&domains_, source_, &registrar_};
   RoomMaker room_{&domains_, &account_};
   Domains domains_{source_, &account_};  // last, because few processes touch it

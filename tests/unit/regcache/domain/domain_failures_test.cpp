@@ -370,13 +370,13 @@ TEST_CASE("the registrar of an idle process does not wake up, whoever opened the
 
 TEST_CASE("a registrar without work sleeps until it is poked") {
   std::atomic<int> rounds{0};
-  Registrar registrar;
-  REQUIRE(registrar.start(
+  Registrar registrar(
       [](void* context) {
         ++*static_cast<std::atomic<int>*>(context);
         return Registrar::kNever;
       },
-      &rounds));
+      &rounds);
+  REQUIRE(registrar.start());
   usleep(1'300'000);
   CHECK(rounds == 1);
   registrar.poke();
