@@ -73,13 +73,15 @@ const char* rdm_monitor(const char** why) {
 int rdm_shim_hold(rdm_domain* domain, const void* address, size_t length, rdm_mr* out,
                   uint32_t* use) {
   if (domain == nullptr) return RDM_INVALID;
-  return domain_of(domain)->hold(address, length, out, use);
+  return domain_of(domain)->key_holds().hold(address, length, out, use);
 }
 
-void rdm_shim_let_go(rdm_domain* domain, uint32_t use) { domain_of(domain)->let_go(use); }
+void rdm_shim_let_go(rdm_domain* domain, uint32_t use) {
+  domain_of(domain)->key_holds().let_go(use);
+}
 
 void rdm_shim_leave_free(rdm_domain* domain, size_t bytes) {
-  domain_of(domain)->device().leave_free(bytes);
+  domain_of(domain)->parts().device.leave_free(bytes);
 }
 
 int rdm_shim_make_room(rdm_domain* const* domains, size_t count, size_t of_device, size_t length) {
@@ -87,12 +89,13 @@ int rdm_shim_make_room(rdm_domain* const* domains, size_t count, size_t of_devic
   const uint64_t bytes = rdmalloc::os::page_ceil(length) + rdmalloc::os::page_size();
   const uint64_t missing = beyond_limit(bytes);
   const bool is_limit = missing != 0;
-  return registry.make_room(reinterpret_cast<Domain* const*>(domains), is_limit ? count : of_device,
-                            is_limit ? missing : bytes, is_limit)
+  return registry.room().make_room(reinterpret_cast<Domain* const*>(domains),
+                                   is_limit ? count : of_device, is_limit ? missing : bytes,
+                                   is_limit)
              ? 1
              : 0;
 }
 
-void rdm_shim_end_room(void) { registry.end_room(); }
+void rdm_shim_end_room(void) { registry.room().end(); }
 
 }  // extern "C"

@@ -2,21 +2,29 @@
 
 #include "allocator/breakage.h"
 #include "allocator/failure.h"
+#include "allocator/mutex.h"
 #include "allocator/os/memory.h"
 #include "regcache/domain/in_backend.h"
 
 namespace rdmalloc {
+namespace {
 
-int Device::open(const rdm_backend& backend, void* context, PinAccount* account, Retries* retries,
-                 const char** why) {
+void assert_may_run(const Device& device) {
+  if (!device.may_run_in_malloc()) assert_no_rank();
+}
+
+// Foreign memory leaves a part to the heap, which cannot make room for itself inside malloc.
+size_t most_for(const rdm_backend_limits& limits, const rdm_backend_request& request) {
+  return request.foreign != 0 ? limits.max_count - limits.max_count / 4 : limits.max_count;
+}
+
+}  // namespace
+
+int Device::open(const rdm_backend& backend, void* context, const char** why) {
   backend_ = backend;
   context_ = context;
   left_free_ = 0;
   limits_ = {};
-  if (account_ == nullptr) {
-    account_ = account;
-    retries_ = retries;
-  }
   const InBackend here(false);
   if (const int status = backend_.limits(context, &limits_); status != RDM_OK) {
     *why = "the backend could not tell its limits";
@@ -55,19 +63,14 @@ bool Device::is_limit_raised(int charges, size_t shortfall) {
   return looks && retries_->look_at_limit();
 }
 
-// Foreign memory leaves a part to the heap, which cannot make room for itself inside malloc.
-size_t Device::most_for(const rdm_backend_request& request) const {
-  return request.foreign != 0 ? limits_.max_count - limits_.max_count / 4 : limits_.max_count;
-}
-
 int Device::register_memory(const rdm_backend_request& request, int charges, size_t kept,
                             rdm_backend_key* key, char* why, size_t why_size) {
-  assert_backend_may_run();
+  assert_may_run(*this);
   why[0] = '\0';
   // The program's own registrations go first, including rdm_get: see begin_yielding().
   const bool is_region = request.foreign == 0 && !may_run_in_malloc();
   if (is_region && account_->is_yielding()) return RDM_BACKEND_LATER;
-  if (kept == 0 && count_.fetch_add(1, std::memory_order_relaxed) >= most_for(request)) {
+  if (kept == 0 && count_.fetch_add(1, std::memory_order_relaxed) >= most_for(limits_, request)) {
     count_.fetch_sub(1, std::memory_order_relaxed);
     return RDM_NOT_REGISTERED;
   }
@@ -109,7 +112,7 @@ void Device::give_room(int charges, size_t bytes) {
 
 int Device::deregister_memory(size_t length, int charges, const rdm_backend_key& key,
                               bool may_ask_again, bool keeps_room) {
-  assert_backend_may_run();
+  assert_may_run(*this);
   const InBackend here(may_run_in_malloc());
   const int status =
       RDM_BROKEN(deregistration_is_lost) ? RDM_OK : backend_.deregister_memory(context_, &key);

@@ -23,15 +23,19 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
+  // Once, before the device is first opened.
+  void bind(PinAccount* account, Retries* retries) {
+    account_ = account;
+    retries_ = retries;
+  }
+
   // Asks the backend for its limits. Returns a status of rdmalloc.h; `why` gets a sentence on
-  // failure. Each time with the same account and retries: they are read without a lock.
-  int open(const rdm_backend& backend, void* context, PinAccount* account, Retries* retries,
-           const char** why);
+  // failure.
+  int open(const rdm_backend& backend, void* context, const char** why);
   // Tells the backend, unless it does not want to know. `forked`: in a child of fork.
   void tell_closed(bool forked);
   void forget_all() { count_ = 0; }
 
-  const char* name() const { return backend_.name; }
   // None is zero: without a limit there is the largest value.
   const rdm_backend_limits& limits() const { return limits_; }
   bool has(unsigned ability) const { return (limits_.abilities & ability) != 0; }
@@ -76,11 +80,7 @@ class Device {
   bool is_limit_raised(int charges, size_t shortfall);
 
  private:
-  size_t most_for(const rdm_backend_request& request) const;
   void give_room(int charges, size_t bytes);
-  void assert_backend_may_run() const {
-    if (!may_run_in_malloc()) assert_no_rank();
-  }
 
   rdm_backend backend_{};
   void* context_ = nullptr;

@@ -1,4 +1,7 @@
-// What the cache of foreign memory sees of its domain: the limits, and the way to the backend.
+// A domain's cache of foreign memory, and what the cache sees of the domain: the limits, and the
+// way to the backend.
+//
+// Takes no lock. Called in whichever thread gets, puts or changes memory, also inside malloc.
 #pragma once
 
 #include "regcache/domain/domain.h"
@@ -24,18 +27,31 @@ class DomainDevice final : public ForeignDevice {
   bool reclaim(size_t length) override { return device().reclaim(charges(), length); }
   bool may_reclaim(size_t length) override { return device().may_reclaim(charges(), length); }
   void put_off() override { registrar_->poke(); }
-  bool may_keep(uintptr_t base, size_t length) override { return domain_->may_keep(base, length); }
-  bool is_for_users_only(uintptr_t base) override { return domain_->is_for_users_only(base); }
+  // False for pages that lookups pass over in a registered region: the heap may move them, and no
+  // monitor may watch them, because watching splits mappings.
+  bool may_keep(uintptr_t base, size_t length) override;
+  // Heap memory that the program named, of a heap that is not registered: what malloc puts there
+  // next was not named.
+  bool is_for_users_only(uintptr_t base) override;
   size_t alignment() const override { return device().limits().alignment; }
   size_t max_length() const override { return device().limits().max_length; }
   bool may_run_in_malloc() const override { return device().may_run_in_malloc(); }
 
  private:
-  Device& device() const { return domain_->device(); }
+  Device& device() const { return domain_->parts().device; }
   int charges() const { return device().limits().charges; }
 
   Domain* domain_ = nullptr;
   Registrar* registrar_ = nullptr;
+};
+
+// Made when the domain is first used, and kept.
+struct DomainForeign {
+  // The domain was opened with these options.
+  void open(const rdm_domain_options& options, const ForeignDefaults& defaults);
+
+  ForeignCache cache;
+  DomainDevice device;
 };
 
 }  // namespace rdmalloc

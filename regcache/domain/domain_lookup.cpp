@@ -2,6 +2,7 @@
 #include "allocator/breakage.h"
 #include "allocator/last_error.h"
 #include "regcache/domain/domain.h"
+#include "regcache/domain/early_lookup.h"
 
 namespace rdmalloc {
 namespace {
@@ -27,69 +28,8 @@ const char* why_gone(const PageMarks& marks, uintptr_t address, size_t length) {
              : "the memory at these addresses was retired";
 }
 
-}  // namespace
-
-int Domain::miss(int status, const char* why) {
-  counters_->lookups.count();
-  counters_->misses.fetch_add(1, std::memory_order_relaxed);
-  return fail_often(status, why);
-}
-
-int Domain::lookup_slowly(Domain* domain, const void* address, size_t length, rdm_mr* out) {
-  if (domain == nullptr || out == nullptr) {
-    return fail_often(RDM_INVALID, "the domain, or the place for the result, is null");
-  }
-  return domain->find_or_register(address, length, out);
-}
-
-int Domain::find_or_register(const void* address, size_t length, rdm_mr* out) {
-  if (!entrance_.enter()) {
-    return is_in_use() ? miss(RDM_NOT_REGISTERED,
-                              "the domain is the parent's, or is being closed: open one in this "
-                              "process")
-                       : fail_often(RDM_INVALID, "the domain is closed");
-  }
-  const int status = lookup_entered(address, length, out);
-  entrance_.leave();
-  return status;
-}
-
-int Domain::lookup_entered(const void* address, size_t length, rdm_mr* out) {
-  if (length == 0) return miss(RDM_INVALID, "no bytes are asked for");
-  const Region* region = source_->regions().find(address);
-  const PageMarks* const marks = source_->marks();
-  if (region == nullptr || length > region->end() - reinterpret_cast<uintptr_t>(address)) {
-    return miss(RDM_NOT_OWNED,
-                "the range is not, or not all, in one region of malloc'd memory: rdm_get takes "
-                "other memory, too");
-  }
-  if (marks != nullptr && marks->is_retired(reinterpret_cast<uintptr_t>(address), length)) {
-    return miss(RDM_NOT_OWNED, why_gone(*marks, reinterpret_cast<uintptr_t>(address), length));
-  }
-  if (is_named_only() && !region->exposed) return miss(RDM_NOT_REGISTERED, kNotNamed);
-  if (is_still_to_come(*region, length) && find_early(*region, address, length, out)) {
-    counters_->lookups.count();
-    return RDM_OK;
-  }
-  if (register_entered(*region, Caller::kLookup) != RDM_OK) {
-    return miss(RDM_NOT_REGISTERED, kNotRegistered);
-  }
-  const KeyEntry& entry = entry_of(*region);
-  const size_t registered = entry.length.load(std::memory_order_acquire);
-  if (registered == 0) return lookup_piece(*region, address, length, out);
-  const size_t into = reinterpret_cast<uintptr_t>(address) - region->base;
-  const size_t beyond = RDM_BROKEN(lookup_answers_beyond) ? 1 : 0;
-  if (into >= registered + beyond || length > registered + beyond - into) {
-    return miss(RDM_NOT_REGISTERED, kNotRegistered);
-  }
-  fill(reinterpret_cast<void*>(region->base), registered, entry.key(), out);
-  counters_->lookups.count();
-  return RDM_OK;
-}
-
-int Domain::lookup_piece(const Region& region, const void* address, size_t length, rdm_mr* out) {
-  const KeyEntry& entry = entry_of(region);
-  const size_t into = reinterpret_cast<uintptr_t>(address) - region.base;
+// The piece of the region that covers the range; null: none does.
+const Piece* find_piece(const KeyEntry& entry, size_t into, size_t length) {
   // Finds the last piece that starts at or before the address.
   size_t low = 0;
   for (size_t high = entry.pieces.load(std::memory_order_acquire); low < high;) {
@@ -100,17 +40,82 @@ int Domain::lookup_piece(const Region& region, const void* address, size_t lengt
       high = middle;
     }
   }
-  const Piece none{};
-  const Piece& piece = low == 0 ? none : entry.piece[low - 1];
+  if (low == 0) return nullptr;
+  const Piece& piece = entry.piece[low - 1];
   const size_t inside = into - piece.offset;
-  if (inside >= piece.length || length > piece.length - inside) {
-    const PageMarks* const marks = source_->marks();
-    const bool is_shut = marks != nullptr && marks->is_changed(region.base + into, length);
-    return miss(RDM_NOT_REGISTERED, is_shut ? kShut : kNotRegistered);
+  return inside < piece.length && length <= piece.length - inside ? &piece : nullptr;
+}
+
+// In a region that is registered, as one MR or in pieces.
+int look_up_registered(DomainParts& domain, const Region& region, size_t into, size_t length,
+                       rdm_mr* out) {
+  const KeyEntry& entry = domain.keys.entry_of(region);
+  const size_t registered = entry.length.load(std::memory_order_acquire);
+  if (registered != 0) {
+    const size_t beyond = RDM_BROKEN(lookup_answers_beyond) ? 1 : 0;
+    if (into >= registered + beyond || length > registered + beyond - into) {
+      return domain.counters->miss(RDM_NOT_REGISTERED, kNotRegistered);
+    }
+    *out = mr_of(region.base, registered, entry.key());
+  } else {
+    const Piece* const piece = find_piece(entry, into, length);
+    if (piece == nullptr) {
+      const PageMarks* const marks = domain.source->marks();
+      const bool is_shut = marks != nullptr && marks->is_changed(region.base + into, length);
+      return domain.counters->miss(RDM_NOT_REGISTERED, is_shut ? kShut : kNotRegistered);
+    }
+    *out = mr_of(region.base + piece->offset, piece->length, piece->key);
   }
-  fill(reinterpret_cast<void*>(region.base + piece.offset), piece.length, piece.key, out);
-  counters_->lookups.count();
+  domain.counters->lookups.count();
   return RDM_OK;
+}
+
+// The calling thread has entered the domain.
+int look_up_entered(Domain& whole, const void* address, size_t length, rdm_mr* out) {
+  DomainParts& domain = whole.parts();
+  DomainCounters& counters = *domain.counters;
+  if (length == 0) return counters.miss(RDM_INVALID, "no bytes are asked for");
+  const uintptr_t at = reinterpret_cast<uintptr_t>(address);
+  const Region* region = domain.source->regions().find(address);
+  const PageMarks* const marks = domain.source->marks();
+  if (region == nullptr || length > region->end() - at) {
+    return counters.miss(
+        RDM_NOT_OWNED,
+        "the range is not, or not all, in one region of malloc'd memory: rdm_get takes "
+        "other memory, too");
+  }
+  if (marks != nullptr && marks->is_retired(at, length)) {
+    return counters.miss(RDM_NOT_OWNED, why_gone(*marks, at, length));
+  }
+  if (domain.mrs.is_exposed_only() && !region->exposed) {
+    return counters.miss(RDM_NOT_REGISTERED, kNotNamed);
+  }
+  if (look_up_early(domain, *region, address, length, out)) {
+    counters.lookups.count();
+    return RDM_OK;
+  }
+  if (whole.registration().register_entered(*region, RegionCaller::kLookup) != RDM_OK) {
+    return counters.miss(RDM_NOT_REGISTERED, kNotRegistered);
+  }
+  return look_up_registered(domain, *region, at - region->base, length, out);
+}
+
+}  // namespace
+
+int Domain::lookup_slowly(Domain* domain, const void* address, size_t length, rdm_mr* out) {
+  if (domain == nullptr || out == nullptr) {
+    return fail_often(RDM_INVALID, "the domain, or the place for the result, is null");
+  }
+  DomainParts& parts = domain->parts_;
+  if (parts.entrance.enter()) {
+    const int status = look_up_entered(*domain, address, length, out);
+    parts.entrance.leave();
+    return status;
+  }
+  if (!parts.entrance.is_in_use()) return fail_often(RDM_INVALID, "the domain is closed");
+  return parts.counters->miss(RDM_NOT_REGISTERED,
+                              "the domain is the parent's, or is being closed: open one in this "
+                              "process");
 }
 
 }  // namespace rdmalloc

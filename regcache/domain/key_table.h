@@ -1,74 +1,76 @@
 // The registrations of one domain, by region: the array that a lookup reads.
 //
-// One thread at a time registers a region (its state is then kBusy); readers take no lock. A region
-// that is one memory region (MR) is published by storing its length, with release order, after the
-// rest. It does not change until the domain is closed, or the region has lost all its pages. All
-// that a hit reads is atomic, because a lookup during close may read while the entry is reused. If
-// a device's limits, or pages that were retired before the registration, cut a region into pieces,
-// the length stays zero, which sends readers to the slow path.
+// Takes no lock. Any thread, also inside malloc, and also while the domain is being closed: the
+// table is made when the domain is first opened, and kept. In a child of fork it is empty.
 #pragma once
 
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
-#include "include/rdmalloc/backend.h"
-#include "regcache/domain/cause.h"
+#include "allocator/pages/region_table.h"
+#include "regcache/domain/key_entry.h"
+#include "regcache/thread_counter.h"
 
 namespace rdmalloc {
 
-enum KeyState : uint32_t {
-  kUnregistered,
-  kBusy,        // a thread is registering or deregistering it
-  kRegistered,  // all of it, or as many of its pieces as the device may have
-  kRefused,     // the last try failed
-  kAsked,       // a lookup took a part of it and left the rest to the registrar: see EarlyParts
-};
+class KeyTable {
+ public:
+  constexpr KeyTable() = default;
+  KeyTable(const KeyTable&) = delete;
+  KeyTable& operator=(const KeyTable&) = delete;
 
-// One of several MRs of a region.
-struct Piece {
-  size_t offset;  // bytes from the region's base; pieces are in this order
-  size_t length;  // bytes; 0: not registered, because the device may have no more
-  rdm_backend_key key;
-};
+  // Makes the table, once. False: there is no memory. By one thread at a time.
+  bool make(const RegionTable& regions, const Window& window);
 
-struct Keys {
-  uint32_t lkey, rkey;
-};
+  // A hit: the key of a region that is one memory region (MR), and covers the range.
+  bool find(const void* address, size_t length, rdm_mr* out) const;
 
-struct alignas(64) KeyEntry {
-  std::atomic<size_t> length{0};  // of the one MR; 0: none, or pieces
-  std::atomic<uintptr_t> base{0};
-  std::atomic<uint64_t> keys{0};  // lkey and rkey, as they lie in an rdm_mr
-  std::atomic<void*> handle{nullptr};
-
-  std::atomic<uint32_t> state{kUnregistered};
-  std::atomic<uint32_t> pieces{0};  // how many of `piece` are in use; 0: one MR, or none
-  uint32_t piece_room = 0;          // kept when the domain is closed, for the next one
-
-  std::atomic<int16_t> refusal{RDM_OK};  // why the last try failed, a status
-  std::atomic<Cause> cause{Cause::kPassing};
-  std::atomic<uint8_t> refusals{0};  // since it was last registered; saturates
-  Piece* piece = nullptr;
-  // When another try is due: a time, or, for kNoRoom, the use that must be undercut.
-  std::atomic<uint64_t> due{0};
-
-  bool was_refused() const { return refusals.load(std::memory_order_acquire) != 0; }
-  void forget_refusals() { refusals.store(0, std::memory_order_release); }
-
-  void publish(uintptr_t at, size_t bytes, const rdm_backend_key& key) {
-    base.store(at, std::memory_order_relaxed);
-    keys.store(std::bit_cast<uint64_t>(Keys{key.lkey, key.rkey}), std::memory_order_relaxed);
-    handle.store(key.handle, std::memory_order_relaxed);
-    length.store(bytes, std::memory_order_release);
+  KeyEntry& entry_of(const Region& region) const { return entries_[region.index + size_t{1}]; }
+  bool is_in_window(const void* address) const {
+    return reinterpret_cast<uintptr_t>(address) - window_base_ < window_size_;
   }
 
-  // To be called after length was read with acquire order and was not zero.
-  rdm_backend_key key() const {
-    const auto both = std::bit_cast<Keys>(keys.load(std::memory_order_relaxed));
-    return {both.lkey, both.rkey, handle.load(std::memory_order_relaxed)};
-  }
+  // In a child of fork.
+  void clear(const RegionTable& regions);
+
+  // Counts the MRs. False: an entry contradicts itself. For tests, while nobody registers.
+  bool validate(const RegionTable& regions, size_t* count) const;
+
+ private:
+  friend struct InlineLayout;  // domain.cpp
+
+  // What a hit reads: include/rdmalloc/inline.h reads it, too.
+  uintptr_t window_base_ = 0;
+  size_t window_size_ = 0;
+  const std::atomic<uint16_t>* by_granule_ = nullptr;
+  KeyEntry* entries_ = nullptr;  // by region index + 1; the first stays empty
 };
+
+[[gnu::always_inline]] inline bool KeyTable::find(const void* address, size_t length,
+                                                  rdm_mr* out) const {
+  const uintptr_t at = reinterpret_cast<uintptr_t>(address);
+  const uintptr_t offset = at - window_base_;
+  if (offset < window_size_) [[likely]] {
+    const uint16_t slot =
+        by_granule_[offset >> Window::kGranuleShift].load(std::memory_order_acquire);
+    const KeyEntry& entry = entries_[slot];
+    const size_t registered = entry.length.load(std::memory_order_acquire);
+    const uintptr_t base = entry.base.load(std::memory_order_relaxed);
+    const size_t into = at - base;
+    LookupCounter::Place* const place = LookupCounter::place();
+    // A length of zero wraps around, and fails the second test.
+    if (into < registered && length - 1 < registered - into && place != nullptr) [[likely]] {
+      out->base = reinterpret_cast<void*>(base);
+      out->length = registered;
+      const uint64_t keys = entry.keys.load(std::memory_order_relaxed);
+      __builtin_memcpy(&out->lkey, &keys, sizeof keys);
+      out->handle = entry.handle.load(std::memory_order_relaxed);
+      LookupCounter::add_one(place);
+      return true;
+    }
+  }
+  return false;
+}
 
 }  // namespace rdmalloc

@@ -1,6 +1,6 @@
 // How many keys of a domain are in use, by region: counts of keys that were handed out and not let
 // go of, so that registrations which nobody uses can be given back. For domains all of whose keys
-// are handed out by Domain::hold.
+// are handed out by KeyHolds::hold.
 //
 // No locks: a count has a bit that says "being given back", which only a count of zero can get. So
 // when one thread asks for a key while another gives the region back, one of them wins and the

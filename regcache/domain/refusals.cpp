@@ -4,12 +4,13 @@
 
 namespace rdmalloc {
 
-void Refusals::open(Device* device, const RegionMrs* mrs, Retries* retries, bool callers_only) {
-  callers_only_ = callers_only;
-  if (device_ != nullptr) return;
+void Refusals::bind(Device* device, const RegionMrs* mrs, Retries* retries, ForeignCache* foreign,
+                    const RegistrationRules* rules) {
   device_ = device;
   mrs_ = mrs;
   retries_ = retries;
+  foreign_ = foreign;
+  rules_ = rules;
 }
 
 int Refusals::put_off(KeyEntry& entry, int status) {
@@ -115,7 +116,7 @@ void Refusals::make_due(KeyEntry& entry) {
 
 bool Refusals::may_try_again(const Region& region, const KeyEntry& entry, RegionCaller caller) {
   if (caller == RegionCaller::kLookup) say_no(region, entry);
-  if (caller != RegionCaller::kRegistrar && !callers_only_) return false;
+  if (caller != RegionCaller::kRegistrar && !rules_->is_callers_only()) return false;
   return is_due(region, entry) || (entry.cause == Cause::kNoRoom && may_make_room(region, entry));
 }
 

@@ -9,16 +9,12 @@
 #include <cstdint>
 
 #include "regcache/domain/device.h"
-#include "regcache/domain/key_table.h"
+#include "regcache/domain/key_entry.h"
 #include "regcache/domain/region_mrs.h"
+#include "regcache/domain/registration_rules.h"
 #include "regcache/domain/retries.h"
 
 namespace rdmalloc {
-
-// Who wants a region registered. Only lookups and opening wait for another thread that is
-// registering the region, unless it was refused before. Only the registrar tries again what was
-// refused, when it is due.
-enum class RegionCaller : uint8_t { kMalloc, kRegistrar, kLookup };
 
 class Refusals {
  public:
@@ -26,10 +22,9 @@ class Refusals {
   Refusals(const Refusals&) = delete;
   Refusals& operator=(const Refusals&) = delete;
 
-  // Each time with the same objects. `callers_only`: there is no registrar to try again.
-  void open(Device* device, const RegionMrs* mrs, Retries* retries, bool callers_only);
-  // Which can make room for regions.
-  void set_foreign(ForeignCache* foreign) { foreign_ = foreign; }
+  // Once, before the domain is first opened. The cache can make room for regions.
+  void bind(Device* device, const RegionMrs* mrs, Retries* retries, ForeignCache* foreign,
+            const RegistrationRules* rules);
 
   // These return the status for the caller. Leaves the region to the first thread that may register
   // it:
@@ -69,7 +64,7 @@ class Refusals {
   const RegionMrs* mrs_ = nullptr;
   Retries* retries_ = nullptr;
   ForeignCache* foreign_ = nullptr;
-  bool callers_only_ = false;
+  const RegistrationRules* rules_ = nullptr;
 };
 
 }  // namespace rdmalloc

@@ -1,24 +1,31 @@
 #include "regcache/domain/region_mrs.h"
 
 namespace rdmalloc {
+namespace {
 
-void RegionMrs::open(Device* device, Complaints* complaints, const RegionSource* source,
-                     DomainCounters* counters, const Rights& rights) {
-  rights_ = rights;
-  if (source_ != nullptr) return;
+bool make_room_for_pieces(KeyEntry& entry, size_t count) {
+  if (entry.piece_room >= count) return true;
+  void* memory = os::map_metadata(count * sizeof(Piece));
+  if (memory == nullptr) return false;
+  entry.piece = static_cast<Piece*>(memory);
+  entry.piece_room = static_cast<uint32_t>(count);
+  return true;
+}
+
+}  // namespace
+
+void RegionMrs::bind(Device* device, Complaints* complaints, const RegionSource* source,
+                     DomainCounters* counters, const ForeignCache* foreign) {
   device_ = device;
   complaints_ = complaints;
   source_ = source;
   counters_ = counters;
+  foreign_ = foreign;
 }
 
 bool RegionMrs::takes(const Region& region) const {
   if (rights_.exposed_only && !region.exposed) return false;
   return region.kind == RegionKind::kPinned || device_->has(RDM_BACKEND_ON_DEMAND);
-}
-
-unsigned RegionMrs::access_for(const Region& region) const {
-  return region.exposed || rights_.shares_heap ? rights_.access : rights_.access & ~kRemoteRights;
 }
 
 // Visits the ranges between holes, cut to the maximum length of a registration.
@@ -100,15 +107,6 @@ int RegionMrs::register_pieces(const Region& region, KeyEntry& entry, size_t len
   return RDM_OK;
 }
 
-bool RegionMrs::make_room_for_pieces(KeyEntry& entry, size_t count) {
-  if (entry.piece_room >= count) return true;
-  void* memory = os::map_metadata(count * sizeof(Piece));
-  if (memory == nullptr) return false;
-  entry.piece = static_cast<Piece*>(memory);
-  entry.piece_room = static_cast<uint32_t>(count);
-  return true;
-}
-
 int RegionMrs::register_or_say(const Region& region, size_t offset, size_t length,
                                rdm_backend_key* key) {
   char why[Complaints::kLongest] = {};
@@ -150,7 +148,7 @@ rdm_backend_request RegionMrs::request_for(const Region& region, size_t offset,
   request.length = length;
   const bool is_hugetlb = region.page_kind == os::PageKind::kHugetlb;
   request.page_size = os::page_size_of(is_hugetlb ? region.page_kind : os::PageKind::kBase);
-  request.access = access_for(region);
+  request.access = access(region.exposed);
   request.pinned = region.kind == RegionKind::kPinned ? 1 : 0;
   request.exposed = region.exposed ? 1 : 0;
   request.node = region.node;

@@ -10,21 +10,12 @@
 #include "allocator/os/memory.h"
 #include "regcache/domain/complaints.h"
 #include "regcache/domain/device.h"
-#include "regcache/domain/key_table.h"
+#include "regcache/domain/domain_counters.h"
+#include "regcache/domain/key_entry.h"
 #include "regcache/domain/region_source.h"
 #include "regcache/foreign/foreign_cache.h"
-#include "regcache/thread_counter.h"
 
 namespace rdmalloc {
-
-// Shared by the domains of a registry; of heap regions alone, for a cache counts what is foreign.
-struct DomainCounters {
-  LookupCounter lookups;
-  std::atomic<uint64_t> misses{0};
-  std::atomic<uint64_t> registrations{0};
-  std::atomic<uint64_t> registered_bytes{0};
-  std::atomic<uint64_t> registration_ns{0};
-};
 
 class RegionMrs {
  public:
@@ -40,11 +31,11 @@ class RegionMrs {
   RegionMrs(const RegionMrs&) = delete;
   RegionMrs& operator=(const RegionMrs&) = delete;
 
-  // Each time with the same objects, which others read without a lock.
-  void open(Device* device, Complaints* complaints, const RegionSource* source,
-            DomainCounters* counters, const Rights& rights);
-  // Its registrations compete with those of regions for the device's MRs.
-  void set_foreign(const ForeignCache* foreign) { foreign_ = foreign; }
+  // Once, before the domain is first opened: others read these without a lock. The registrations of
+  // the cache compete with those of regions for the device's MRs.
+  void bind(Device* device, Complaints* complaints, const RegionSource* source,
+            DomainCounters* counters, const ForeignCache* foreign);
+  void open(const Rights& rights) { rights_ = rights; }
 
   bool is_exposed_only() const { return rights_.exposed_only; }
   bool takes(const Region& region) const;
@@ -65,9 +56,9 @@ class RegionMrs {
   size_t count_pieces(const Region& region) const;
   // Whether foreign memory has some of the device's MRs.
   bool is_crowded() const { return foreign_ != nullptr && foreign_->count() != 0; }
-  // Of foreign memory; `is_ours`: it lies in the window.
-  unsigned access_for_foreign(bool is_ours) const {
-    return is_ours && !rights_.shares_heap ? rights_.access & ~kRemoteRights : rights_.access;
+  // `is_apart`: of memory that shares no page with malloc's other objects.
+  unsigned access(bool is_apart) const {
+    return is_apart || rights_.shares_heap ? rights_.access : rights_.access & ~kRemoteRights;
   }
 
   bool has_hole(const Region& region, size_t length) const;
@@ -89,9 +80,7 @@ class RegionMrs {
   void for_each_piece(const Region& region, size_t length, Visit visit) const;
   int register_whole(const Region& region, KeyEntry& entry, size_t length);
   int register_pieces(const Region& region, KeyEntry& entry, size_t length);
-  bool make_room_for_pieces(KeyEntry& entry, size_t count);
   int register_or_say(const Region& region, size_t offset, size_t length, rdm_backend_key* key);
-  unsigned access_for(const Region& region) const;
   rdm_backend_request request_for(const Region& region, size_t offset, size_t length) const;
 
   Device* device_ = nullptr;

@@ -8,10 +8,8 @@
 
 namespace rdmalloc {
 
-bool Registrar::start(Work work, void* context) {
+bool Registrar::start() {
   if (started_) return true;
-  work_ = work;
-  context_ = context;
   stopping_ = false;
   main_thread_.start([](void* self) { static_cast<Registrar*>(self)->poke(); }, this);
   const auto run = [](void* self) -> void* {

@@ -23,13 +23,13 @@ class Registrar {
   using Work = uint64_t (*)(void* context);
   static constexpr uint64_t kNever = UINT64_MAX;
 
-  constexpr Registrar() = default;
+  constexpr Registrar(Work work, void* context) : work_(work), context_(context) {}
   Registrar(const Registrar&) = delete;
   Registrar& operator=(const Registrar&) = delete;
 
   // Starts the thread, once; it blocks all signals. False: it cannot be started, and lookups do
   // everything. Not inside malloc: pthread_create allocates. One thread at a time.
-  bool start(Work work, void* context);
+  bool start();
   bool is_started() const { return started_; }
 
   // Says that there is work. One atomic step and one system call: may be called inside malloc.
@@ -50,8 +50,8 @@ class Registrar {
 
   std::atomic<bool> started_{false};
   pthread_t thread_{};
-  Work work_ = nullptr;
-  void* context_ = nullptr;
+  const Work work_;
+  void* const context_;
   std::atomic<uint32_t> pokes_{0};
   std::atomic<bool> stopping_{false};
   os::MainThreadWatch main_thread_;  // while it is on, the thread does not poll

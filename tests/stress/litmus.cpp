@@ -9,7 +9,7 @@
 
 #include "allocator/os/process_barrier.h"
 #include "regcache/domain/early_parts.h"
-#include "regcache/domain/key_table.h"
+#include "regcache/domain/key_entry.h"
 #include "regcache/foreign/monitor/changes.h"
 #include "regcache/foreign/page_memo.h"
 #include "regcache/foreign/references.h"

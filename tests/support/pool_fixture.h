@@ -88,11 +88,11 @@ class HeapPoolMemory final : public rdmalloc::PoolMemory {
   }
   void let_go(rdm_domain* domain) noexcept override { reinterpret_cast<Domain*>(domain)->let_go(); }
   bool takes_pinned_only(rdm_domain* domain) noexcept override {
-    const rdm_backend_limits& limits = reinterpret_cast<Domain*>(domain)->limits();
+    const rdm_backend_limits& limits = reinterpret_cast<Domain*>(domain)->parts().device.limits();
     return (limits.abilities & RDM_BACKEND_ON_DEMAND) == 0;
   }
   bool takes_exposed_only(rdm_domain* domain) noexcept override {
-    return reinterpret_cast<Domain*>(domain)->is_named_only();
+    return reinterpret_cast<Domain*>(domain)->parts().mrs.is_exposed_only();
   }
   const char* why(rdm_domain* domain) noexcept override {
     return reinterpret_cast<Domain*>(domain)->why();

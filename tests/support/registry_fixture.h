@@ -38,7 +38,7 @@ struct RegistryFixture {
   }
   // The books are consistent, nobody uses the domain, and the device keeps nothing of it.
   void check_closes_clean(Domain* domain) {
-    CHECK(registry->validate());
+    CHECK(registry->domains().validate());
     CHECK(registry->close(domain) == RDM_OK);
     CHECK(backend.registered().empty());
     CHECK(backend.violations().empty());

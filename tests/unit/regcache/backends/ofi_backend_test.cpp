@@ -248,7 +248,7 @@ TEST_CASE("a domain that is known to pin registers nothing by trial, and its reg
   const Region& region = f.source.acquire(kMiB);
   Domain* domain = nullptr;
   REQUIRE(f.open(&domain, 0, RDM_DOMAIN_WHEN_ASKED, Kind::kPins) == RDM_OK);
-  CHECK(domain->limits().charges == RDM_CHARGES_PROCESS);
+  CHECK(domain->parts().device.limits().charges == RDM_CHARGES_PROCESS);
   CHECK(f.ofi.registered.empty());
   rdm_mr mr;
   CHECK(domain->lookup(at(region), kMiB, &mr) == RDM_OK);

@@ -34,7 +34,7 @@ struct Fixture : fake::WatchedRegistryFixture {
     registry->stop();
   }
   void pass(uint64_t ns) { source.now += ns; }
-  uint64_t round() { return registry->work(); }
+  uint64_t round() { return registry->rounds().work(); }
 
   int lookup(const Region& region) const {
     rdm_mr mr{};
@@ -249,7 +249,7 @@ TEST_CASE("regions leave as much of the memlock limit free as is needed by other
   f.source.limit = 8 * kMiB;
   f.domain = f.opened(RDM_DOMAIN_WHEN_ASKED);
   f.registry->stop();
-  f.domain->device().leave_free(4 * kMiB);
+  f.domain->parts().device.leave_free(4 * kMiB);
   const Region& fits = f.source.acquire(3 * kMiB);
   const Region& takes_what_is_left = f.source.acquire(2 * kMiB);
   CHECK(f.lookup(fits) == RDM_OK);
@@ -370,13 +370,13 @@ TEST_CASE("the registrar of an idle process does not wake up, whoever opened the
 
 TEST_CASE("a registrar without work sleeps until it is poked") {
   std::atomic<int> rounds{0};
-  Registrar registrar;
-  REQUIRE(registrar.start(
+  Registrar registrar(
       [](void* context) {
         ++*static_cast<std::atomic<int>*>(context);
         return Registrar::kNever;
       },
-      &rounds));
+      &rounds);
+  REQUIRE(registrar.start());
   usleep(1'300'000);
   CHECK(rounds == 1);
   registrar.poke();

@@ -79,7 +79,7 @@ TEST_CASE("a domain of named memory registers of the heap what is got, and while
   f.opened();
   f.registry->stop();
   const Region& later = f.source.acquire(2 * kMiB);
-  (void)f.registry->work();
+  (void)f.registry->rounds().work();
   rdm_mr mr{};
   CHECK(f.domain->lookup(at(exposed, 5), 100, &mr) == RDM_OK);
   for (const Region* region : {&heap, &later}) {
@@ -258,7 +258,7 @@ TEST_CASE("foreign memory leaves a part of the device's memory regions to the he
     f.source.now += 150'000'000;
     (void)f.domain->lookup(at(region), 1, &mr);
     f.registry->stop();
-    (void)f.registry->work();
+    (void)f.registry->rounds().work();
     CHECK(f.domain->lookup(at(region), 1, &mr) == RDM_OK);
   }
   f.check_closes_clean();
@@ -272,7 +272,7 @@ TEST_CASE("what a thread may not deregister stays counted until another one does
     f.use(f.memory + 2 * i * kPage, kPage);
     f.backend.deregister_status = RDM_BACKEND_LATER;
     { const Change change(f.memory + 2 * i * kPage, kPage); }
-    CHECK(f.registry->validate());
+    CHECK(f.registry->domains().validate());
     CHECK(f.counters().registered_bytes == kPage);
     f.backend.deregister_status = RDM_OK;
     f.use(f.memory + 100 * kPage, kPage);
@@ -429,7 +429,7 @@ TEST_CASE("a child of fork has none of its parent's foreign memory, and may open
 
   f.opened();
   f.use(f.memory + 8 * kPage, kPage);
-  CHECK(f.registry->validate());
+  CHECK(f.registry->domains().validate());
   CHECK(f.registry->close(f.domain) == RDM_OK);
   CHECK(f.backend.registered().size() == 1);
 }
@@ -442,10 +442,10 @@ TEST_CASE("what the backend does not let go of is told, and the next domain star
   CHECK(f.registry->close(f.domain) == RDM_SYSTEM);
   f.backend.deregister_status = RDM_OK;
   // Every place for a domain is used again.
-  for (size_t i = 0; i < Registry::kMaxDomains; ++i) {
+  for (size_t i = 0; i < Domains::kMost; ++i) {
     f.opened();
     f.use(f.memory, kPage);
-    CHECK(f.registry->validate());
+    CHECK(f.registry->domains().validate());
     REQUIRE(f.registry->close(f.domain) == RDM_OK);
   }
 }
@@ -491,7 +491,7 @@ TEST_CASE("what was got while its region was refused is given back when it was r
   for (int i = 0; i < 10; ++i) {
     f.registry->stop();
     f.source.now += 1'000'000'000;
-    (void)f.registry->work();
+    (void)f.registry->rounds().work();
     if (f.domain->lookup(buffer, kPage, &found) == RDM_OK) break;
   }
   REQUIRE(f.backend.covers(found, buffer, 64 * kPage));

@@ -144,10 +144,11 @@ TEST_CASE("debug builds abort when a driver would be called inside malloc") {
     DomainCounters counters;
     Retries retries{f.source.get(), &account, [](void*, bool) { return true; }, nullptr};
     const rdm_backend ops = backend.ops();
-    if (fresh.open(ops, &backend, 0, 0, *f.source, &account, &retries, &counters) != RDM_OK) return;
+    fresh.bind(nullptr, f.source.get(), &account, &retries, &counters);
+    if (fresh.open(ops, &backend, 0, 0) != RDM_OK) return;
     Mutex growth(Rank::kGrowth);
     Locked inside(growth);
-    (void)fresh.register_region(region, Domain::Caller::kRegistrar);
+    (void)fresh.registration().register_region(region, RegionCaller::kRegistrar);
   };
   CHECK(test::crashes([&] { register_inside(f.backend); }));
   CHECK_FALSE(test::crashes([&] { register_inside(in_malloc); }));
@@ -198,7 +199,7 @@ TEST_CASE("the heap goes on when the backend fails at its k-th call, for every k
     CHECK(f.backend.registered().size() == (k - 1 < regions ? k - 1 : regions));
     CHECK(known >= f.backend.registered().size());
     CHECK(f.heap.unsound() == "");
-    CHECK(f.registry->validate());
+    CHECK(f.registry->domains().validate());
     CHECK(f.registry->close(domain) == RDM_OK);
     CHECK(f.backend.registered().empty());
   }

@@ -36,7 +36,7 @@ struct Fixture : fake::RegistryFixture {
   };
   Held hold(Domain* domain, const Region& region, size_t offset = 0, size_t length = 1) const {
     Held held;
-    REQUIRE(domain->hold(at(region, offset), length, &held.mr, &held.use) == RDM_OK);
+    REQUIRE(domain->key_holds().hold(at(region, offset), length, &held.mr, &held.use) == RDM_OK);
     REQUIRE(backend.covers(held.mr, at(region, offset), length));
     return held;
   }
@@ -60,10 +60,10 @@ void Fixture::contend(const std::vector<const Region*>& regions) {
       const size_t offset = random() % region.length;
       rdm_mr mr{};
       uint32_t use = 0;
-      if (domain->hold(at(region, offset), 1, &mr, &use) != RDM_OK) continue;
+      if (domain->key_holds().hold(at(region, offset), 1, &mr, &use) != RDM_OK) continue;
       if (random() % 8 == 0) std::this_thread::yield();
       if (!backend.covers(mr, at(region, offset), 1)) ++wrong;
-      domain->let_go(use);
+      domain->key_holds().let_go(use);
       ++held;
     }
   };
@@ -71,9 +71,9 @@ void Fixture::contend(const std::vector<const Region*>& regions) {
   for (unsigned seed = 1; seed <= 3; ++seed) threads.emplace_back(ask, seed);
   std::thread giver([&] {
     while (!is_over) {
-      if (registry->make_room(&domain, 1, kRegion, false)) {
+      if (registry->room().make_room(&domain, 1, kRegion, false)) {
         ++given;
-        registry->end_room();
+        registry->room().end();
       }
       std::this_thread::yield();
     }
@@ -85,9 +85,9 @@ void Fixture::contend(const std::vector<const Region*>& regions) {
   CHECK(held != 0);
   CHECK(given >= kLeastGiven);
   registry->stop();
-  (void)domain->give_back(SIZE_MAX);
+  (void)domain->key_holds().give_back(SIZE_MAX);
   CHECK(backend.registered().empty());
-  CHECK(registry->validate());
+  CHECK(registry->domains().validate());
   CHECK(registry->close(domain) == RDM_OK);
 }
 
@@ -101,21 +101,21 @@ TEST_CASE_METHOD(Fixture, "what nobody has a key of is given back, and the rest 
   const Held of_first = hold(domain, first);
   const Held of_second = hold(domain, second);
   const Held again = hold(domain, second, kMiB);
-  domain->let_go(hold(domain, third).use);
-  CHECK(domain->unused_bytes() == kRegion);
-  CHECK(domain->give_back(SIZE_MAX) == kRegion);
+  domain->key_holds().let_go(hold(domain, third).use);
+  CHECK(domain->key_holds().unused_bytes() == kRegion);
+  CHECK(domain->key_holds().give_back(SIZE_MAX) == kRegion);
   CHECK(is_good(of_first));
-  domain->let_go(of_second.use);
-  CHECK(domain->give_back(SIZE_MAX) == 0);
+  domain->key_holds().let_go(of_second.use);
+  CHECK(domain->key_holds().give_back(SIZE_MAX) == 0);
   CHECK(is_good(again));
-  domain->let_go(again.use);
-  CHECK(domain->give_back(SIZE_MAX) == kRegion);
+  domain->key_holds().let_go(again.use);
+  CHECK(domain->key_holds().give_back(SIZE_MAX) == kRegion);
   CHECK(is_good(of_first));
   CHECK(backend.registered_bytes() == kRegion);
-  CHECK(registry->validate());
+  CHECK(registry->domains().validate());
   // It is registered again on request, and not before.
   registry->stop();  // the test runs its rounds
-  (void)registry->work();
+  (void)registry->rounds().work();
   CHECK(backend.registered_bytes() == kRegion);
   (void)hold(domain, second);
   CHECK(backend.registered_bytes() == 2 * kRegion);
@@ -124,13 +124,13 @@ TEST_CASE_METHOD(Fixture, "what nobody has a key of is given back, and the rest 
 
 TEST_CASE_METHOD(Fixture, "no more is given back than is asked for") {
   Domain* const domain = open();
-  for (int i = 0; i < 4; ++i) domain->let_go(hold(domain, source.acquire(kRegion)).use);
-  CHECK(domain->give_back(0) == 0);
-  CHECK(domain->give_back(kRegion + 1) == 2 * kRegion);
+  for (int i = 0; i < 4; ++i) domain->key_holds().let_go(hold(domain, source.acquire(kRegion)).use);
+  CHECK(domain->key_holds().give_back(0) == 0);
+  CHECK(domain->key_holds().give_back(kRegion + 1) == 2 * kRegion);
   CHECK(backend.registered_bytes() == 2 * kRegion);
-  CHECK(domain->give_back(1) == kRegion);
-  CHECK(domain->give_back(SIZE_MAX) == kRegion);
-  CHECK(domain->give_back(SIZE_MAX) == 0);
+  CHECK(domain->key_holds().give_back(1) == kRegion);
+  CHECK(domain->key_holds().give_back(SIZE_MAX) == kRegion);
+  CHECK(domain->key_holds().give_back(SIZE_MAX) == 0);
 }
 
 TEST_CASE_METHOD(Fixture, "a domain whose keys are not counted gives nothing back") {
@@ -138,8 +138,8 @@ TEST_CASE_METHOD(Fixture, "a domain whose keys are not counted gives nothing bac
   const Region& region = source.acquire(kRegion);
   rdm_mr mr{};
   REQUIRE(domain->lookup(at(region), 1, &mr) == RDM_OK);
-  CHECK(domain->unused_bytes() == 0);
-  CHECK(domain->give_back(SIZE_MAX) == 0);
+  CHECK(domain->key_holds().unused_bytes() == 0);
+  CHECK(domain->key_holds().give_back(SIZE_MAX) == 0);
   CHECK(backend.covers(mr, at(region), 1));
 }
 
@@ -149,22 +149,22 @@ TEST_CASE_METHOD(Fixture, "a part that is in use stays when the rest of its regi
   const Region& region = source.acquire(kLarge);
   const Held part = hold(domain, region, 5 * kMiB);
   CHECK(part.mr.length < kLarge);
-  domain->let_go(hold(domain, region, 5 * kMiB).use);
+  domain->key_holds().let_go(hold(domain, region, 5 * kMiB).use);
   REQUIRE(comes([&] { return backend.registered().size() == 2; }));  // by the registrar
-  CHECK(domain->give_back(SIZE_MAX) == kLarge);
+  CHECK(domain->key_holds().give_back(SIZE_MAX) == kLarge);
   CHECK(is_good(part));
   // A lookup now gives the region's key, and no longer the part's.
   REQUIRE(comes([&] {
     const Held any = hold(domain, region, 5 * kMiB);
-    domain->let_go(any.use);
+    domain->key_holds().let_go(any.use);
     return any.mr.length == kLarge;
   }));
   const Held whole = hold(domain, region, 5 * kMiB);
-  domain->let_go(part.use);
-  CHECK(domain->give_back(SIZE_MAX) == 0);
+  domain->key_holds().let_go(part.use);
+  CHECK(domain->key_holds().give_back(SIZE_MAX) == 0);
   CHECK(is_good(whole));
-  domain->let_go(whole.use);
-  CHECK(domain->give_back(SIZE_MAX) == kLarge + part.mr.length);
+  domain->key_holds().let_go(whole.use);
+  CHECK(domain->key_holds().give_back(SIZE_MAX) == kLarge + part.mr.length);
   CHECK(backend.registered().empty());
   CHECK(registry->close(domain) == RDM_OK);
   check_backend();
@@ -186,16 +186,16 @@ TEST_CASE_METHOD(Fixture, "what is just being registered in advance is waited fo
   Domain* const domain = open();
   const Region& region = source.acquire(64 * kMiB);
   const Held part = hold(domain, region);
-  domain->let_go(hold(domain, region).use);
+  domain->key_holds().let_go(hold(domain, region).use);
   REQUIRE(comes([&] { return held.is_held.load(); }));
   std::thread other([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     held.may_go_on = true;
   });
-  CHECK(registry->make_room(&domain, 1, 1, false));
+  CHECK(registry->room().make_room(&domain, 1, 1, false));
   CHECK(backend.registered().size() == 1);
   CHECK(is_good(part));
-  registry->end_room();
+  registry->room().end();
   other.join();
   check_backend();
   registry->stop();
@@ -206,14 +206,14 @@ TEST_CASE_METHOD(Fixture, "of a region in pieces all go, or none") {
   Domain* const domain = open();
   const Region& region = source.acquire(kRegion);
   const Held piece = hold(domain, region, kMiB);
-  CHECK(domain->give_back(SIZE_MAX) == 0);
+  CHECK(domain->key_holds().give_back(SIZE_MAX) == 0);
   CHECK(is_good(piece));
-  domain->let_go(piece.use);
-  CHECK(domain->give_back(1) == kRegion);
+  domain->key_holds().let_go(piece.use);
+  CHECK(domain->key_holds().give_back(1) == kRegion);
   CHECK(backend.registered().empty());
   (void)hold(domain, region, 2 * kMiB);
   CHECK(backend.registered().size() == 4);
-  CHECK(registry->validate());
+  CHECK(registry->domains().validate());
   check_backend();
 }
 
@@ -223,52 +223,52 @@ TEST_CASE_METHOD(Fixture, "a key that was never found is in nobody's use") {
   const Region& region = source.acquire(kRegion);
   rdm_mr mr{};
   uint32_t use = 0;
-  CHECK(domain->hold(at(region), 1, &mr, &use) == RDM_NOT_REGISTERED);
-  CHECK(domain->hold(at(region), kRegion + 1, &mr, &use) == RDM_NOT_OWNED);
-  CHECK(domain->hold(&use, 1, &mr, &use) == RDM_NOT_OWNED);
-  CHECK(domain->give_back(SIZE_MAX) == 0);
+  CHECK(domain->key_holds().hold(at(region), 1, &mr, &use) == RDM_NOT_REGISTERED);
+  CHECK(domain->key_holds().hold(at(region), kRegion + 1, &mr, &use) == RDM_NOT_OWNED);
+  CHECK(domain->key_holds().hold(&use, 1, &mr, &use) == RDM_NOT_OWNED);
+  CHECK(domain->key_holds().give_back(SIZE_MAX) == 0);
   backend.fail_from = 0;
   REQUIRE(registry->close(domain) == RDM_OK);
   Domain* const next = open();
-  next->let_go(hold(next, region).use);
-  CHECK(next->give_back(SIZE_MAX) == kRegion);
+  next->key_holds().let_go(hold(next, region).use);
+  CHECK(next->key_holds().give_back(SIZE_MAX) == kRegion);
 }
 
 TEST_CASE_METHOD(Fixture, "what the device does not take back is not counted as given back") {
   Domain* const domain = open();
   const Region& region = source.acquire(kRegion);
-  domain->let_go(hold(domain, region).use);
+  domain->key_holds().let_go(hold(domain, region).use);
   backend.deregister_status = RDM_SYSTEM;
-  CHECK(domain->give_back(SIZE_MAX) == 0);
+  CHECK(domain->key_holds().give_back(SIZE_MAX) == 0);
   backend.deregister_status = RDM_OK;
   (void)hold(domain, region);
 }
 
 TEST_CASE_METHOD(Fixture, "room is made of all that is asked, or of nothing") {
   Domain* const domain = open();
-  for (int i = 0; i < 2; ++i) domain->let_go(hold(domain, source.acquire(kRegion)).use);
-  CHECK_FALSE(registry->make_room(&domain, 1, 2 * kRegion + 1, true));
+  for (int i = 0; i < 2; ++i) domain->key_holds().let_go(hold(domain, source.acquire(kRegion)).use);
+  CHECK_FALSE(registry->room().make_room(&domain, 1, 2 * kRegion + 1, true));
   CHECK(backend.registered_bytes() == 2 * kRegion);
-  CHECK(registry->make_room(&domain, 1, 2 * kRegion + 1, false));
+  CHECK(registry->room().make_room(&domain, 1, 2 * kRegion + 1, false));
   CHECK(backend.registered_bytes() == 0);
-  registry->end_room();
-  CHECK_FALSE(registry->make_room(&domain, 1, 1, false));
+  registry->room().end();
+  CHECK_FALSE(registry->room().make_room(&domain, 1, 1, false));
 }
 
 TEST_CASE_METHOD(Fixture, "nobody takes the room that was made while it is tried") {
   Domain* const domain = open();
   const Region& region = source.acquire(kRegion);
-  domain->let_go(hold(domain, region).use);
-  REQUIRE(registry->make_room(&domain, 1, 1, false));
+  domain->key_holds().let_go(hold(domain, region).use);
+  REQUIRE(registry->room().make_room(&domain, 1, 1, false));
   rdm_mr mr{};
   uint32_t use = 0;
-  CHECK(domain->hold(at(region), 1, &mr, &use) == RDM_NOT_REGISTERED);
+  CHECK(domain->key_holds().hold(at(region), 1, &mr, &use) == RDM_NOT_REGISTERED);
   CHECK(backend.registered().empty());
-  registry->end_room();
-  domain->let_go(hold(domain, region).use);
+  registry->room().end();
+  domain->key_holds().let_go(hold(domain, region).use);
   CHECK(backend.registered_bytes() == kRegion);
   // A second end, by a child or a driver, keeps nobody from it.
-  registry->end_room();
+  registry->room().end();
   (void)hold(domain, source.acquire(kRegion));
 }
 
@@ -279,12 +279,12 @@ TEST_CASE_METHOD(Fixture, "a registration of ours makes no room for itself") {
     bool is_made = false;
   } nested{registry.get()};
   Domain* const domain = open();
-  domain->let_go(hold(domain, source.acquire(kRegion)).use);
+  domain->key_holds().let_go(hold(domain, source.acquire(kRegion)).use);
   nested.domain = domain;
   backend.on_register_context = &nested;
   backend.on_register = [](void* context) {
     auto* const its = static_cast<Nested*>(context);
-    its->is_made = its->registry->make_room(&its->domain, 1, 1, false);
+    its->is_made = its->registry->room().make_room(&its->domain, 1, 1, false);
   };
   (void)hold(domain, source.acquire(kRegion));
   CHECK_FALSE(nested.is_made);
@@ -295,11 +295,11 @@ TEST_CASE_METHOD(Fixture, "a child lets go of its parent's keys, and gives nothi
   Domain* const domain = open();
   const Region& region = source.acquire(kRegion);
   const Held held = hold(domain, region);
-  domain->let_go(hold(domain, source.acquire(kRegion)).use);
+  domain->key_holds().let_go(hold(domain, source.acquire(kRegion)).use);
   registry->stop();  // a child has none
   source.fork();
-  CHECK_FALSE(registry->make_room(&domain, 1, 1, false));
-  domain->let_go(held.use);
+  CHECK_FALSE(registry->room().make_room(&domain, 1, 1, false));
+  domain->key_holds().let_go(held.use);
   CHECK(backend.registered_bytes() == 2 * kRegion);
   CHECK(registry->close(domain) == RDM_OK);
 }

@@ -151,7 +151,7 @@ TEST_CASE_METHOD(Fixture, "while a domain is opened over a large heap nobody els
   did_all = did_all && finds(large, kMiB) && comes([&] { return finds(large, kLarge); });
   const uintptr_t base = small.base;
   (void)source.retire(small, 0, kMiB);
-  registry->on_change(first.base, first.base + 4096);
+  registry->domains().on_change(first.base, first.base + 4096);
   const bool has_retired = comes([&] {
     const auto all = backend.registered();
     return std::none_of(all.begin(), all.end(), [&](const auto& it) { return it.base == base; });

@@ -78,14 +78,14 @@ TEST_CASE("a domain registers when asked, and only what is asked for") {
   Domain* domain = f.opened(backend, RDM_DOMAIN_WHEN_ASKED);
   f.registry->stop();  // the test runs its rounds
   const Region& second = f.source.acquire(4 * kMiB);
-  (void)f.registry->work();
+  (void)f.registry->rounds().work();
   REQUIRE(f.counters().registrations == 0);
   REQUIRE_FALSE(f.registry->wants_pages(second));
   rdm_mr mr{};
   REQUIRE(domain->lookup(at(second), 1, &mr) == RDM_OK);
   REQUIRE(backend.covers(mr, at(second), second.length));
   REQUIRE(domain->lookup(at(second, kMiB), 1, &mr) == RDM_OK);
-  (void)f.registry->work();
+  (void)f.registry->rounds().work();
   REQUIRE(f.counters().registrations == 1);
   REQUIRE(domain->lookup(at(first), 1, &mr) == RDM_OK);
   REQUIRE(f.counters().registrations == 2);
@@ -111,7 +111,7 @@ TEST_CASE("a late domain is replayed every region, and then told of new ones") {
     CHECK(backend.covers(mr, at(*region, kPage + 5), 100));
   }
   CHECK(backend.calls() == 2);
-  CHECK(f.registry->validate());
+  CHECK(f.registry->domains().validate());
 }
 
 TEST_CASE("a domain of its callers' threads is called in no other") {
@@ -170,7 +170,7 @@ TEST_CASE(
   const Region& region = f.source.acquire(kMiB);
   CHECK_FALSE(domain->hold());
   CHECK(backend.registered().size() == 1);
-  f.registry->release_for_fork();
+  f.registry->domains().release_for_fork();
   CHECK(backend.registered().empty());
   CHECK(other.registered().size() == 1);
   rdm_mr mr{};
@@ -182,9 +182,9 @@ TEST_CASE(
   REQUIRE(kept->lookup(at(unused), kPage, &mr) == RDM_OK);
   REQUIRE(domain->lookup(at(unused), kPage, &mr) == RDM_OK);
   CHECK(backend.registered().size() == 2);
-  f.registry->release_for_fork();
+  f.registry->domains().release_for_fork();
   CHECK(backend.registered().empty());
-  CHECK(f.registry->validate());
+  CHECK(f.registry->domains().validate());
 }
 
 TEST_CASE("a lookup answers for exactly the bytes of a region") {
@@ -235,7 +235,7 @@ TEST_CASE("a region that is not pinned is in no domain, but in one that pages on
   CHECK(f.counters().registered_pinned_bytes == kMiB);
   CHECK(plain.violations().empty());
   CHECK(paging.violations().empty());
-  CHECK(f.registry->validate());
+  CHECK(f.registry->domains().validate());
 }
 
 TEST_CASE("remote rights go to exposed regions, and to the heap only when it is shared by name") {
@@ -371,7 +371,7 @@ TEST_CASE("opening undoes what it did when the k-th registration fails, for ever
       CHECK(f.counters().registered_pinned_bytes == 0);
       CHECK(backend.violations().empty());
       CHECK(f.open(backend, &domain) == RDM_OK);
-      CHECK(f.registry->validate());
+      CHECK(f.registry->domains().validate());
     }
   }
 }
@@ -390,9 +390,9 @@ TEST_CASE("a failure while attached leaves that region out until it is tried aga
   CHECK(backend.calls() == 2);
   backend.fail_from = 0;
   f.source.now += 120'000'000;
-  (void)f.registry->work();
+  (void)f.registry->rounds().work();
   CHECK(domain->lookup(at(region), 1, &mr) == RDM_OK);
-  CHECK(f.registry->validate());
+  CHECK(f.registry->domains().validate());
 }
 
 TEST_CASE("a domain opened in part says which regions it has") {
@@ -472,7 +472,7 @@ TEST_CASE("with MRs of 2 MiB, 8 of them, no byte is claimed that no MR covers") 
   CHECK(mr.length == 2 * kMiB);
   CHECK(domain->lookup(at(cut, 2 * kMiB - 1), 2, &mr) == RDM_NOT_REGISTERED);
   CHECK(backend.violations().empty());
-  CHECK(f.registry->validate());
+  CHECK(f.registry->domains().validate());
   CHECK(f.registry->close(domain) == RDM_OK);
   CHECK(backend.registered().empty());
 }
@@ -630,9 +630,9 @@ TEST_CASE("a backend that keeps an MR is told of when the domain is closed, and 
 TEST_CASE("as many domains as there are may be open, and one more is refused") {
   Fixture f;
   f.source.acquire(kMiB);
-  std::vector<fake::Backend> backends(Registry::kMaxDomains + 1);
+  std::vector<fake::Backend> backends(Domains::kMost + 1);
   std::vector<Domain*> domains;
-  for (size_t i = 0; i < Registry::kMaxDomains; ++i) domains.push_back(f.opened(backends[i]));
+  for (size_t i = 0; i < Domains::kMost; ++i) domains.push_back(f.opened(backends[i]));
   Domain* out = nullptr;
   CHECK(f.open(backends.back(), &out) == RDM_BUSY);
   CHECK(f.registry->close(domains[7]) == RDM_OK);
@@ -740,7 +740,7 @@ TEST_CASE("closing under traffic: no call after it, no byte claimed that is not 
   CHECK(steady.registered().size() == 301);
   CHECK(steady.violations().empty());
   CHECK(backend.violations().empty());
-  CHECK(f.registry->validate());
+  CHECK(f.registry->domains().validate());
 }
 
 }  // namespace rdmalloc
