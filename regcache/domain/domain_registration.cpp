@@ -170,7 +170,7 @@ Domain::Turn Domain::take_turn(bool all_due) {
     }
     turn.is_done = turn.is_done && !is_put_off;
   }
-  turn.is_done = foreign_->deregister_idle() && turn.is_done;
+  turn.is_done = foreign_->idle().deregister() && turn.is_done;
   if (!entrance_.enter()) return {};
   // A backend that runs in malloc refuses this thread permanently, so waiting is pointless.
   turn.is_done = turn.is_done || may_run_in_malloc();
@@ -237,7 +237,7 @@ void Domain::release_for_fork() {
       let_go_of(region, entry_of(region));
     }
   }
-  (void)foreign_->give_up(foreign_->idle_bytes(UINT64_MAX));
+  (void)foreign_->idle().give_up(foreign_->idle().bytes(UINT64_MAX));
   entrance_.leave();
 }
 

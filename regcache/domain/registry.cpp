@@ -320,13 +320,13 @@ bool Registry::give_up(int charges, size_t bytes, PinAccount::Doing doing) {
     const Domain& domain = domains_[i];
     if (!domain.is_open() || !PinAccount::makes_room_for(domain.limits().charges, charges))
       continue;
-    idle[i] = std::min(domain.foreign().idle_bytes(missing), missing);
+    idle[i] = std::min(domain.foreign().idle().bytes(missing), missing);
     missing -= idle[i];
   }
   if (missing != 0) return false;
   if (doing == PinAccount::Doing::kAsking) return true;
   for (size_t i = 0; i < kMaxDomains; ++i) {
-    if (idle[i] != 0) (void)domains_[i].foreign().give_up(idle[i]);
+    if (idle[i] != 0) (void)domains_[i].foreign().idle().give_up(idle[i]);
   }
   return true;
 }
@@ -489,12 +489,13 @@ void Registry::add_to(RegistrationCounters* sum) const noexcept {
     const Foreign* const foreign = place.load(std::memory_order_acquire);
     if (foreign == nullptr) continue;
     const ForeignCache& cache = foreign->cache;
-    sum->foreign_misses += cache.misses();
-    sum->foreign_evictions += cache.evictions();
-    sum->foreign_invalidations += cache.invalidations();
+    const CacheCounters& counters = cache.counters();
+    sum->foreign_misses += counters.misses;
+    sum->foreign_evictions += counters.evictions;
+    sum->foreign_invalidations += counters.invalidations;
     sum->foreign_regions += cache.count();
     sum->foreign_bytes += cache.bytes();
-    sum->registrations += cache.registrations();
+    sum->registrations += counters.registrations;
     sum->registered_bytes += cache.bytes();
   }
 }

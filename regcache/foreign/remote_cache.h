@@ -22,9 +22,9 @@ struct RemoteSettings {
   uint32_t wait_ms = 0;  // milliseconds to wait when all that is open is in use
 };
 
-class RemoteCache final : private CacheCore {
+class RemoteCache final : private CacheOperations {
  public:
-  RemoteCache() : CacheCore(kWords) {}
+  RemoteCache();
 
   // Opens a cache that is free. False: there is no memory. Uses `context` until it is closed.
   bool open(const rdm_remote_operations& operations, void* context, const RemoteSettings& settings)
@@ -45,7 +45,6 @@ class RemoteCache final : private CacheCore {
   bool validate() EXCLUDES(cache_lock);
 
  private:
-  static const CacheWords kWords;
   enum class Phase : uint8_t { kFree, kOpen, kForked };
 
   // Where an entry's memory is at its peer; the entry's own base is where it is here.
@@ -72,33 +71,36 @@ class RemoteCache final : private CacheCore {
       boost::intrusive::member_hook<Origin, CacheEntry::Hook, &Origin::by_peer>>;
 
   static Origin origin_of(const rdm_remote_memory& memory);
-  static void fill(const CacheEntry& entry, rdm_remote_mapping* out);
-  static int check(const rdm_remote_memory& memory);
 
-  Origin& origin(const CacheEntry& entry) const { return origins_[policy_.index_of(entry)]; }
-  CacheEntry& entry(const Origin& origin) {
-    return policy_.entry(static_cast<uint32_t>(&origin - origins_));
+  Origin& origin(const CacheEntry& entry) const {
+    return origins_[table().policy().entries().index_of(entry)];
   }
+  CacheEntry& entry(const Origin& origin) {
+    return table().policy().entries().at(static_cast<uint32_t>(&origin - origins_));
+  }
+  CacheTable& table() { return core_.table(); }
+  const CacheTable& table() const { return core_.table(); }
 
   int refuse_forked() const;
   int find_or_open(const rdm_remote_memory& memory, rdm_remote_mapping* out) REQUIRES(cache_lock);
   Origin* first_overlapping(const Origin& range) REQUIRES(cache_lock);
   bool is_being_built(const Origin& range) const REQUIRES(cache_lock);
   bool doom_overlapping(const Origin& range) REQUIRES(cache_lock);
-  int build(const Origin& range, Attempt* attempt, CacheEntry* entry) REQUIRES(cache_lock);
+  int build(const Origin& range, CacheAttempt* attempt, CacheEntry* entry) REQUIRES(cache_lock);
 
-  int make(CacheEntry& entry, Attempt* attempt) EXCLUDES(cache_lock) override;
+  int make(CacheEntry& entry, CacheAttempt* attempt) EXCLUDES(cache_lock) override;
   int end(CacheEntry& entry, bool may_wait) EXCLUDES(cache_lock) override;
   void note_unindexed(CacheEntry& entry) REQUIRES(cache_lock) override;
   bool evict_overlapping(const CacheEntry& entry) REQUIRES(cache_lock) override;
   bool overlaps_what_is_used(const CacheEntry& entry) REQUIRES(cache_lock) override;
 
+  CacheCore core_;
   std::atomic<Phase> phase_{Phase::kFree};
   rdm_remote_operations operations_{};
   void* context_ = nullptr;
 
   Origin* origins_ = nullptr;               // as many as entries; mapped once
-  Origins by_peer_ GUARDED_BY(cache_lock);  // of what is in the core's index
+  Origins by_peer_ GUARDED_BY(cache_lock);  // of what is in the table's index
   uint64_t hits_ GUARDED_BY(cache_lock) = 0;
 };
 
