@@ -16,20 +16,6 @@ bool CacheEntries::open() {
   return true;
 }
 
-// Zeroed memory is a valid free entry, so untouched entries need no construction.
-CacheEntry* CacheEntries::take() {
-  if (CacheEntry* const entry = free_) {
-    free_ = entry->next;
-    return entry;
-  }
-  return used_ < kCapacity ? &entries_[used_++] : nullptr;
-}
-
-void CacheEntries::give(CacheEntry& entry) {
-  entry.next = free_;
-  free_ = &entry;
-}
-
 void CacheEntries::clear() {
   for (uint32_t i = 0; i < used_; ++i) new (&entries_[i]) CacheEntry();
   references_.clear(used_);

@@ -81,4 +81,18 @@ class CacheEntries {
   CacheEntry* free_ GUARDED_BY(cache_lock) = nullptr;  // below `used_`
 };
 
+// Zeroed memory is a valid free entry, so untouched entries need no construction.
+inline CacheEntry* CacheEntries::take() {
+  if (CacheEntry* const entry = free_) {
+    free_ = entry->next;
+    return entry;
+  }
+  return used_ < kCapacity ? &entries_[used_++] : nullptr;
+}
+
+inline void CacheEntries::give(CacheEntry& entry) {
+  entry.next = free_;
+  free_ = &entry;
+}
+
 }  // namespace rdmalloc

@@ -1,5 +1,5 @@
-// A cache's lock, and how threads wait for something to be built or ended: like a condition
-// variable, but nothing here is called inside malloc except tell(), which wakes and does not wait.
+// A cache's lock, and how threads wait under it for something to be built or ended, as with a
+// condition variable. The lock may be taken inside malloc, and tell() called; nobody waits there.
 #pragma once
 
 #include <atomic>
