@@ -1,17 +1,12 @@
 #include "regcache/foreign/remote_cache.h"
 
 #include <stdio.h>
-#include <string.h>
-
-#include <new>
 
 #include "allocator/last_error.h"
-#include "allocator/os/memory.h"
 #include "allocator/os/thread.h"
 #include "include/rdmalloc/backend.h"
 
 namespace rdmalloc {
-
 namespace {
 
 constexpr CacheWords kWords = {
@@ -43,37 +38,33 @@ int check(const rdm_remote_memory& memory) {
   return RDM_OK;
 }
 
+bool is_being_built(const CacheTable& table, const RemoteIndex& index, const RemoteOrigin& range)
+    REQUIRES(cache_lock) {
+  for (const CacheEntry& entry : table.building()) {
+    if (index.origin_of(entry).overlaps(range)) return true;
+  }
+  return false;
+}
+
+// The peer has freed the memory.
+bool doom_overlapping(EntryEnder& ender, RemoteIndex& index, const RemoteOrigin& range)
+    REQUIRES(cache_lock) {
+  bool any = false;
+  while (CacheEntry* const old = index.first_overlapping(range)) {
+    ender.doom(old);
+    any = true;
+  }
+  return any;
+}
+
 }  // namespace
 
-RemoteCache::RemoteCache() : core_(kWords, *this) {}
-
-bool RemoteCache::Origin::is_of(const rdm_remote_memory& memory) const {
-  return base == memory.base && length >= memory.length && handle_size == memory.handle_size &&
-         memcmp(handle, memory.handle, handle_size) == 0;
-}
-
-bool RemoteCache::Origin::overlaps(const Origin& other) const {
-  return peer == other.peer && base < other.end() && other.base < end();
-}
-
-RemoteCache::Origin RemoteCache::origin_of(const rdm_remote_memory& memory) {
-  Origin origin;
-  origin.peer = memory.peer;
-  origin.base = memory.base;
-  origin.length = memory.length;
-  origin.handle_size = memory.handle_size;
-  memcpy(origin.handle, memory.handle, memory.handle_size);
-  return origin;
-}
+RemoteCache::RemoteCache() : core_(kWords, *this), index_(core_.table().policy().entries()) {}
 
 bool RemoteCache::open(const rdm_remote_operations& operations, void* context,
                        const RemoteSettings& settings) {
   Locked hold(core_.mutex());
-  if (origins_ == nullptr) {
-    void* const memory = os::map_metadata(CacheEntries::kCapacity * sizeof(Origin));
-    if (memory == nullptr) return false;
-    origins_ = static_cast<Origin*>(memory);
-  }
+  if (!index_.open()) return false;
   table().policy().clear();
   if (!table().policy().open(settings.limits)) return false;
   operations_ = operations;
@@ -126,7 +117,7 @@ int RemoteCache::get(const rdm_remote_memory& memory, rdm_remote_mapping* out) {
 
 // Unlocks.
 int RemoteCache::find_or_open(const rdm_remote_memory& memory, rdm_remote_mapping* out) {
-  const Origin range = origin_of(memory);
+  const RemoteOrigin range = RemoteOrigin::of(memory);
   CacheAttempt attempt;
   for (;;) {
     if (!core_.is_open()) return fail(RDM_INVALID, kWords.closed);
@@ -134,16 +125,16 @@ int RemoteCache::find_or_open(const rdm_remote_memory& memory, rdm_remote_mappin
       return fail(RDM_OUT_OF_BUDGET,
                   "longer than all that may be open in this cache: raise its option bytes");
     }
-    Origin* const known = first_overlapping(range);
-    if (known != nullptr && known->is_of(memory)) {
-      table().policy().reference_locked(entry(*known));
-      fill(entry(*known), out);
+    CacheEntry* const known = index_.first_overlapping(range);
+    if (known != nullptr && index_.origin_of(*known).is_of(memory)) {
+      table().policy().reference_locked(*known);
+      fill(*known, out);
       ++hits_;
       return RDM_OK;
     }
-    if (is_being_built(range)) {
+    if (is_being_built(table(), index_, range)) {
       core_.news().wait();
-    } else if (doom_overlapping(range)) {
+    } else if (doom_overlapping(core_.ender(), index_, range)) {
       core_.ender().end_all_idle(true);
     } else if (CacheEntry* const entry = table().policy().admit(range.length)) {
       const int status = build(range, &attempt, entry);
@@ -155,34 +146,8 @@ int RemoteCache::find_or_open(const rdm_remote_memory& memory, rdm_remote_mappin
   }
 }
 
-RemoteCache::Origin* RemoteCache::first_overlapping(const Origin& range) {
-  auto at = by_peer_.upper_bound(range);
-  if (at != by_peer_.begin()) {
-    auto before = at;
-    if ((--before)->overlaps(range)) at = before;
-  }
-  return at != by_peer_.end() && at->overlaps(range) ? &*at : nullptr;
-}
-
-bool RemoteCache::is_being_built(const Origin& range) const {
-  for (const CacheEntry& entry : table().building()) {
-    if (origin(entry).overlaps(range)) return true;
-  }
-  return false;
-}
-
-// The peer has freed the memory.
-bool RemoteCache::doom_overlapping(const Origin& range) {
-  bool any = false;
-  while (Origin* const old = first_overlapping(range)) {
-    core_.ender().doom(&entry(*old));
-    any = true;
-  }
-  return any;
-}
-
-int RemoteCache::build(const Origin& range, CacheAttempt* attempt, CacheEntry* entry) {
-  new (&origin(*entry)) Origin(range);
+int RemoteCache::build(const RemoteOrigin& range, CacheAttempt* attempt, CacheEntry* entry) {
+  index_.set_origin(*entry, range);
   entry->base.store(0, std::memory_order_relaxed);
   entry->length.store(range.length, std::memory_order_relaxed);
   table().building().push_back(*entry);
@@ -197,7 +162,7 @@ int RemoteCache::build(const Origin& range, CacheAttempt* attempt, CacheEntry* e
       table().policy().publish(*entry, EntryState::kDoomed);
     } else {
       table().insert(*entry);
-      by_peer_.insert(origin(*entry));
+      index_.insert(*entry);
       table().policy().publish(*entry, table().policy().account().limits().leave_pinned
                                            ? EntryState::kLive
                                            : EntryState::kTransient);
@@ -213,7 +178,7 @@ int RemoteCache::build(const Origin& range, CacheAttempt* attempt, CacheEntry* e
 int RemoteCache::make(CacheEntry& entry, CacheAttempt* attempt) {
   char* const why = attempt->why;
   const size_t why_size = sizeof attempt->why;
-  const Origin& from = origin(entry);
+  const RemoteOrigin& from = index_.origin_of(entry);
   const rdm_remote_memory memory = {from.peer, from.base, static_cast<size_t>(from.length),
                                     from.handle, from.handle_size};
   void* address = nullptr;
@@ -240,16 +205,14 @@ int RemoteCache::end(CacheEntry& entry, bool) {
                            entry.end() - entry.begin());
 }
 
-void RemoteCache::note_unindexed(CacheEntry& entry) {
-  by_peer_.erase(by_peer_.iterator_to(origin(entry)));
-}
+void RemoteCache::note_unindexed(CacheEntry& entry) { index_.erase(entry); }
 
 // Entries that could be found were replaced before; the rest are idle or in use.
 bool RemoteCache::evict_overlapping(const CacheEntry&) { return core_.ender().end_all_idle(true); }
 
 bool RemoteCache::overlaps_what_is_used(const CacheEntry& built) {
   for (const CacheEntry& entry : table().doomed()) {
-    if (origin(entry).overlaps(origin(built))) return true;
+    if (index_.origin_of(entry).overlaps(index_.origin_of(built))) return true;
   }
   return false;
 }
@@ -270,13 +233,13 @@ void RemoteCache::forget(uint64_t peer, uint64_t base, uint64_t length) {
   if (phase_.load(std::memory_order_acquire) != Phase::kOpen) return;
   Locked hold(core_.mutex());
   if (!core_.is_open() || length == 0) return;
-  Origin range;
+  RemoteOrigin range;
   range.peer = peer;
   range.base = base;
   range.length = length < UINT64_MAX - base ? length : UINT64_MAX - base;
-  (void)doom_overlapping(range);
+  (void)doom_overlapping(core_.ender(), index_, range);
   for (CacheEntry& entry : table().building()) {
-    if (origin(entry).overlaps(range)) entry.changed = true;
+    if (index_.origin_of(entry).overlaps(range)) entry.changed = true;
   }
   core_.ender().end_all_idle(true);
 }
@@ -297,19 +260,13 @@ int RemoteCache::counts(rdm_remote_counts* out) {
 void RemoteCache::note_fork_child() {
   if (!is_in_use()) return;
   core_.forget_all();
-  by_peer_.clear();
+  index_.clear();
   phase_.store(Phase::kForked, std::memory_order_release);
 }
 
 bool RemoteCache::validate() {
   Locked hold(core_.mutex());
-  const Origin* last = nullptr;
-  for (const Origin& known : by_peer_) {
-    if (known.length == 0 || known.end() < known.base) return false;
-    if (last != nullptr && last->overlaps(known)) return false;
-    last = &known;
-  }
-  return by_peer_.size() == table().index().size() && core_.validate();
+  return index_.validate() && index_.size() == table().index().size() && core_.validate();
 }
 
 }  // namespace rdmalloc

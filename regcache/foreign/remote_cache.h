@@ -8,12 +8,12 @@
 #pragma once
 
 #include <atomic>
-#include <boost/intrusive/set.hpp>
 #include <cstddef>
 #include <cstdint>
 
 #include "include/rdmalloc/remote.h"
 #include "regcache/foreign/cache_core.h"
+#include "regcache/foreign/remote_index.h"
 
 namespace rdmalloc {
 
@@ -47,46 +47,12 @@ class RemoteCache final : private CacheOperations {
  private:
   enum class Phase : uint8_t { kFree, kOpen, kForked };
 
-  // Where an entry's memory is at its peer; the entry's own base is where it is here.
-  struct Origin {
-    uint64_t peer = 0;
-    uint64_t base = 0;
-    uint64_t length = 0;  // bytes
-    CacheEntry::Hook by_peer GUARDED_BY(cache_lock);
-    size_t handle_size = 0;
-    unsigned char handle[RDM_REMOTE_MAX_HANDLE] = {};
-
-    uint64_t end() const { return base + length; }
-    // Whether `memory` is part of this, with the same handle.
-    bool is_of(const rdm_remote_memory& memory) const;
-    bool overlaps(const Origin& other) const;
-  };
-  struct ByPeer {
-    bool operator()(const Origin& a, const Origin& b) const {
-      return a.peer != b.peer ? a.peer < b.peer : a.base < b.base;
-    }
-  };
-  using Origins = boost::intrusive::set<
-      Origin, boost::intrusive::compare<ByPeer>,
-      boost::intrusive::member_hook<Origin, CacheEntry::Hook, &Origin::by_peer>>;
-
-  static Origin origin_of(const rdm_remote_memory& memory);
-
-  Origin& origin(const CacheEntry& entry) const {
-    return origins_[table().policy().entries().index_of(entry)];
-  }
-  CacheEntry& entry(const Origin& origin) {
-    return table().policy().entries().at(static_cast<uint32_t>(&origin - origins_));
-  }
   CacheTable& table() { return core_.table(); }
-  const CacheTable& table() const { return core_.table(); }
 
   int refuse_forked() const;
   int find_or_open(const rdm_remote_memory& memory, rdm_remote_mapping* out) REQUIRES(cache_lock);
-  Origin* first_overlapping(const Origin& range) REQUIRES(cache_lock);
-  bool is_being_built(const Origin& range) const REQUIRES(cache_lock);
-  bool doom_overlapping(const Origin& range) REQUIRES(cache_lock);
-  int build(const Origin& range, CacheAttempt* attempt, CacheEntry* entry) REQUIRES(cache_lock);
+  int build(const RemoteOrigin& range, CacheAttempt* attempt, CacheEntry* entry)
+      REQUIRES(cache_lock);
 
   int make(CacheEntry& entry, CacheAttempt* attempt) EXCLUDES(cache_lock) override;
   int end(CacheEntry& entry, bool may_wait) EXCLUDES(cache_lock) override;
@@ -95,12 +61,10 @@ class RemoteCache final : private CacheOperations {
   bool overlaps_what_is_used(const CacheEntry& entry) REQUIRES(cache_lock) override;
 
   CacheCore core_;
+  RemoteIndex index_;
   std::atomic<Phase> phase_{Phase::kFree};
   rdm_remote_operations operations_{};
   void* context_ = nullptr;
-
-  Origin* origins_ = nullptr;               // as many as entries; mapped once
-  Origins by_peer_ GUARDED_BY(cache_lock);  // of what is in the table's index
   uint64_t hits_ GUARDED_BY(cache_lock) = 0;
 };
 
