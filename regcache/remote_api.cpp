@@ -130,7 +130,7 @@ int open_cache(const rdm_remote_operations* given, void* context, const rdm_remo
   if ((options.flags & ~unsigned{RDM_DOMAIN_LEAVE_NOTHING_PINNED}) != 0) {
     return fail(RDM_INVALID, "flags have bits that are not known here");
   }
-  if (options.count > CachePolicy::kCapacity) {
+  if (options.count > CacheEntries::kCapacity) {
     return fail(RDM_INVALID, "count is above the number of handles that a cache can have open");
   }
   return remote_caches.open(operations, context, settings_of(options), out);

@@ -85,12 +85,13 @@ void Domains::add_to(RegistrationCounters* sum) const noexcept {
   for (const Domain& domain : *this) {
     sum->domains += domain.is_open() ? 1 : 0;
     const ForeignCache& cache = *domain.parts().foreign;
-    sum->foreign_misses += cache.misses();
-    sum->foreign_evictions += cache.evictions();
-    sum->foreign_invalidations += cache.invalidations();
+    const CacheCounters& counters = cache.counters();
+    sum->foreign_misses += counters.misses;
+    sum->foreign_evictions += counters.evictions;
+    sum->foreign_invalidations += counters.invalidations;
     sum->foreign_regions += cache.count();
     sum->foreign_bytes += cache.bytes();
-    sum->registrations += cache.registrations();
+    sum->registrations += counters.registrations;
     sum->registered_bytes += cache.bytes();
   }
 }

@@ -61,7 +61,7 @@ bool Refusals::makes_room(const Region& region, int status, size_t length) {
   if (status == RDM_OUT_OF_BUDGET) return device_->reclaim(mrs_->charges_for(region), length);
   if (status != RDM_NOT_REGISTERED || !mrs_->is_crowded()) return false;
   const size_t missing = missing_count(region);
-  return missing == 0 || foreign_->give_up_count(missing);
+  return missing == 0 || foreign_->idle().give_up_count(missing);
 }
 
 // How many memory regions must be given up to register this region, or as much of it as the device
@@ -92,7 +92,7 @@ bool Refusals::may_make_room(const Region& region, const KeyEntry& entry) const 
   if (entry.due != UINT64_MAX) return false;
   const size_t count = missing_count(region);
   const size_t bytes = shortfall(region);
-  return (count == 0 || foreign_->idle_count(count) >= count) &&
+  return (count == 0 || foreign_->idle().count(count) >= count) &&
          (bytes == 0 || device_->can_reclaim(mrs_->charges_for(region), bytes));
 }
 

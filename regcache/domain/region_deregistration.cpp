@@ -98,7 +98,7 @@ void RegionDeregistration::release_for_fork() {
       let_go_of(*domain_, regions[i]);
     }
   }
-  (void)domain_->foreign->give_up(domain_->foreign->idle_bytes(UINT64_MAX));
+  (void)domain_->foreign->idle().give_up(domain_->foreign->idle().bytes(UINT64_MAX));
   domain_->entrance.leave();
 }
 

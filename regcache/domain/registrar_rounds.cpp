@@ -43,7 +43,7 @@ Turn take_turn(Domain& whole, bool all_due) {
     }
     turn.is_done = turn.is_done && !is_put_off;
   }
-  turn.is_done = domain.foreign->deregister_idle() && turn.is_done;
+  turn.is_done = domain.foreign->idle().deregister() && turn.is_done;
   if (!domain.entrance.enter()) return {};
   // A backend that runs in malloc refuses this thread permanently, so waiting is pointless.
   turn.is_done = turn.is_done || domain.device.may_run_in_malloc();

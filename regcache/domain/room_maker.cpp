@@ -19,13 +19,13 @@ bool give_up_foreign(Domains& domains, int charges, size_t bytes, PinAccount::Do
     if (!domain.entrance.is_open() ||
         !PinAccount::makes_room_for(domain.device.limits().charges, charges))
       continue;
-    idle[i] = std::min(domain.foreign->idle_bytes(missing), missing);
+    idle[i] = std::min(domain.foreign->idle().bytes(missing), missing);
     missing -= idle[i];
   }
   if (missing != 0) return false;
   if (doing == PinAccount::Doing::kAsking) return true;
   for (size_t i = 0; i < count; ++i) {
-    if (idle[i] != 0) (void)first[i].parts().foreign->give_up(idle[i]);
+    if (idle[i] != 0) (void)first[i].parts().foreign->idle().give_up(idle[i]);
   }
   return true;
 }

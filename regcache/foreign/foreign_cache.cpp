@@ -1,13 +1,17 @@
-// How registrations of foreign memory end: after their last use, on changes, and at close.
+// The registrations of foreign memory in one domain.
 #include "regcache/foreign/foreign_cache.h"
 
 #include "allocator/breakage.h"
 #include "allocator/last_error.h"
 #include "allocator/os/thread.h"
+#include "regcache/foreign/entry_ranges.h"
+#include "regcache/foreign/foreign_miss.h"
+#include "regcache/lock_order.h"
 
 namespace rdmalloc {
+namespace {
 
-constinit const CacheWords ForeignCache::kWords = {
+constexpr CacheWords kWords = {
     "the domain is closed",
     "all foreign memory that may be registered is in use: rdm_put some, raise foreign_bytes, "
     "foreign_count or RLIMIT_MEMLOCK, or set foreign_wait_ms",
@@ -17,119 +21,106 @@ constinit const CacheWords ForeignCache::kWords = {
     "rdm_get returned, once",
     "rdm_put was called more often than rdm_get for this memory region"};
 
+}  // namespace
+
+ForeignCache::ForeignCache()
+    : core_(kWords, operations_), operations_(core_.table(), core_.ender()), idle_(core_) {}
+
 void ForeignCache::open(const ForeignSettings& settings, ForeignDevice* device) {
-  Locked hold(mutex());
-  settings_ = settings;
+  Locked hold(core_.mutex());
+  limits_ = settings.limits;
   wish_.store(settings.wish, std::memory_order_relaxed);
-  device_ = device;
-  if (policy_.is_open()) (void)policy_.open(settings_.limits);
-  open_core(settings.wait_ms);
+  operations_.open(device);
+  CachePolicy& policy = core_.table().policy();
+  if (policy.entries().is_open()) (void)policy.open(limits_);
+  core_.open(settings.wait_ms);
 }
 
 int ForeignCache::close(uint32_t* users) {
   os::NoCancel no_cancel;
-  Locked hold(mutex());
-  return close_core(users);
+  Locked hold(core_.mutex());
+  return core_.close(users);
 }
 
-void ForeignCache::note_unindexed(CacheEntry& entry) {
-  changes.count_out(entry.begin(), entry.end());
+bool ForeignCache::start() {
+  if (memo_.is_open()) return true;
+  Locked hold(core_.mutex());
+  return memo_.is_open() || (core_.table().policy().open(limits_) && memo_.open());
 }
 
-// Inside malloc, monitors may not run either.
-int ForeignCache::end(CacheEntry& entry, bool may_wait, bool keeps_room) {
-  const size_t length = entry.end() - entry.begin();
-  const int status = device_->deregister_foreign(length, entry.key(), keeps_room);
-  if (may_wait) monitor().unwatch(entry.begin(), length);
-  return status;
+// Drops the reference to an entry that turned out to be a different one, or is no longer live.
+void ForeignCache::release_touched(uint32_t touched) {
+  CacheEntries& entries = core_.table().policy().entries();
+  if (touched != PageMemo::kNone && !entries.release(entries.enter(), touched)) {
+    (void)core_.settle(&entries.at(touched));
+  }
 }
 
-bool ForeignCache::deregister_idle() {
+int ForeignCache::get_slowly(const void* address, size_t length, rdm_mr* out, uint32_t touched) {
   os::NoCancel no_cancel;
-  Locked hold(mutex());
-  end_all_idle(true);
-  return !has_idle();
+  release_touched(touched);
+  changes.wait_until_told();
+  if (!start()) return fail(RDM_SYSTEM, "no memory for the books of foreign memory");
+  (void)core_.table().policy().entries().enter();
+  // Done now, while no other get waits for this one.
+  assert_no_rank();
+  assert_linker_may_be_called();
+  const bool may_watch = monitor_in_force(wish_.load(std::memory_order_relaxed), nullptr).look();
+  ForeignMiss miss(core_, operations_, memo_, may_watch);
+  Locked hold(core_.mutex());
+  return miss.get(reinterpret_cast<uintptr_t>(address), length, out);
+}
+
+int ForeignCache::put_slowly(const rdm_mr& mr, uint32_t touched) {
+  CacheEntries& entries = core_.table().policy().entries();
+  if (touched != PageMemo::kNone) return core_.settle(&entries.at(touched));
+  os::NoCancel no_cancel;
+  Locked hold(core_.mutex());
+  const auto is_it = [&](const CacheEntry& entry) { return is_of(entry, mr); };
+  CacheEntry* const entry =
+      core_.is_open() ? core_.table().find_in_use(reinterpret_cast<uintptr_t>(mr.base), is_it)
+                      : nullptr;
+  if (entry != nullptr) memo_.note(entry->begin(), entries.index_of(*entry));
+  return core_.put(entry);
 }
 
 void ForeignCache::on_change(uintptr_t base, uintptr_t end) {
-  Locked hold(mutex());
-  if (!open_) return;
-  const Range range{base, end};
-  while (CacheEntry* const entry = first_overlapping(range)) {
+  Locked hold(core_.mutex());
+  if (!core_.is_open()) return;
+  const EntryRange range{base, end};
+  while (CacheEntry* const entry = first_overlapping(core_.table(), range)) {
     if (RDM_BROKEN(stale_entry_stays)) break;
-    add_locked(invalidations_, 1);
-    doom(entry);
+    add_locked(core_.table().counters().invalidations, 1);
+    core_.ender().doom(entry);
   }
-  for (CacheEntry& entry : building_) {
-    if (entry.begin() < end && base < entry.end()) entry.changed = true;
+  for (CacheEntry& entry : core_.table().building()) {
+    if (range.overlaps(entry)) entry.changed = true;
   }
-  if (!has_idle()) return;
-  if (device_->may_run_in_malloc()) {
-    end_all_idle(false);
+  if (core_.ender().idle().is_empty()) return;
+  if (operations_.device().may_run_in_malloc()) {
+    core_.ender().end_all_idle(false);
   } else {
-    device_->put_off();
+    operations_.device().put_off();
   }
 }
 
 bool ForeignCache::is_cached(uintptr_t base, uintptr_t end) {
-  Locked hold(mutex());
-  const Range range{base, end};
-  return open_ && (first_overlapping(range) != nullptr || is_being_built(range));
+  Locked hold(core_.mutex());
+  const EntryRange range{base, end};
+  return core_.is_open() && (first_overlapping(core_.table(), range) != nullptr ||
+                             is_being_built(core_.table(), range));
 }
 
-bool ForeignCache::give_up(size_t wanted) {
-  os::NoCancel no_cancel;
-  Locked hold(mutex());
-  if (!open_) return false;
-  const uint64_t before = bytes();
-  const uint64_t goal = before > wanted ? before - wanted : 0;
-  bool gave = end_all_idle(true);
-  while (bytes() > goal && evict_one()) gave = true;
-  return gave;
-}
-
-bool ForeignCache::give_up_count(size_t wanted) {
-  os::NoCancel no_cancel;
-  Locked hold(mutex());
-  if (!open_ || count_idle(UINT64_MAX, wanted).count < wanted) return false;
-  const size_t goal = count() - wanted;
-  (void)end_all_idle(true);
-  while (count() > goal && evict_one()) {
-  }
-  return true;
-}
-
-uint64_t ForeignCache::idle_bytes(uint64_t enough) {
-  Locked hold(mutex());
-  return open_ ? count_idle(enough, SIZE_MAX).bytes : 0;
-}
-
-size_t ForeignCache::idle_count(size_t enough) {
-  Locked hold(mutex());
-  return open_ ? count_idle(UINT64_MAX, enough).count : 0;
-}
-
-int ForeignCache::put_slowly(const rdm_mr& mr, uint32_t touched) {
-  if (touched != PageMemo::kNone) return settle(&policy_.entry(touched));
-  os::NoCancel no_cancel;
-  Locked hold(mutex());
-  const auto is_it = [&](const CacheEntry& entry) { return is_of(entry, mr); };
-  CacheEntry* const entry =
-      open_ ? find_in_use(reinterpret_cast<uintptr_t>(mr.base), is_it) : nullptr;
-  if (entry != nullptr) memo_.note(entry->begin(), policy_.index_of(*entry));
-  return put_in_use(entry);
-}
-
-void ForeignCache::note_fork_child() { forget_all(); }
+void ForeignCache::note_fork_child() { core_.forget_all(); }
 
 bool ForeignCache::validate() {
-  Locked hold(mutex());
+  Locked hold(core_.mutex());
   uintptr_t end = 0;
-  for (const CacheEntry& entry : index_) {
+  for (const CacheEntry& entry : core_.table().index()) {
     if (entry.begin() < end || entry.end() <= entry.begin()) return false;
     end = entry.end();
   }
-  return validate_core();
+  return core_.validate();
 }
 
 }  // namespace rdmalloc

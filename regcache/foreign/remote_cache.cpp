@@ -1,18 +1,15 @@
 #include "regcache/foreign/remote_cache.h"
 
 #include <stdio.h>
-#include <string.h>
-
-#include <new>
 
 #include "allocator/last_error.h"
-#include "allocator/os/memory.h"
 #include "allocator/os/thread.h"
 #include "include/rdmalloc/backend.h"
 
 namespace rdmalloc {
+namespace {
 
-constinit const CacheWords RemoteCache::kWords = {
+constexpr CacheWords kWords = {
     "the cache is closed",
     "all handles that may be open are in use: rdm_remote_put some, raise bytes or count, or set "
     "wait_ms",
@@ -22,46 +19,60 @@ constinit const CacheWords RemoteCache::kWords = {
     "rdm_remote_get returned, once",
     "rdm_remote_put was called more often than rdm_remote_get for this mapping"};
 
-bool RemoteCache::Origin::is_of(const rdm_remote_memory& memory) const {
-  return base == memory.base && length >= memory.length && handle_size == memory.handle_size &&
-         memcmp(handle, memory.handle, handle_size) == 0;
-}
-
-bool RemoteCache::Origin::overlaps(const Origin& other) const {
-  return peer == other.peer && base < other.end() && other.base < end();
-}
-
-RemoteCache::Origin RemoteCache::origin_of(const rdm_remote_memory& memory) {
-  Origin origin;
-  origin.peer = memory.peer;
-  origin.base = memory.base;
-  origin.length = memory.length;
-  origin.handle_size = memory.handle_size;
-  memcpy(origin.handle, memory.handle, memory.handle_size);
-  return origin;
-}
-
-void RemoteCache::fill(const CacheEntry& entry, rdm_remote_mapping* out) {
+void fill(const CacheEntry& entry, rdm_remote_mapping* out) {
   out->address = reinterpret_cast<void*>(entry.begin());
   out->length = entry.end() - entry.begin();
 }
 
+int check(const rdm_remote_memory& memory) {
+  if (memory.length == 0) return fail(RDM_INVALID, "no bytes are asked for");
+  if (memory.length > UINT64_MAX - memory.base) {
+    return fail(RDM_INVALID, "the memory wraps around the end of the peer's address space");
+  }
+  if (memory.handle == nullptr || memory.handle_size == 0) {
+    return fail(RDM_INVALID, "there is no handle: pass what the peer exported");
+  }
+  if (memory.handle_size > RDM_REMOTE_MAX_HANDLE) {
+    return fail(RDM_INVALID, "the handle is longer than RDM_REMOTE_MAX_HANDLE");
+  }
+  return RDM_OK;
+}
+
+bool is_being_built(const CacheTable& table, const RemoteIndex& index, const RemoteOrigin& range)
+    REQUIRES(cache_lock) {
+  for (const CacheEntry& entry : table.building()) {
+    if (index.origin_of(entry).overlaps(range)) return true;
+  }
+  return false;
+}
+
+// The peer has freed the memory.
+bool doom_overlapping(EntryEnder& ender, RemoteIndex& index, const RemoteOrigin& range)
+    REQUIRES(cache_lock) {
+  bool any = false;
+  while (CacheEntry* const old = index.first_overlapping(range)) {
+    ender.doom(old);
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace
+
+RemoteCache::RemoteCache() : core_(kWords, *this), index_(core_.table().policy().entries()) {}
+
 bool RemoteCache::open(const rdm_remote_operations& operations, void* context,
                        const RemoteSettings& settings) {
-  Locked hold(mutex());
-  if (origins_ == nullptr) {
-    void* const memory = os::map_metadata(CachePolicy::kCapacity * sizeof(Origin));
-    if (memory == nullptr) return false;
-    origins_ = static_cast<Origin*>(memory);
-  }
-  policy_.clear();
-  if (!policy_.open(settings.limits)) return false;
+  Locked hold(core_.mutex());
+  if (!index_.open()) return false;
+  table().policy().clear();
+  if (!table().policy().open(settings.limits)) return false;
   operations_ = operations;
   context_ = context;
   hits_ = 0;
-  misses_ = 0;
-  evictions_ = 0;
-  open_core(settings.wait_ms);
+  table().counters().misses = 0;
+  table().counters().evictions = 0;
+  core_.open(settings.wait_ms);
   phase_.store(Phase::kOpen, std::memory_order_release);
   return true;
 }
@@ -71,10 +82,10 @@ int RemoteCache::close() {
   const bool forked = phase_.load(std::memory_order_acquire) == Phase::kForked;
   int status = RDM_OK;
   if (!forked) {
-    Locked hold(mutex());
-    if (!open_) return fail(RDM_INVALID, kWords.closed);
+    Locked hold(core_.mutex());
+    if (!core_.is_open()) return fail(RDM_INVALID, kWords.closed);
     uint32_t users = 0;
-    status = close_core(&users);
+    status = core_.close(&users);
     if (status == RDM_BUSY) {
       char sentence[kLongestError];
       snprintf(sentence, sizeof sentence,
@@ -90,20 +101,6 @@ int RemoteCache::close() {
                           : fail(status, "some opened handles could not be closed, and are lost");
 }
 
-int RemoteCache::check(const rdm_remote_memory& memory) {
-  if (memory.length == 0) return fail(RDM_INVALID, "no bytes are asked for");
-  if (memory.length > UINT64_MAX - memory.base) {
-    return fail(RDM_INVALID, "the memory wraps around the end of the peer's address space");
-  }
-  if (memory.handle == nullptr || memory.handle_size == 0) {
-    return fail(RDM_INVALID, "there is no handle: pass what the peer exported");
-  }
-  if (memory.handle_size > RDM_REMOTE_MAX_HANDLE) {
-    return fail(RDM_INVALID, "the handle is longer than RDM_REMOTE_MAX_HANDLE");
-  }
-  return RDM_OK;
-}
-
 int RemoteCache::refuse_forked() const {
   if (phase_.load(std::memory_order_acquire) != Phase::kForked) return RDM_OK;
   return fail(RDM_INVALID,
@@ -114,99 +111,74 @@ int RemoteCache::get(const rdm_remote_memory& memory, rdm_remote_mapping* out) {
   os::NoCancel no_cancel;
   if (const int status = refuse_forked(); status != RDM_OK) return status;
   if (const int status = check(memory); status != RDM_OK) return status;
-  Locked hold(mutex());
+  Locked hold(core_.mutex());
   return find_or_open(memory, out);
 }
 
 // Unlocks.
 int RemoteCache::find_or_open(const rdm_remote_memory& memory, rdm_remote_mapping* out) {
-  const Origin range = origin_of(memory);
-  Attempt attempt;
+  const RemoteOrigin range = RemoteOrigin::of(memory);
+  CacheAttempt attempt;
   for (;;) {
-    if (!open_) return fail(RDM_INVALID, kWords.closed);
-    if (range.length > policy_.limits().bytes) {
+    if (!core_.is_open()) return fail(RDM_INVALID, kWords.closed);
+    if (range.length > table().policy().account().limits().bytes) {
       return fail(RDM_OUT_OF_BUDGET,
                   "longer than all that may be open in this cache: raise its option bytes");
     }
-    Origin* const known = first_overlapping(range);
-    if (known != nullptr && known->is_of(memory)) {
-      policy_.reference_locked(entry(*known));
-      fill(entry(*known), out);
+    CacheEntry* const known = index_.first_overlapping(range);
+    if (known != nullptr && index_.origin_of(*known).is_of(memory)) {
+      table().policy().reference_locked(*known);
+      fill(*known, out);
       ++hits_;
       return RDM_OK;
     }
-    if (is_being_built(range)) {
-      wait_for_builder();
-    } else if (doom_overlapping(range)) {
-      end_all_idle(true);
-    } else if (CacheEntry* const entry = policy_.admit(range.length)) {
+    if (is_being_built(table(), index_, range)) {
+      core_.news().wait();
+    } else if (doom_overlapping(core_.ender(), index_, range)) {
+      core_.ender().end_all_idle(true);
+    } else if (CacheEntry* const entry = table().policy().admit(range.length)) {
       const int status = build(range, &attempt, entry);
       if (status == RDM_OK) fill(*entry, out);
       return status == RDM_OK ? status : fail(status, attempt.why);
-    } else if (!make_room(&attempt)) {
+    } else if (!core_.maker().make_room(&attempt)) {
       return fail(RDM_OUT_OF_BUDGET, kWords.no_room);
     }
   }
 }
 
-RemoteCache::Origin* RemoteCache::first_overlapping(const Origin& range) {
-  auto at = by_peer_.upper_bound(range);
-  if (at != by_peer_.begin()) {
-    auto before = at;
-    if ((--before)->overlaps(range)) at = before;
-  }
-  return at != by_peer_.end() && at->overlaps(range) ? &*at : nullptr;
-}
-
-bool RemoteCache::is_being_built(const Origin& range) const {
-  for (const CacheEntry& entry : building_) {
-    if (origin(entry).overlaps(range)) return true;
-  }
-  return false;
-}
-
-// The peer has freed the memory.
-bool RemoteCache::doom_overlapping(const Origin& range) {
-  bool any = false;
-  while (Origin* const old = first_overlapping(range)) {
-    doom(&entry(*old));
-    any = true;
-  }
-  return any;
-}
-
-int RemoteCache::build(const Origin& range, Attempt* attempt, CacheEntry* entry) {
-  new (&origin(*entry)) Origin(range);
+int RemoteCache::build(const RemoteOrigin& range, CacheAttempt* attempt, CacheEntry* entry) {
+  index_.set_origin(*entry, range);
   entry->base.store(0, std::memory_order_relaxed);
   entry->length.store(range.length, std::memory_order_relaxed);
-  building_.push_back(*entry);
-  add_locked(misses_, 1);
-  const int status = make_unlocked(attempt, entry);
-  building_.erase(building_.iterator_to(*entry));
+  table().building().push_back(*entry);
+  add_locked(table().counters().misses, 1);
+  const int status = core_.maker().make(attempt, entry);
+  table().building().erase(table().building().iterator_to(*entry));
   if (status == RDM_OK) {
     entry->base.store(reinterpret_cast<uintptr_t>(entry->handle.load(std::memory_order_relaxed)),
                       std::memory_order_relaxed);
     if (entry->changed) {
-      doomed_.insert(*entry);
-      policy_.publish(*entry, EntryState::kDoomed);
+      table().doomed().insert(*entry);
+      table().policy().publish(*entry, EntryState::kDoomed);
     } else {
+      table().insert(*entry);
       index_.insert(*entry);
-      by_peer_.insert(origin(*entry));
-      policy_.publish(*entry,
-                      policy_.limits().leave_pinned ? EntryState::kLive : EntryState::kTransient);
+      table().policy().publish(*entry, table().policy().account().limits().leave_pinned
+                                           ? EntryState::kLive
+                                           : EntryState::kTransient);
     }
   } else {
-    policy_.remove(*entry);
+    table().policy().remove(*entry);
   }
-  tell_waiters();
+  core_.news().tell();
   return status;
 }
 
 // The only call of the caller's open(); its result is checked.
-int RemoteCache::make(CacheEntry& entry, Attempt* attempt) {
+int RemoteCache::make(CacheEntry& entry, CacheAttempt* attempt) {
   char* const why = attempt->why;
   const size_t why_size = sizeof attempt->why;
-  const Origin& from = origin(entry);
+  const RemoteOrigin& from = index_.origin_of(entry);
   const rdm_remote_memory memory = {from.peer, from.base, static_cast<size_t>(from.length),
                                     from.handle, from.handle_size};
   void* address = nullptr;
@@ -233,16 +205,14 @@ int RemoteCache::end(CacheEntry& entry, bool) {
                            entry.end() - entry.begin());
 }
 
-void RemoteCache::note_unindexed(CacheEntry& entry) {
-  by_peer_.erase(by_peer_.iterator_to(origin(entry)));
-}
+void RemoteCache::note_unindexed(CacheEntry& entry) { index_.erase(entry); }
 
 // Entries that could be found were replaced before; the rest are idle or in use.
-bool RemoteCache::evict_overlapping(const CacheEntry&) { return end_all_idle(true); }
+bool RemoteCache::evict_overlapping(const CacheEntry&) { return core_.ender().end_all_idle(true); }
 
 bool RemoteCache::overlaps_what_is_used(const CacheEntry& built) {
-  for (const CacheEntry& entry : doomed_) {
-    if (origin(entry).overlaps(origin(built))) return true;
+  for (const CacheEntry& entry : table().doomed()) {
+    if (index_.origin_of(entry).overlaps(index_.origin_of(built))) return true;
   }
   return false;
 }
@@ -250,59 +220,53 @@ bool RemoteCache::overlaps_what_is_used(const CacheEntry& built) {
 int RemoteCache::put(const rdm_remote_mapping& mapping) {
   os::NoCancel no_cancel;
   if (const int status = refuse_forked(); status != RDM_OK) return status;
-  Locked hold(mutex());
-  if (!open_) return fail(RDM_INVALID, kWords.closed);
+  Locked hold(core_.mutex());
+  if (!core_.is_open()) return fail(RDM_INVALID, kWords.closed);
   const auto is_it = [&](const CacheEntry& entry) {
     return entry.end() - entry.begin() == mapping.length;
   };
-  return put_in_use(find_in_use(reinterpret_cast<uintptr_t>(mapping.address), is_it));
+  return core_.put(table().find_in_use(reinterpret_cast<uintptr_t>(mapping.address), is_it));
 }
 
 void RemoteCache::forget(uint64_t peer, uint64_t base, uint64_t length) {
   os::NoCancel no_cancel;
   if (phase_.load(std::memory_order_acquire) != Phase::kOpen) return;
-  Locked hold(mutex());
-  if (!open_ || length == 0) return;
-  Origin range;
+  Locked hold(core_.mutex());
+  if (!core_.is_open() || length == 0) return;
+  RemoteOrigin range;
   range.peer = peer;
   range.base = base;
   range.length = length < UINT64_MAX - base ? length : UINT64_MAX - base;
-  (void)doom_overlapping(range);
-  for (CacheEntry& entry : building_) {
-    if (origin(entry).overlaps(range)) entry.changed = true;
+  (void)doom_overlapping(core_.ender(), index_, range);
+  for (CacheEntry& entry : table().building()) {
+    if (index_.origin_of(entry).overlaps(range)) entry.changed = true;
   }
-  end_all_idle(true);
+  core_.ender().end_all_idle(true);
 }
 
 int RemoteCache::counts(rdm_remote_counts* out) {
   if (const int status = refuse_forked(); status != RDM_OK) return status;
-  Locked hold(mutex());
-  if (!open_) return fail(RDM_INVALID, kWords.closed);
+  Locked hold(core_.mutex());
+  if (!core_.is_open()) return fail(RDM_INVALID, kWords.closed);
   out->hits = hits_;
-  out->misses = misses();
-  out->evictions = evictions();
-  out->open = policy_.count() - building_.size();
-  out->open_bytes = policy_.bytes();
-  for (const CacheEntry& entry : building_) out->open_bytes -= entry.charged;
+  out->misses = table().counters().misses.load(std::memory_order_relaxed);
+  out->evictions = table().counters().evictions.load(std::memory_order_relaxed);
+  out->open = table().policy().account().count() - table().building().size();
+  out->open_bytes = table().policy().account().bytes();
+  for (const CacheEntry& entry : table().building()) out->open_bytes -= entry.charged;
   return RDM_OK;
 }
 
 void RemoteCache::note_fork_child() {
   if (!is_in_use()) return;
-  forget_all();
-  by_peer_.clear();
+  core_.forget_all();
+  index_.clear();
   phase_.store(Phase::kForked, std::memory_order_release);
 }
 
 bool RemoteCache::validate() {
-  Locked hold(mutex());
-  const Origin* last = nullptr;
-  for (const Origin& known : by_peer_) {
-    if (known.length == 0 || known.end() < known.base) return false;
-    if (last != nullptr && last->overlaps(known)) return false;
-    last = &known;
-  }
-  return by_peer_.size() == index_.size() && validate_core();
+  Locked hold(core_.mutex());
+  return index_.validate() && index_.size() == table().index().size() && core_.validate();
 }
 
 }  // namespace rdmalloc

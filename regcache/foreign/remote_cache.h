@@ -8,12 +8,12 @@
 #pragma once
 
 #include <atomic>
-#include <boost/intrusive/set.hpp>
 #include <cstddef>
 #include <cstdint>
 
 #include "include/rdmalloc/remote.h"
 #include "regcache/foreign/cache_core.h"
+#include "regcache/foreign/remote_index.h"
 
 namespace rdmalloc {
 
@@ -22,9 +22,9 @@ struct RemoteSettings {
   uint32_t wait_ms = 0;  // milliseconds to wait when all that is open is in use
 };
 
-class RemoteCache final : private CacheCore {
+class RemoteCache final : private CacheOperations {
  public:
-  RemoteCache() : CacheCore(kWords) {}
+  RemoteCache();
 
   // Opens a cache that is free. False: there is no memory. Uses `context` until it is closed.
   bool open(const rdm_remote_operations& operations, void* context, const RemoteSettings& settings)
@@ -45,60 +45,26 @@ class RemoteCache final : private CacheCore {
   bool validate() EXCLUDES(cache_lock);
 
  private:
-  static const CacheWords kWords;
   enum class Phase : uint8_t { kFree, kOpen, kForked };
 
-  // Where an entry's memory is at its peer; the entry's own base is where it is here.
-  struct Origin {
-    uint64_t peer = 0;
-    uint64_t base = 0;
-    uint64_t length = 0;  // bytes
-    CacheEntry::Hook by_peer GUARDED_BY(cache_lock);
-    size_t handle_size = 0;
-    unsigned char handle[RDM_REMOTE_MAX_HANDLE] = {};
-
-    uint64_t end() const { return base + length; }
-    // Whether `memory` is part of this, with the same handle.
-    bool is_of(const rdm_remote_memory& memory) const;
-    bool overlaps(const Origin& other) const;
-  };
-  struct ByPeer {
-    bool operator()(const Origin& a, const Origin& b) const {
-      return a.peer != b.peer ? a.peer < b.peer : a.base < b.base;
-    }
-  };
-  using Origins = boost::intrusive::set<
-      Origin, boost::intrusive::compare<ByPeer>,
-      boost::intrusive::member_hook<Origin, CacheEntry::Hook, &Origin::by_peer>>;
-
-  static Origin origin_of(const rdm_remote_memory& memory);
-  static void fill(const CacheEntry& entry, rdm_remote_mapping* out);
-  static int check(const rdm_remote_memory& memory);
-
-  Origin& origin(const CacheEntry& entry) const { return origins_[policy_.index_of(entry)]; }
-  CacheEntry& entry(const Origin& origin) {
-    return policy_.entry(static_cast<uint32_t>(&origin - origins_));
-  }
+  CacheTable& table() { return core_.table(); }
 
   int refuse_forked() const;
   int find_or_open(const rdm_remote_memory& memory, rdm_remote_mapping* out) REQUIRES(cache_lock);
-  Origin* first_overlapping(const Origin& range) REQUIRES(cache_lock);
-  bool is_being_built(const Origin& range) const REQUIRES(cache_lock);
-  bool doom_overlapping(const Origin& range) REQUIRES(cache_lock);
-  int build(const Origin& range, Attempt* attempt, CacheEntry* entry) REQUIRES(cache_lock);
+  int build(const RemoteOrigin& range, CacheAttempt* attempt, CacheEntry* entry)
+      REQUIRES(cache_lock);
 
-  int make(CacheEntry& entry, Attempt* attempt) EXCLUDES(cache_lock) override;
+  int make(CacheEntry& entry, CacheAttempt* attempt) EXCLUDES(cache_lock) override;
   int end(CacheEntry& entry, bool may_wait) EXCLUDES(cache_lock) override;
   void note_unindexed(CacheEntry& entry) REQUIRES(cache_lock) override;
   bool evict_overlapping(const CacheEntry& entry) REQUIRES(cache_lock) override;
   bool overlaps_what_is_used(const CacheEntry& entry) REQUIRES(cache_lock) override;
 
+  CacheCore core_;
+  RemoteIndex index_;
   std::atomic<Phase> phase_{Phase::kFree};
   rdm_remote_operations operations_{};
   void* context_ = nullptr;
-
-  Origin* origins_ = nullptr;               // as many as entries; mapped once
-  Origins by_peer_ GUARDED_BY(cache_lock);  // of what is in the core's index
   uint64_t hits_ GUARDED_BY(cache_lock) = 0;
 };
 

@@ -10,7 +10,7 @@
 
 namespace rdmalloc {
 
-class Pool;
+class PoolBuffers;
 
 // The record of a free buffer in stocks and shelves. It lies outside the buffer, because a device
 // may write there. It is one word: what was just written is soon read again, which is slow in
@@ -47,13 +47,13 @@ struct alignas(64) Chunk {
   uint32_t count;                // of buffers, the left-out ones included
   std::atomic<uint8_t>* states;  // see state_of()
   uint32_t state_shift;
-  // `all_keys`; null once the program destroyed or shut pages here (see Pools::on_hole), so that
-  // each buffer is checked before its key is given.
+  // `all_keys`; null once the program destroyed or shut pages here (see ChunkTable), so that each
+  // buffer is checked before its key is given.
   std::atomic<const rdm_mr*> keys;
   uint32_t key_mask;  // 0: one key for all
   uint32_t number;
-  std::atomic<const Pool*> pool;
-  Chunk* next;  // of the same pool; or free for any
+  std::atomic<const PoolBuffers*> owner;  // null: of no pool
+  Chunk* next;                            // of the same pool; or free for any
   size_t bytes;
   const rdm_mr* all_keys;  // of each buffer, or one for all
   uint32_t usable;

@@ -3,30 +3,93 @@
 #include "allocator/last_error.h"
 #include "allocator/os/thread.h"
 #include "regcache/pool/pool_memory.h"
-#include "regcache/pool/pool_stocks.h"
 #include "regcache/pool/pools.h"
-#include "regcache/posix_lock.h"
 
 namespace rdmalloc {
 namespace {
+
+// If a pool has a limit, each thread may keep 1/kShare of it.
+constexpr size_t kShare = 16;
+constexpr size_t kBytesInBatch = size_t{512} << 10;
+
+size_t between(size_t least, size_t value, size_t most) {
+  return value < least ? least : value > most ? most : value;
+}
+
+uint32_t batch_for(const PoolSettings& settings, size_t stride) {
+  size_t batch = between(1, kBytesInBatch / stride, Stock::kMost / 2);
+  if (settings.most != SIZE_MAX) batch = between(1, settings.most / kShare, batch);
+  return static_cast<uint32_t>(batch);
+}
 
 int fail_with(int status, const Message& why) {
   why.copy_to(new_last_error(), kLongestError);
   return status;
 }
 
+bool find(FreeBuffers& free, PoolGrowth& growth, int node, Stock* stock, PoolItem* out) {
+  for (;;) {
+    if (free.refill(stock, node, out)) return true;
+    // If the pool cannot grow on this node, a buffer on another node is just as good.
+    if (free.shelves().is_misplaced(node) && free.take_anywhere(out)) return true;
+    if (growth.grow(node) != RDM_OK) break;
+    if (free.refill(stock, node, out) || free.take_anywhere(out)) return true;
+  }
+  return free.take_anywhere(out) || free.steal(stock, out);
+}
+
+// False: the program destroyed the buffer.
+bool hand_out(const PoolItem& item, const PoolBuffers& buffers, Shelves& shelves, rdm_buffer* out) {
+  if (buffers.hand_out(item, out) || buffers.hand_out_checked(item, out)) return true;
+  shelves.note_destroyed();
+  return false;
+}
+
 }  // namespace
 
-bool Pool::find(Stock* stock, PoolItem* out) {
-  const int node = pools_->node_here();
-  for (;;) {
-    if (refill(stock, node, out)) return true;
-    // If the pool cannot grow on this node, a buffer on another node is just as good.
-    if (!may_grow_apart(node) && take_anywhere(out)) return true;
-    if (grow(node) != RDM_OK) break;
-    if (refill(stock, node, out) || take_anywhere(out)) return true;
+Pool::Pool(Pools& pools, uint32_t number)
+    : buffers_(pools.chunks().map(), pools.memory()),
+      number_(number),
+      free_(buffers_),
+      growth_(pools, buffers_, free_.shelves()),
+      pools_(pools) {}
+
+// In a child of fork, this pool may contain leftovers of a parent's thread that was creating it.
+int Pool::create(const PoolSettings& asked, Message* why) {
+  PoolSettings settings = asked;
+  if (settings.domain != nullptr && pools_.memory().takes_exposed_only(settings.domain)) {
+    settings.flags |= RDM_EXPOSED;
   }
-  return take_anywhere(out) || steal(stock, out);
+  buffers_.open(settings.buffer_bytes);
+  growth_.open(settings);
+  free_.open(pools_.is_fenced(), batch_for(settings, growth_.stride()));
+  failed_ = 0;
+  const int status = growth_.fill_reserve(why);
+  if (status != RDM_OK) growth_.release();
+  phase_.store(status == RDM_OK ? Phase::kOpen : Phase::kFree, std::memory_order_release);
+  return status;
+}
+
+int Pool::get_slowly(Pool* pool, rdm_buffer* out) {
+  if (pool == nullptr || out == nullptr) {
+    return fail(RDM_INVALID, "the pool, or the place for the buffer, is null");
+  }
+  if (const int status = pool->refuse_unless_open(); status != RDM_OK) return status;
+  const os::NoCancel no_cancel;
+  Stock* const stock = pool->pools_.stocks().of_this_thread(*pool);
+  PoolItem item;
+  while (find(pool->free_, pool->growth_, pool->pools_.node_here(), stock, &item)) {
+    if (hand_out(item, pool->buffers_, pool->free_.shelves(), out)) return RDM_OK;
+  }
+  pool->failed_.fetch_add(1, std::memory_order_relaxed);
+  Message why;
+  why.add("all ").add_number(pool->free_.shelves().held()).add(" buffers are out, and ");
+  pool->growth_.say_refusal(&why);
+  return fail_with(RDM_OUT_OF_BUDGET, why);
+}
+
+int Pool::get_beside_holes(const PoolItem& item, rdm_buffer* out) {
+  return hand_out(item, buffers_, free_.shelves(), out) ? int{RDM_OK} : get_slowly(this, out);
 }
 
 int Pool::refuse_unless_open() const {
@@ -42,84 +105,18 @@ int Pool::refuse_unless_open() const {
   }
 }
 
-int Pool::get_slowly(Pool* pool, rdm_buffer* out) {
-  if (pool == nullptr || out == nullptr) {
-    return fail(RDM_INVALID, "the pool, or the place for the buffer, is null");
-  }
-  return pool->obtain(out);
-}
-
-int Pool::obtain(rdm_buffer* out) {
-  if (const int status = refuse_unless_open(); status != RDM_OK) return status;
-  const os::NoCancel no_cancel;
-  Stock* const stock = pools_->stock_of(*this, 2 * batch_);
-  for (PoolItem item; find(stock, &item);) {
-    if (hand_out(item, out) || hand_out_checked(item, out)) return RDM_OK;
-  }
-  return refuse_get();
-}
-
-int Pool::get_beside_holes(const PoolItem& item, rdm_buffer* out) {
-  return hand_out_checked(item, out) ? RDM_OK : obtain(out);
-}
-
-// For a chunk with holes. False: the program destroyed the buffer, which is the pool's no more.
-bool Pool::hand_out_checked(const PoolItem& item, rdm_buffer* out) {
-  const Chunk& chunk = chunks_[item.chunk()];
-  char* const address = chunk.address_of(item.index());
-  memory_->reopen(address, length_);
-  if (memory_->marks().is_retired(reinterpret_cast<uintptr_t>(address), length_)) {
-    chunk.state_of(item.index())
-        .store(static_cast<uint8_t>(BufferState::kLeftOut), std::memory_order_relaxed);
-    held_.fetch_sub(1, std::memory_order_relaxed);
-    return false;
-  }
-  fill(item, chunk.key_of(item.index()), out);
-  return true;
-}
-
-int Pool::refuse_get() {
-  failed_.fetch_add(1, std::memory_order_relaxed);
-  Message why;
-  why.add("all ").add_number(held_.load(std::memory_order_relaxed)).add(" buffers are out, and ");
-  PosixLock hold(&growth_, LockRank::kOuter);
-  if (held_.load(std::memory_order_relaxed) >= settings_.most) {
-    why.add("the pool may have no more");
-  } else {
-    why.add("no more could be had: ").add(refused_why_);
-  }
-  return fail_with(RDM_OUT_OF_BUDGET, why);
-}
-
 int Pool::refuse_put(Pool* pool, const void* address) {
   if (pool == nullptr) return fail(RDM_INVALID, "the pool is null");
   const Phase phase = pool->phase_.load(std::memory_order_acquire);
   if (phase != Phase::kOpen && phase != Phase::kForked) return pool->refuse_unless_open();
-  const Chunk* chunk = pool->chunk_of(address);
-  if (chunk == nullptr) return fail(RDM_INVALID, "the address is not of this pool");
-  uint32_t index = 0;
-  if (!chunk->index_of(address, &index)) {
-    return fail(
-        RDM_INVALID,
-        "no buffer starts at this address: put the address that rdm_pool_get gave, not one inside");
-  }
-  return fail(RDM_INVALID, "the buffer is not in use: it was put back already");
+  return pool->buffers_.refuse(address);
 }
 
 // For a buffer that is now free and did not fit in the thread's stock.
 int Pool::give_back(const PoolItem& item) {
   if (phase_.load(std::memory_order_acquire) != Phase::kOpen) return RDM_OK;
   const os::NoCancel no_cancel;
-  Stock* const stock = pools_->stock_of(*this, 2 * batch_);
-  StockUse use(*this, stock);
-  if (stock == nullptr) {
-    shelve(&item, 1);
-    return RDM_OK;
-  }
-  if (stock->push(item)) return RDM_OK;
-  PoolItem oldest[Stock::kMost];
-  shelve(oldest, stock->remove_oldest(oldest, batch_));
-  (void)stock->push(item);
+  free_.put(pools_.stocks().of_this_thread(*this), item);
   return RDM_OK;
 }
 
@@ -128,54 +125,17 @@ int Pool::key(Pool* pool, const void* address, rdm_mr* out) {
     return fail(RDM_INVALID, "the pool, or the place for the key, is null");
   }
   if (const int status = pool->refuse_unless_open(); status != RDM_OK) return status;
-  const Chunk* chunk = pool->chunk_of(address);
-  if (chunk == nullptr) return fail(RDM_INVALID, "the address is not of this pool");
-  const size_t offset = reinterpret_cast<uintptr_t>(address) - chunk->base;
-  const auto index = static_cast<uint32_t>(offset / chunk->stride);
-  if (index >= chunk->count || offset % chunk->stride >= pool->length_) {
-    return fail(RDM_INVALID, "the address lies in no buffer of this pool");
-  }
-  if (chunk->keys.load(std::memory_order_relaxed) == nullptr) {
-    const auto buffer = reinterpret_cast<uintptr_t>(chunk->address_of(index));
-    if (pool->memory_->marks().is_retired(buffer, pool->length_)) {
-      return fail(RDM_NOT_OWNED,
-                  "the program has unmapped some of this buffer, or mapped something else over it: "
-                  "rdm_get takes what lies there now");
-    }
-  }
-  if (chunk->all_keys == &kNoKey) {
-    return fail(RDM_NOT_REGISTERED,
-                "the pool was created without a domain: its buffers have no key");
-  }
-  if (chunk->state_of(index) == static_cast<uint8_t>(BufferState::kLeftOut)) {
-    return fail(RDM_INVALID,
-                "the address lies in no buffer of this pool: one there would straddle two of the "
-                "device's memory regions");
-  }
-  *out = chunk->key_of(index);
-  return RDM_OK;
+  return pool->buffers_.key(address, out);
 }
 
 int Pool::counts(rdm_pool_counts* out) {
   if (phase_.load(std::memory_order_acquire) == Phase::kFree) return refuse_unless_open();
   const os::NoCancel no_cancel;
-  PosixLock members(&members_, LockRank::kMembers);
-  PosixLock shelves(&shelf_lock_);
-  const size_t held = held_.load(std::memory_order_relaxed);
-  const size_t free = free_now();
   *out = {};
-  out->held = held;
-  out->free = free < held ? free : held;
-  out->out = held - out->free;
-  out->grown = grown_.load(std::memory_order_relaxed);
+  free_.count(out);
+  out->grown = growth_.grown();
   out->failed = failed_.load(std::memory_order_relaxed);
   return RDM_OK;
-}
-
-void Pool::reserve_for(Pools& pools) {
-  pools_ = &pools;
-  memory_ = &pools.memory();
-  phase_.store(Phase::kStarting, std::memory_order_release);
 }
 
 int Pool::close() {
@@ -183,28 +143,21 @@ int Pool::close() {
   Stock* stocks = nullptr;
   const bool is_own = phase_.load(std::memory_order_acquire) == Phase::kOpen;
   if (is_own) {
-    PosixLock members(&members_, LockRank::kMembers);
-    size_t out = 0;
-    {
-      const Revoked revoked(*this, nullptr);
-      PosixLock shelves(&shelf_lock_);
-      out = held_.load(std::memory_order_relaxed) - free_now();
-    }
-    if (out != 0) {
+    if (const size_t out = free_.disband_if_idle(&stocks); out != 0) {
       Message why;
       why.add_number(out).add(out == 1 ? " buffer of the pool is" : " buffers of the pool are");
       return fail_with(RDM_BUSY, why.add(" out: put back all that was got"));
     }
-    stocks = disband();
   }
   while (stocks != nullptr) {
     Stock* const stock = stocks;
     stocks = stock->next;
-    pools_->give_stock(stock);
+    pools_.stocks().give(stock);
   }
-  release_memory();
+  growth_.release();
   // What a pool inherited from the parent holds belongs to the parent.
-  if (is_own && settings_.domain != nullptr) memory_->let_go(settings_.domain);
+  rdm_domain* const domain = growth_.settings().domain;
+  if (is_own && domain != nullptr) pools_.memory().let_go(domain);
   phase_.store(Phase::kFree, std::memory_order_release);
   return RDM_OK;
 }
@@ -212,10 +165,8 @@ int Pool::close() {
 // Threads that no longer exist may have held locks. What these locks guard is not used again,
 // except the list of chunks, which is consistent at every moment.
 void Pool::note_fork_child() {
-  growth_ = PTHREAD_MUTEX_INITIALIZER;
-  members_ = PTHREAD_MUTEX_INITIALIZER;
-  shelf_lock_ = PTHREAD_MUTEX_INITIALIZER;
-  (void)disband();
+  growth_.note_fork_child();
+  free_.note_fork_child();
   switch (phase_.load(std::memory_order_relaxed)) {
     case Phase::kOpen:
       phase_.store(Phase::kForked, std::memory_order_release);
@@ -229,33 +180,10 @@ void Pool::note_fork_child() {
 }
 
 bool Pool::validate() {
-  PosixLock members(&members_, LockRank::kMembers);
-  PosixLock shelves(&shelf_lock_);
   size_t counted[3] = {};
-  for (const Chunk* chunk = first_chunk_; chunk != nullptr; chunk = chunk->next) {
-    for (uint32_t i = 0; i < chunk->count; ++i) ++counted[chunk->state_of(i)];
-  }
-  const auto is_free = [&](const PoolItem& item) {
-    const Chunk& chunk = chunks_[item.chunk()];
-    if (chunk.pool.load(std::memory_order_relaxed) != this || item.index() >= chunk.count) {
-      return false;
-    }
-    return chunk.state_of(item.index()) == static_cast<uint8_t>(BufferState::kFree);
-  };
-  for (const Shelf& shelf : shelves_) {
-    if (shelf.count > shelf.room || shelf.held > shelf.room) return false;
-    for (size_t i = 0; i < shelf.count; ++i) {
-      if (!is_free(shelf.items[i])) return false;
-    }
-  }
-  for (const Stock* stock = first_stock_; stock != nullptr; stock = stock->next) {
-    for (uint32_t i = 0; i < stock->count; ++i) {
-      if (!is_free(stock->items[i])) return false;
-    }
-  }
-  const size_t free = counted[static_cast<size_t>(BufferState::kFree)];
-  const size_t out = counted[static_cast<size_t>(BufferState::kOut)];
-  return free == free_now() && free + out == held_;
+  growth_.count_states(counted);
+  return free_.validate(counted[static_cast<size_t>(BufferState::kFree)],
+                        counted[static_cast<size_t>(BufferState::kOut)]);
 }
 
 }  // namespace rdmalloc

@@ -181,7 +181,7 @@ int rdm_pool_stats(rdm_pool* pool, rdm_pool_counts* out, size_t sizeof_out) {
   if (out == nullptr || sizeof_out == 0) {
     return fail(RDM_INVALID, "there is no place for the counts");
   }
-  Pool* const known = rdmalloc::pools.find(pool);
+  Pool* const known = rdmalloc::pools.list().find(pool);
   if (known == nullptr) return fail(RDM_INVALID, "this is no open pool");
   rdm_pool_counts counts{};
   const int status = known->counts(&counts);
@@ -193,7 +193,7 @@ int rdm_pool_stats(rdm_pool* pool, rdm_pool_counts* out, size_t sizeof_out) {
 }
 
 int rdm_pool_close(rdm_pool* pool) {
-  Pool* const known = rdmalloc::pools.find(pool);
+  Pool* const known = rdmalloc::pools.list().find(pool);
   return known == nullptr ? fail(RDM_INVALID, "this is no open pool") : known->close();
 }
 

@@ -18,7 +18,7 @@ namespace rdmalloc {
 struct alignas(64) Stock {
   static constexpr uint32_t kMost = 64;
 
-  // For the owner. False: it is revoked; take Pool::members_ instead.
+  // For the owner. False: it is revoked; take FreeBuffers::members_ instead.
   bool enter(bool fenced) {
     if (fenced) [[unlikely]] {
       (void)busy.exchange(1, std::memory_order_seq_cst);
@@ -34,7 +34,7 @@ struct alignas(64) Stock {
   }
   void leave() { busy.store(0, std::memory_order_release); }
 
-  // Inside, or under Pool::members_ while it is revoked.
+  // Inside, or under FreeBuffers::members_ while it is revoked.
   bool pop(PoolItem* out) {
     const uint32_t held = count.load(std::memory_order_relaxed);
     if (held == 0) return false;
@@ -63,7 +63,7 @@ struct alignas(64) Stock {
   std::atomic<uint32_t> revoked{0};
   std::atomic<uint32_t> count{0};  // others may read it at any time
   uint32_t capacity = 0;
-  // Under Pool::members_.
+  // Under FreeBuffers::members_.
   Stock* next = nullptr;
   Stock* previous = nullptr;
   std::atomic<Stock*>* place = nullptr;  // where its thread finds it
@@ -72,10 +72,10 @@ struct alignas(64) Stock {
 
 // All stocks of one thread, by the number of the pool. The thread sets entries; closing a pool
 // takes them away.
-class Pools;
+class StockStore;
 struct ThreadStocks {
   static constexpr size_t kMaxPools = 256;
-  Pools* pools = nullptr;
+  StockStore* store = nullptr;
   std::atomic<Stock*> of[kMaxPools] = {};
 
   // initial-exec: the general model may call malloc at a thread's first use.

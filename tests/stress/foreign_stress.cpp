@@ -152,8 +152,8 @@ void end_idle(Stress& s) {
   std::mt19937 random(300);
   while (!s.done) {
     std::this_thread::sleep_for(std::chrono::microseconds(300));
-    if (random() % 4 == 0) (void)s.f.cache->give_up(Pages::kSize * (1 + random() % 8));
-    s.f.cache->deregister_idle();
+    if (random() % 4 == 0) (void)s.f.cache->idle().give_up(Pages::kSize * (1 + random() % 8));
+    s.f.cache->idle().deregister();
   }
 }
 

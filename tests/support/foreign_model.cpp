@@ -56,10 +56,10 @@ void ForeignModel::step() {
   } else if (what < 84) {
     put_again();
   } else if (what < 86) {
-    (void)f_.cache->give_up((1 + choose_(16)) * kPage);
+    (void)f_.cache->idle().give_up((1 + choose_(16)) * kPage);
     note_looked_at();
   } else if (what < 88) {
-    f_.cache->deregister_idle();
+    f_.cache->idle().deregister();
   } else if (what < 91) {
     f_.device.fail_status = choose_(2) == 0 ? RDM_SYSTEM : RDM_OUT_OF_BUDGET;
     f_.device.fail_in = 1;

@@ -127,7 +127,7 @@ struct PoolFixture {
     settings.alignment = 64;
   }
   ~PoolFixture() {
-    pools->end_thread();
+    pools->stocks().end_thread();
     registry_stop();
     process_barrier.is_there = true;
     process_barrier.works = true;

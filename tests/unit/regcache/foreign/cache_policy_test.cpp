@@ -35,10 +35,13 @@ struct Fixture {
     return entry;
   }
   // True: nothing more needs to be done about it.
-  bool put(CacheEntry& entry) { return policy.release(policy.enter(), policy.index_of(entry)); }
+  bool put(CacheEntry& entry) {
+    return policy.entries().release(policy.entries().enter(), policy.entries().index_of(entry));
+  }
   // A hit.
   void get(CacheEntry& entry) {
-    REQUIRE(policy.reference(policy.enter(), entry, policy.index_of(entry)));
+    REQUIRE(policy.entries().reference(policy.entries().enter(), entry,
+                                       policy.entries().index_of(entry)));
     policy.touch(entry);
   }
   void use(CacheEntry& entry) {
@@ -62,9 +65,9 @@ CacheLimits limits(uint64_t bytes, uint32_t count) {
 
 TEST_CASE("without limits an entry is admitted as long as there are places") {
   Fixture f;
-  for (uint32_t i = 0; i < CachePolicy::kCapacity; ++i) REQUIRE(f.policy.admit(1) != nullptr);
+  for (uint32_t i = 0; i < CacheEntries::kCapacity; ++i) REQUIRE(f.policy.admit(1) != nullptr);
   CHECK(f.policy.admit(0) == nullptr);
-  CHECK(f.policy.count() == CachePolicy::kCapacity);
+  CHECK(f.policy.account().count() == CacheEntries::kCapacity);
   CHECK(f.policy.validate());
 }
 
@@ -75,7 +78,7 @@ TEST_CASE("the limit of entries is reached exactly, and room comes back when one
   f.admitted();
   CHECK(f.policy.admit(1) == nullptr);
   f.policy.remove(*first);
-  CHECK(f.policy.count() == 2);
+  CHECK(f.policy.account().count() == 2);
   CHECK(f.policy.admit(1) == first);
   CHECK(f.policy.admit(1) == nullptr);
   CHECK(f.policy.validate());
@@ -88,11 +91,11 @@ TEST_CASE("the limit of bytes is reached exactly, and cannot be wrapped around")
   CHECK(f.policy.admit(UINT64_MAX) == nullptr);
   CHECK(f.policy.admit(UINT64_MAX - 59) == nullptr);
   f.admitted(40);
-  CHECK(f.policy.bytes() == 100);
+  CHECK(f.policy.account().bytes() == 100);
   CHECK(f.policy.admit(1) == nullptr);
   CHECK(f.policy.admit(0) != nullptr);
   f.policy.remove(*first);
-  CHECK(f.policy.bytes() == 40);
+  CHECK(f.policy.account().bytes() == 40);
   CHECK(f.policy.validate());
 }
 
@@ -101,7 +104,7 @@ TEST_CASE("an entry is charged what it was admitted with, whatever its length be
   CacheEntry* const entry = f.admitted(70);
   entry->length = 5;
   f.policy.remove(*entry);
-  CHECK(f.policy.bytes() == 0);
+  CHECK(f.policy.account().bytes() == 0);
   CHECK(f.policy.validate());
 }
 
@@ -110,7 +113,7 @@ TEST_CASE("there is no entry without memory for them, and there is one when memo
   CachePolicy policy;
   fake::fail(fake::Call::kMapMetadata, 1);
   CHECK(!policy.open({}));
-  CHECK(!policy.is_open());
+  CHECK(!policy.entries().is_open());
   CHECK(policy.open({}));
   CHECK(policy.admit(1) != nullptr);
 }
@@ -211,7 +214,7 @@ TEST_CASE("the four ways differ in what is left of an entry after its last user"
       CacheLimits wanted = limits(UINT64_MAX, count);
       wanted.leave_pinned = leave_pinned;
       Fixture f(wanted);
-      CHECK(f.policy.limits().leave_pinned == leave_pinned);
+      CHECK(f.policy.account().limits().leave_pinned == leave_pinned);
       CacheEntry* const entry =
           f.published(leave_pinned ? EntryState::kLive : EntryState::kTransient);
       CHECK((f.policy.admit(1) == nullptr) == (count == 1));
@@ -236,7 +239,7 @@ TEST_CASE("what is shared while in use ends with the last of its users, in any o
   Fixture f;
   CacheEntry* const entry = f.published(EntryState::kTransient);
   f.policy.reference_locked(*entry);
-  CHECK(f.policy.users(*entry) == 2);
+  CHECK(f.policy.entries().users(*entry) == 2);
   CHECK(!f.put(*entry));
   CHECK(!f.policy.claim(*entry));
   CHECK(!f.put(*entry));
@@ -248,7 +251,8 @@ TEST_CASE("a doomed entry gives no more references, and ends with its last user"
   CacheEntry* const held = f.published();
   CHECK(!f.policy.doom(*held));
   CHECK(held->state == EntryState::kDoomed);
-  CHECK(!f.policy.reference(f.policy.enter(), *held, f.policy.index_of(*held)));
+  CHECK(!f.policy.entries().reference(f.policy.entries().enter(), *held,
+                                      f.policy.entries().index_of(*held)));
   CHECK(!f.put(*held));  // of the attempt
   CHECK(!f.policy.claim(*held));
   CHECK(f.policy.choose_victim() == nullptr);
@@ -281,11 +285,11 @@ TEST_CASE("what is given back too often is told and undone, and what is out stay
   Fixture f;
   CacheEntry* const entry = f.idle();
   CHECK(!f.put(*entry));
-  CHECK(f.policy.restore(*entry));
-  CHECK(!f.policy.restore(*entry));
-  CHECK(f.policy.users(*entry) == 0);
+  CHECK(f.policy.entries().restore(*entry));
+  CHECK(!f.policy.entries().restore(*entry));
+  CHECK(f.policy.entries().users(*entry) == 0);
   f.get(*entry);
-  CHECK(f.policy.users(*entry) == 1);
+  CHECK(f.policy.entries().users(*entry) == 1);
   CHECK(f.policy.choose_victim() == nullptr);
   CHECK(f.put(*entry));
   CHECK(f.policy.choose_victim() == entry);
@@ -298,9 +302,9 @@ TEST_CASE("a reference is given back on another thread") {
   for (int left = 1; left >= 0; --left) {
     std::thread([&] {
       // A slot that returned more than it took has to look, and nothing was returned too often.
-      CHECK((f.put(*entry) || !f.policy.restore(*entry)));
+      CHECK((f.put(*entry) || !f.policy.entries().restore(*entry)));
     }).join();
-    CHECK(f.policy.users(*entry) == left);
+    CHECK(f.policy.entries().users(*entry) == left);
   }
   CHECK(f.policy.choose_victim() == entry);
 }
@@ -309,7 +313,7 @@ TEST_CASE("a place that was used before starts without users, whoever held it la
   Fixture f(limits(UINT64_MAX, 1));
   for (int round = 0; round < 100; ++round) {
     CacheEntry* const entry = f.published();
-    CHECK(f.policy.users(*entry) == 1);
+    CHECK(f.policy.entries().users(*entry) == 1);
     if (round % 2 == 0) {
       (void)f.put(*entry);
     } else {
@@ -363,10 +367,10 @@ TEST_CASE("in the child of a fork every entry is free and has no users") {
   CHECK(!f.policy.doom(*f.published()));
   f.admitted();
   f.policy.clear();
-  CHECK(f.policy.count() == 0);
-  CHECK(f.policy.bytes() == 0);
+  CHECK(f.policy.account().count() == 0);
+  CHECK(f.policy.account().bytes() == 0);
   CHECK(f.policy.choose_victim() == nullptr);
-  for (int i = 0; i < 4; ++i) CHECK(f.policy.users(*f.published()) == 1);
+  for (int i = 0; i < 4; ++i) CHECK(f.policy.entries().users(*f.published()) == 1);
   CHECK(f.policy.admit(1) == nullptr);
   CHECK(f.policy.validate());
 }
@@ -384,15 +388,15 @@ TEST_CASE("no entry ends while a thread that found it live has its reference") {
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&] {
-      const uint32_t place = f.policy.enter();
+      const uint32_t place = f.policy.entries().enter();
       for (size_t k = 0; !done; k = (k + 1) % kEntries) {
-        const uint32_t index = f.policy.index_of(*entries[k]);
-        if (f.policy.reference(place, *entries[k], index)) {
+        const uint32_t index = f.policy.entries().index_of(*entries[k]);
+        if (f.policy.entries().reference(place, *entries[k], index)) {
           ++inside[k];
           ++hits;
           --inside[k];
         }
-        (void)f.policy.release(place, index);
+        (void)f.policy.entries().release(place, index);
       }
     });
   }

@@ -60,7 +60,7 @@ TEST_CASE("any part of what is registered is found, byte by byte at its ends") {
   CHECK(f.get(Pages::at(8, 5), 4 * kPage - 5, &mr) == RDM_OK);
   CHECK(f.put(mr) == RDM_OK);
   CHECK(f.device.calls() == 1);
-  CHECK(f.cache->misses() == 1);
+  CHECK(f.cache->counters().misses == 1);
   // One byte before, one after.
   CHECK(f.get(Pages::at(7, kPage - 1), 1, &mr) == RDM_OK);
   CHECK(f.put(mr) == RDM_OK);
@@ -249,7 +249,7 @@ TEST_CASE("a change ends what is registered of it, and of nothing else") {
   f.pages.change(3, 1);
   CHECK(!f.is_registered(before));
   CHECK(f.is_registered(beside));
-  CHECK(f.cache->invalidations() == 1);
+  CHECK(f.cache->counters().invalidations == 1);
   CHECK(used(f, 4, 4).lkey == beside.lkey);
   CHECK(Registration::of(used(f, 0, 4)).seen[3] == 1);
   check_closes_clean(f);
@@ -323,7 +323,7 @@ TEST_CASE("idle registrations make room, least recently used first") {
   used(f, 8, 1);
   CHECK(!f.is_registered(c));
   CHECK(f.is_registered(b));
-  CHECK(f.cache->evictions() == 2);
+  CHECK(f.cache->counters().evictions == 2);
   check_closes_clean(f);
 }
 
@@ -546,8 +546,8 @@ TEST_CASE("a closed cache gives nothing and takes nothing, and one opened again 
   CHECK(f.get_pages(0, 4, &mr) == RDM_INVALID);
   CHECK(std::string(last_error()).find("closed") != std::string::npos);
   CHECK(f.put(old) == RDM_INVALID);
-  CHECK(!f.cache->give_up(1));
-  f.cache->deregister_idle();
+  CHECK(!f.cache->idle().give_up(1));
+  f.cache->idle().deregister();
   f.pages.change(0, 4);
   f.settings.limits.count = 1;
   f.open();
@@ -564,7 +564,7 @@ TEST_CASE("what cannot be deregistered is lost, told at closing, and forgotten w
   used(f, 0, 1);
   f.device.keep = 1;
   f.pages.change(0, 1);
-  f.cache->deregister_idle();
+  f.cache->idle().deregister();
   used(f, 2, 1);
   f.device.keep = 1;
   CHECK(f.close() == RDM_SYSTEM);
@@ -582,13 +582,13 @@ TEST_CASE("idle registrations are given up for who needs the budget more") {
   const rdm_mr a = used(f, 0, 2);
   const rdm_mr b = used(f, 4, 2);
   const rdm_mr c = got(f, 8, 2);
-  CHECK(f.cache->give_up(kPage));
+  CHECK(f.cache->idle().give_up(kPage));
   CHECK(!f.is_registered(a));
   CHECK(f.is_registered(b));
-  CHECK(f.cache->give_up(100 * kPage));
+  CHECK(f.cache->idle().give_up(100 * kPage));
   CHECK(!f.is_registered(b));
   CHECK(f.is_registered(c));
-  CHECK(!f.cache->give_up(1));
+  CHECK(!f.cache->idle().give_up(1));
   CHECK(f.put(c) == RDM_OK);
   check_closes_clean(f);
 }
@@ -602,7 +602,7 @@ TEST_CASE("a device that may not run in malloc is told that something is left to
   CHECK(f.device.put_off_count() == before + 1);
   CHECK(f.is_registered(mr));
   SECTION("and does it when it comes") {
-    f.cache->deregister_idle();
+    f.cache->idle().deregister();
     CHECK(!f.is_registered(mr));
   }
   SECTION("or has it done by who needs the room") {
@@ -612,7 +612,7 @@ TEST_CASE("a device that may not run in malloc is told that something is left to
     CHECK(!f.is_registered(mr));
   }
   SECTION("or by who needs the budget") {
-    CHECK(f.cache->give_up(kPage));
+    CHECK(f.cache->idle().give_up(kPage));
     CHECK(!f.is_registered(mr));
   }
   SECTION("or at closing") {}
@@ -626,7 +626,7 @@ TEST_CASE("what the budget is needed for comes from what changed before what is 
   const rdm_mr kept = used(f, 0, 4);
   const rdm_mr changed = used(f, 8, 4);
   f.pages.change(8, 1);
-  CHECK(f.cache->give_up(4 * kPage));
+  CHECK(f.cache->idle().give_up(4 * kPage));
   CHECK(!f.is_registered(changed));
   CHECK(f.is_registered(kept));
   check_closes_clean(f);

@@ -58,7 +58,7 @@ class HeldRegistrar {
  public:
   explicit HeldRegistrar(Fixture& f) : device_(f.device) {
     device_.deregistering.shut();
-    thread_ = std::thread([&f] { f.cache->deregister_idle(); });
+    thread_ = std::thread([&f] { f.cache->idle().deregister(); });
     device_.deregistering.wait_until_held(1);
   }
   HeldRegistrar(const HeldRegistrar&) = delete;

@@ -371,12 +371,12 @@ TEST_CASE("more pools than there is room for are refused, and closed ones make r
   std::vector<Pool*> all;
   Pool* pool = nullptr;
   while (f.try_to_create(&pool) == RDM_OK) all.push_back(pool);
-  REQUIRE(all.size() == Pools::kMaxPools);
+  REQUIRE(all.size() == PoolList::kMost);
   REQUIRE(f.why.find("too many pools") != std::string::npos);
   for (Pool* one : all) REQUIRE(Pool::put(one, f.get(one).address) == RDM_OK);
   for (Pool* one : all) REQUIRE(one->close() == RDM_OK);
   REQUIRE(pools_are_clean(f));
-  for (size_t i = 0; i < 2 * Pools::kMaxPools; ++i) {
+  for (size_t i = 0; i < 2 * PoolList::kMost; ++i) {
     Pool* one = f.create();
     REQUIRE(Pool::put(one, f.get(one).address) == RDM_OK);
     REQUIRE(one->close() == RDM_OK);
