@@ -101,8 +101,8 @@ class CpuCaches {
   // Bytes that they keep. Read without their locks: accurate enough for statistics.
   size_t bytes() const;
 
-  // Each processor may keep half of what is held, or a twelfth: all of it is taken out before the
-  // heap grows.
+  // So many bytes are held for blocks. Each processor may keep half of it, or a twelfth: all is
+  // taken out before the heap grows.
   void set_held(size_t bytes);
 
   // Around fork: in the child every bin is in order and free to be used.

@@ -407,7 +407,7 @@ void Growth::note_destroyed(Region* region) {
   store_.regions.remove(*region);
   note_emptied(region);
   store_.books.note_growth(count_regions());
-  store_.caches.set_held(store_.budget.held());
+  store_.caches.set_held(policy_.held(RegionUse::kBlocks));
 }
 
 // Publishes a region and takes the request's part of it first: taking needs no growth lock, so
@@ -423,7 +423,7 @@ Growth::Acquired Growth::publish(const Region& region, size_t charged, const Req
   if (taken != 0) acquired.taken = Depot::hand_out(added, pointer(region.base), taken);
   store_.depots.add(added, taken);
   store_.books.note_growth(count_regions());
-  store_.caches.set_held(store_.budget.held());
+  store_.caches.set_held(policy_.held(RegionUse::kBlocks));
   return acquired;
 }
 

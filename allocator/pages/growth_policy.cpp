@@ -15,8 +15,7 @@ constexpr size_t kFirstStepOfBlocks = size_t{8} << 20;
 // number of regions low, and smaller later, to hold little ahead of need.
 constexpr size_t kEarlyShare = 4;
 constexpr size_t kLargestEarlyStep = size_t{4} << 20;
-constexpr size_t kShare = 10;
-constexpr size_t kShareOfBlocks = 16;
+constexpr size_t kShare = 12;
 // A heap that memory is given back to holds little to spare: what is missing there is missing
 // because of holes, and the next gathering is cheap.
 constexpr size_t kShareInChurn = 64;
@@ -67,10 +66,13 @@ constexpr size_t kMostGathered = 3072;
 }  // namespace
 
 size_t GrowthPolicy::step(RegionUse use) const {
-  const size_t held = held_[static_cast<size_t>(use)];
-  const size_t share = use == RegionUse::kExtents ? kShare : kShareOfBlocks;
+  const size_t held = this->held(use);
   const size_t least = use == RegionUse::kBlocks ? kFirstStepOfBlocks : kFirstStep;
-  size_t step = std::max({std::min(held / kEarlyShare, kLargestEarlyStep), held / share, least});
+  // Small regions are not resident before they are touched, but each takes page tables, a page of
+  // jemalloc's tree and two system calls.
+  const bool is_first_granule = use == RegionUse::kExtents && held < Window::kGranule;
+  const size_t early = is_first_granule ? held : std::min(held / kEarlyShare, kLargestEarlyStep);
+  size_t step = std::max({early, held / kShare, least});
   if (held > kSmallHeap && depots_.given() > held / kEarlyShare) {
     step = std::max(held / kShareInChurn, kLeastStepInChurn);
   }

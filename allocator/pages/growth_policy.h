@@ -25,8 +25,17 @@ class GrowthPolicy {
   void boot(bool is_forced) { is_forced_ = is_forced; }
 
   // A region of that use got pages, or lost some.
-  void note_got(RegionUse use, size_t bytes) REQUIRES(growth_lock) { held(use) += bytes; }
-  void note_lost(RegionUse use, size_t bytes) REQUIRES(growth_lock) { held(use) -= bytes; }
+  void note_got(RegionUse use, size_t bytes) REQUIRES(growth_lock) {
+    held_[static_cast<size_t>(use)] += bytes;
+  }
+  void note_lost(RegionUse use, size_t bytes) REQUIRES(growth_lock) {
+    held_[static_cast<size_t>(use)] -= bytes;
+  }
+
+  // Bytes in regions of that use.
+  size_t held(RegionUse use) const REQUIRES(growth_lock) {
+    return held_[static_cast<size_t>(use)];
+  }
 
   // What would be acquired for a request: a step, or its own size.
   size_t amount(const Request& request) const REQUIRES(growth_lock);
@@ -58,7 +67,6 @@ class GrowthPolicy {
   static bool may_move_block(size_t regions);
 
  private:
-  size_t& held(RegionUse use) REQUIRES(growth_lock) { return held_[static_cast<size_t>(use)]; }
   size_t step(RegionUse use) const REQUIRES(growth_lock);
   bool is_restless(const Request& request) REQUIRES(growth_lock);
   static size_t judged_size(const Request& request, size_t step);

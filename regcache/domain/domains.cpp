@@ -86,12 +86,12 @@ void Domains::add_to(RegistrationCounters* sum) const noexcept {
     sum->domains += domain.is_open() ? 1 : 0;
     const ForeignCache& cache = *domain.parts().foreign;
     const CacheCounters& counters = cache.counters();
-    sum->foreign_misses += counters.misses;
-    sum->foreign_evictions += counters.evictions;
-    sum->foreign_invalidations += counters.invalidations;
+    sum->foreign_misses += counters.misses.load(std::memory_order_relaxed);
+    sum->foreign_evictions += counters.evictions.load(std::memory_order_relaxed);
+    sum->foreign_invalidations += counters.invalidations.load(std::memory_order_relaxed);
     sum->foreign_regions += cache.count();
     sum->foreign_bytes += cache.bytes();
-    sum->registrations += counters.registrations;
+    sum->registrations += counters.registrations.load(std::memory_order_relaxed);
     sum->registered_bytes += cache.bytes();
   }
 }
