@@ -110,8 +110,12 @@ void GrowthPolicy::note_gathered(const Request& request, size_t bytes) {
   if (request.size < kLargest) gathered_ += bytes;
 }
 
+Patience& GrowthPolicy::patience_for(const Request& request) {
+  return request.size >= kLarge ? patience_ : patience_for_smaller_;
+}
+
 void GrowthPolicy::note_gathering(const Request& request, uint64_t ns) {
-  if (request.size >= kLarge) patience_.spend(ns);
+  patience_for(request).spend(ns);
 }
 
 // The holes are the program's: moving pages would not end. Or it would use up the addresses that
@@ -121,7 +125,7 @@ bool GrowthPolicy::is_restless(const Request& request) {
   if (held - depots_.live() >= held / kShareOfRestless) return false;
   if (window_.left() < held) return true;
   return gathered_ / tolerance_of(request.size).moves_of_live > peak_live_ ||
-         (request.size >= kLarge && patience_.is_over());
+         patience_for(request).is_over();
 }
 
 bool GrowthPolicy::is_ample(size_t size) const {

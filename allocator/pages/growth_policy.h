@@ -66,6 +66,7 @@ class GrowthPolicy {
 
  private:
   size_t step(RegionUse use) const REQUIRES(growth_lock);
+  Patience& patience_for(const Request& request) REQUIRES(growth_lock);
   bool is_restless(const Request& request) REQUIRES(growth_lock);
   static size_t judged_size(const Request& request, size_t step);
 
@@ -73,7 +74,9 @@ class GrowthPolicy {
   const Budget& budget_;
   const Depots& depots_;
   bool is_forced_ = false;
-  Patience patience_ GUARDED_BY(growth_lock);
+  Patience patience_ GUARDED_BY(growth_lock) = Patience(10'000'000);
+  // For these moving comes in bursts, after a program has long filled its heap.
+  Patience patience_for_smaller_ GUARDED_BY(growth_lock) = Patience(200'000'000);
   size_t gathered_ GUARDED_BY(growth_lock) = 0;            // bytes, for all but the largest
   std::atomic<size_t> peak_live_{0};                       // bytes; taken when the heap grows
   size_t held_[kRegionUses] GUARDED_BY(growth_lock) = {};  // bytes in regions, by use
