@@ -200,7 +200,7 @@ TEST_CASE("nobody is in a stock that is revoked, with barriers of the owner's or
   CHECK(inside == entered + reached_in);
 }
 
-TEST_CASE("of who registers memory and who changes it one sees the other") {
+TEST_CASE("of a thread that registers memory and one that changes it, one sees the other") {
   struct Sink final : ChangeSink {
     void on_change(uintptr_t, uintptr_t) noexcept override { ++told; }
     bool is_cached(uintptr_t, uintptr_t) noexcept override { return true; }

@@ -72,7 +72,7 @@ Check shim(bool has_devices) {
     return check;
   }
   const std::string file = libibverbs_file();
-  check.found = "run --verbs stands before " + file;
+  check.found = "run --verbs interposes " + file;
   if (!file.empty()) return check;
   check.verdict = has_devices ? Verdict::kNote : Verdict::kOk;
   check.found = std::string(kLibrary) + " is not installed";

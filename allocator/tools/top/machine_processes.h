@@ -28,10 +28,10 @@ struct MachineProcess {
   std::string user;                         // the effective one's name, printable
   std::optional<uint64_t> memlock;          // soft limit, bytes; os::kNoLimit
   std::optional<ProcessCounters> counters;  // nothing: not under rdmalloc, or not for us to see
-  std::optional<uint64_t> granted;          // bytes, by the node's ledger
+  std::optional<uint64_t> granted;          // bytes, by the machine's ledger
   std::vector<std::string> over;            // what it has more of than it should: words
 
-  // What it keeps from the rest of the node; registered heap counts as both.
+  // What it keeps from the rest of the machine; registered heap counts as both.
   uint64_t weight() const { return status.locked.value_or(0) + status.pinned.value_or(0); }
 };
 

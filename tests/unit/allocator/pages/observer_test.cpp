@@ -78,7 +78,7 @@ TEST_CASE("an observer sees a region as it is for good") {
   CHECK(checker.ready == tested->regions().size());
 }
 
-TEST_CASE("an acquisition that failed is told to nobody") {
+TEST_CASE("observers are not told of a failed acquisition") {
   TestHeap tested({"STRICT=on"});
   tested.boot();
   Recorder observer;

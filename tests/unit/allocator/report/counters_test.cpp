@@ -151,7 +151,7 @@ TEST_CASE("below the usual number of a descriptor the highest that is allowed is
         }).status() == 0);
 }
 
-TEST_CASE("without a descriptor to be had nothing is shared, and nothing left open") {
+TEST_CASE("with no descriptor left nothing is shared, and nothing stays open") {
   CHECK(test::run_child([] {
           const rlimit none = {0, 0};
           os::SharedPage page;

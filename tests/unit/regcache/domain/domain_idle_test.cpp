@@ -304,7 +304,7 @@ TEST_CASE_METHOD(Fixture, "a child lets go of its parent's keys, and gives nothi
   CHECK(registry->close(domain) == RDM_OK);
 }
 
-TEST_CASE_METHOD(Fixture, "of who asks for a key and who gives it back one wins") {
+TEST_CASE_METHOD(Fixture, "asking for a key and giving it back race, and one wins") {
   contend({&source.acquire(kRegion), &source.acquire(kRegion), &source.acquire(kRegion)});
   check_backend();
 }
