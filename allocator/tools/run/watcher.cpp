@@ -88,10 +88,7 @@ void write_one(const CounterReader& page, int lock, const std::string& report, b
   const bool is_ours = has_ended ? state != ReportState::kWritten : state == ReportState::kAbsent;
   if (is_ours) {
     const std::string text = as_report(counters, has_ended);
-    WholeFile file(report.c_str(), counters.process);
-    if (file.descriptor() >= 0 && os::write_all(file.descriptor(), text.data(), text.size())) {
-      (void)file.keep();
-    }
+    (void)write_whole_file(report.c_str(), counters.process, text.data(), text.size());
   }
   if (is_locked) flock(lock, LOCK_UN);
 }

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <filesystem>
 
-#include "allocator/os/file.h"
 #include "allocator/report/whole_file.h"
 #include "allocator/tools/refusal.h"
 
@@ -61,11 +60,8 @@ void OutputFolder::append(const std::string& name, const std::string& text) {
 }
 
 void OutputFolder::write(const std::string& name, const std::string& text) {
-  const std::string path = file(name);
-  WholeFile to(path.c_str(), static_cast<uint64_t>(getpid()));
-  const bool is_there =
-      to.descriptor() >= 0 && os::write_all(to.descriptor(), text.data(), text.size()) && to.keep();
-  if (!is_there) fail(name, errno);
+  const auto self = static_cast<uint64_t>(getpid());
+  if (!write_whole_file(file(name).c_str(), self, text.data(), text.size())) fail(name, errno);
 }
 
 std::string default_output_path(const std::string& program, const std::string& date) {

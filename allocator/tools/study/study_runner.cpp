@@ -191,12 +191,12 @@ void StudyRunner::write_results() {
   add_notes();
   const nlohmann::json document = as_document(study_);
   folder_->write(kDocument, document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
-  write_report(document, folder_->path());
-  for (const std::string& note : write_plots(document, folder_->path())) progress_->say(note);
+  write_report(document, *folder_);
+  for (const std::string& note : write_plots(document, *folder_)) progress_->say(note);
   for (const nlohmann::json& answer : document["summary"]["answers"]) {
     printf("%s\n", answer.get<std::string>().c_str());
   }
-  printf("The report: %s\n", (folder_->path() + "/report.html").c_str());
+  printf("The report: %s\n", folder_->file("report.html").c_str());
 }
 
 int StudyRunner::status() {

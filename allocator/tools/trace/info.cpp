@@ -1,5 +1,4 @@
 // `rdmalloc trace info`.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -144,21 +143,16 @@ void print_text(const Sum& sum) {
 
 }  // namespace
 
-void add_trace_info_flags(CLI::App& app, TraceInfoRequest& request) {
-  app.add_flag("--json", request.json, "print one JSON object");
-  app.add_option("file", request.file, "the trace")->required();
-}
-
-int trace_info(const TraceInfoRequest& request) {
-  const Sum sum = sum_up(request.file);
-  if (request.json) {
-    puts(as_text(as_json(request.file, sum), 2).c_str());
+int trace_info(const std::string& file, bool json) {
+  const Sum sum = sum_up(file);
+  if (json) {
+    puts(as_text(as_json(file, sum), 2).c_str());
   } else {
     print_text(sum);
   }
   if (!sum.is_truncated) return kExitOk;
   fprintf(stderr, "rdmalloc: %s: the trace is cut off: this describes the part that is there\n",
-          request.file.c_str());
+          file.c_str());
   return kExitTruncated;
 }
 

@@ -1,7 +1,8 @@
 # A study's report and plots, made from test documents and seen as a reader would: in a browser, and
 # drawn by gnuplot.
-add_executable(integration_report_writer ${CMAKE_CURRENT_LIST_DIR}/report_writer.cpp)
-target_link_libraries(integration_report_writer PRIVATE rdmalloc_report)
+add_executable(integration_report_writer ${CMAKE_CURRENT_LIST_DIR}/report_writer.cpp
+  ${PROJECT_SOURCE_DIR}/allocator/tools/study/output_folder.cpp)
+target_link_libraries(integration_report_writer PRIVATE rdmalloc_report rdmalloc_core rdmalloc_os)
 set_target_properties(integration_report_writer PROPERTIES
   RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
 
