@@ -34,6 +34,17 @@ struct Sample {
   uint64_t overflow = 0;
 };
 
+// The figures, as study.json and samples.csv name them.
+struct SampleField {
+  const char* name;
+  uint64_t Sample::*value;
+  bool is_counter;  // known only of processes with counters
+};
+inline constexpr SampleField kSampleFields[] = {
+    {"resident_bytes", &Sample::resident, false}, {"live_bytes", &Sample::live, true},
+    {"held_bytes", &Sample::held, true},          {"pinned_bytes", &Sample::pinned, false},
+    {"overflow_bytes", &Sample::overflow, true},  {"faults", &Sample::faults, false}};
+
 struct Phase {
   std::string name;
   uint64_t entered = 0;

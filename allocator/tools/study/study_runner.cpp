@@ -1,3 +1,4 @@
+#include "allocator/tools/child.h"
 #include "allocator/tools/study/study.h"
 
 #include <fcntl.h>
@@ -9,7 +10,6 @@
 
 #include "allocator/tools/interrupts.h"
 #include "allocator/tools/refusal.h"
-#include "allocator/tools/run/library.h"
 #include "allocator/tools/study/allocators.h"
 #include "allocator/tools/study/document.h"
 #include "allocator/tools/study/output_folder.h"
@@ -92,7 +92,7 @@ Launch StudyRunner::launch_of(const Configuration& configuration, unsigned repea
   launch.variables = configuration.variables;
   // Count from the start, even in small processes.
   launch.variables.emplace_back("RDMALLOC_COUNTERS_FROM", "1");
-  launch.variables.emplace_back("LD_PRELOAD", preload_for(configuration.allocator, preloads()));
+  launch.preloads = preload_for(configuration.allocator, preloads());
   launch.input = request_.input;
   const std::string name = output_name(configuration, repeat);
   launch.output = folder_->file(name + ".stdout");

@@ -1,3 +1,4 @@
+#include "allocator/tools/child.h"
 #include "allocator/tools/trace/trace.h"
 
 #include <unistd.h>

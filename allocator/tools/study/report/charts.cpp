@@ -18,20 +18,18 @@ Json of_look(const Look& look) {
 // In KiB and tenths of a millisecond: finer steps cannot be seen, and would double the size of the
 // page.
 Json of_series(const Series& series) {
-  const std::vector<size_t> chosen = thinned(series);
   Json result = {{"configuration", series.configuration},
                  {"repeat", series.repeat},
                  {"shown", series.shown},
                  {"samples", series.samples}};
   Json seconds = Json::array();
-  for (const size_t i : chosen) seconds.push_back(std::round(series.seconds[i] * 1e4) / 1e4);
+  for (const double at : series.seconds) seconds.push_back(std::round(at * 1e4) / 1e4);
   result["seconds"] = std::move(seconds);
   for (size_t m = 0; m < kMeasures; ++m) {
     Json values;
     if (!series.bytes[m].empty()) {
       values = Json::array();
-      for (const size_t i : chosen) {
-        const Figure& bytes = series.bytes[m][i];
+      for (const Figure& bytes : series.bytes[m]) {
         values.push_back(bytes ? Json(std::llround(*bytes / 1024)) : Json());
       }
     }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <set>
 
 #include "allocator/tools/text.h"
 
@@ -245,20 +244,6 @@ void choose_shown(const Json& study, const std::vector<Configuration>& configura
   }
 }
 
-// Adds the highest and lowest value of each measure between two samples.
-void add_extremes(const Series& series, size_t from, size_t to, std::set<size_t>* chosen) {
-  for (const std::vector<Figure>& bytes : series.bytes) {
-    if (bytes.empty()) continue;
-    size_t high = from, low = from;
-    for (size_t i = from; i < to; ++i) {
-      if (!bytes[i]) continue;
-      if (!bytes[high] || *bytes[i] > *bytes[high]) high = i;
-      if (!bytes[low] || *bytes[i] < *bytes[low]) low = i;
-    }
-    chosen->insert({high, low});
-  }
-}
-
 bool plain_for_a_shell(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          std::string("_-./=:,+@%").find(c) != std::string::npos;
@@ -281,23 +266,6 @@ std::vector<Series> series_of(const Json& study, const std::vector<Configuration
   std::ranges::stable_sort(all, {}, &Series::configuration);
   choose_shown(study, configurations, &all);
   return all;
-}
-
-std::vector<size_t> thinned(const Series& series, size_t limit) {
-  const size_t count = series.seconds.size();
-  std::set<size_t> chosen;
-  if (count <= limit) {
-    for (size_t i = 0; i < count; ++i) chosen.insert(chosen.end(), i);
-  } else {
-    size_t known = 0;
-    for (const auto& bytes : series.bytes) known += bytes.empty() ? 0 : 1;
-    const size_t stretches = std::max<size_t>(1, (limit - 2) / std::max<size_t>(1, 2 * known));
-    for (size_t s = 0; s < stretches; ++s) {
-      add_extremes(series, count * s / stretches, count * (s + 1) / stretches, &chosen);
-    }
-    chosen.insert({0, count - 1});
-  }
-  return {chosen.begin(), chosen.end()};
 }
 
 std::string command_line(const Json& study) {

@@ -1,6 +1,5 @@
 // A study's document as the page and the plots read it: tolerant of everything that may be missing.
-// Also the choices that both must make alike (colours, which run represents a configuration, which
-// samples are shown).
+// Also the choices that both must make alike (colours, which run represents a configuration).
 #pragma once
 
 #include <array>
@@ -75,11 +74,6 @@ struct Series {
 };
 // In the order of the configurations, as the tables and legends: runs take turns in the document.
 std::vector<Series> series_of(const Json& study, const std::vector<Configuration>& configurations);
-
-// Which samples to draw, in order: all if there are at most `limit`; otherwise both ends, and the
-// highest and lowest of each measure in equal stretches of the run, so that no peak is lost.
-inline constexpr size_t kShownSamples = 1200;
-std::vector<size_t> thinned(const Series& series, size_t limit = kShownSamples);
 
 double median(std::vector<double> values);  // 0 if empty
 

@@ -53,7 +53,7 @@ namespace {
 // A data block: seconds, then each measure in units of `unit` bytes.
 std::string data_of(const Series& series, double unit) {
   std::string data;
-  for (const size_t i : thinned(series)) {
+  for (size_t i = 0; i < series.seconds.size(); ++i) {
     data += number_for_gnuplot(series.seconds[i]);
     for (const auto& bytes : series.bytes) {
       const Figure value = bytes.empty() ? Figure() : bytes[i];
@@ -146,7 +146,7 @@ Plot ratio_plot(const Json& study) {
   double most_ratio = 1;
   for (const Series& series : all) {
     const double least = most_bytes({series}, {kLive}) / 100;
-    for (const size_t i : thinned(series)) {
+    for (size_t i = 0; i < series.seconds.size(); ++i) {
       const Figure held = series.bytes[kHeld][i], live = series.bytes[kLive][i];
       const bool told = held && live && *live > 0 && *live >= least;
       if (told) most_ratio = std::max(most_ratio, *held / *live);

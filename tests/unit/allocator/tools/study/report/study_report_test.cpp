@@ -15,16 +15,6 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 
-Series straight_series(size_t count) {
-  Series series;
-  for (size_t i = 0; i < count; ++i) {
-    series.seconds.push_back(static_cast<double>(i) / 100);
-    series.bytes[kResident].push_back(100 * kMiB);
-    series.bytes[kLive].push_back(50 * kMiB);
-  }
-  return series;
-}
-
 Json run_of(const char* configuration, int repeat, double seconds, double peak) {
   return {{"configuration", configuration},
           {"repeat", repeat},
@@ -102,26 +92,6 @@ TEST_CASE("what fills a page's name is not filled itself") {
   REQUIRE(filled("<{{a}}|{{b}}>", {{"a", "{{b}}"}, {"b", "2"}}) == "<{{b}}|2>");
   REQUIRE_THROWS_AS(filled("{{c}}", {{"a", "1"}}), std::logic_error);
   REQUIRE_THROWS_AS(filled("{{a", {{"a", "1"}}), std::logic_error);
-}
-
-TEST_CASE("thinned curves keep both ends and every peak of every measure") {
-  Series series = straight_series(50'000);
-  const size_t high = 33'333, low = 20'001;
-  series.bytes[kResident][high] = 900 * kMiB;
-  series.bytes[kLive][low] = kMiB;
-  series.bytes[kLive][low + 1] = Figure();
-  const std::vector<size_t> chosen = thinned(series, 500);
-  REQUIRE(chosen.size() <= 500);
-  REQUIRE(chosen.size() >= 100);
-  REQUIRE(std::is_sorted(chosen.begin(), chosen.end()));
-  const std::set<size_t> kept(chosen.begin(), chosen.end());
-  for (const size_t index : {size_t{0}, low, high, size_t{49'999}}) REQUIRE(kept.count(index) == 1);
-}
-
-TEST_CASE("short curves are not thinned") {
-  REQUIRE(thinned(straight_series(500), 500).size() == 500);
-  REQUIRE(thinned(straight_series(1), 500).size() == 1);
-  REQUIRE(thinned(Series(), 500).empty());
 }
 
 TEST_CASE("the run with the median time stands for its configuration, a failed one only in need") {
