@@ -43,6 +43,11 @@ std::string read_all(int fd) {
   }
 }
 
+std::string read_file(const std::string& path) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return file.get() < 0 ? "" : read_all(file.get());
+}
+
 std::string preloads() {
   const char* const value = getenv("LD_PRELOAD");
   return value != nullptr ? value : "";

@@ -7,16 +7,15 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <iterator>
+
+#include "allocator/tools/child.h"
 
 namespace rdmalloc::cli {
 
 std::optional<std::string> read_text(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return std::nullopt;
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (file.bad() || text.empty()) return std::nullopt;
-  while (!text.empty() && text.back() == '\n') text.pop_back();
+  std::string text = read_file(path);
+  if (text.empty()) return std::nullopt;
+  text.resize(text.find_last_not_of('\n') + 1);
   return text;
 }
 

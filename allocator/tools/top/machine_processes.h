@@ -16,10 +16,7 @@
 
 namespace rdmalloc::cli {
 
-// Nothing when `text` is not the number of a process, such as 0 or 5x.
-std::optional<pid_t> parse_process(std::string_view text);
-
-// For CLI11: empty when it is one.
+// For CLI11: empty when it is the number of a process.
 std::string objection_to_process(const std::string& text);
 
 struct MachineProcess {

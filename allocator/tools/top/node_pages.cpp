@@ -106,13 +106,12 @@ void print_placed_pages(const PlacedPages& placed) {
   for (const NodeRow& row : rows_of(placed)) {
     const std::string processors = row.is_known ? std::to_string(row.node.processors) : "-";
     const std::string memory = row.is_known ? std::to_string(row.node.memory) : "-";
-    printf("  %-8u%16s%16s%16llu%16llu\n", row.node.index, processors.c_str(), memory.c_str(),
-           static_cast<unsigned long long>(row.pages.heap),
-           static_cast<unsigned long long>(row.pages.other));
+    printf("  %-8u%16s%16s%16lu%16lu\n", row.node.index, processors.c_str(), memory.c_str(),
+           row.pages.heap, row.pages.other);
   }
   printf("\n  %-40s%16s\n", "memory policy of the heap's mappings", "heap");
   for (const auto& [policy, bytes] : placed.heap_by_policy) {
-    printf("  %-40s%16llu\n", policy.c_str(), static_cast<unsigned long long>(bytes));
+    printf("  %-40s%16lu\n", policy.c_str(), bytes);
   }
 }
 

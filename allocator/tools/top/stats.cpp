@@ -88,12 +88,9 @@ void print_text(const MachineProcess& process, const ProcessCounters& counters) 
   printf("\n  %-24s%9s%12s%16s%16s%16s%16s\n", "phase", "entered", "seconds", "peak live",
          "peak held", "peak pinned", "peak overflow");
   for (const PhaseCounters& phase : counters.phases) {
-    printf("  %-24s%9llu%12.3f%16llu%16llu%16llu%16llu\n", printable(phase.name).c_str(),
-           static_cast<unsigned long long>(phase.entered), static_cast<double>(phase.ns) * 1e-9,
-           static_cast<unsigned long long>(phase.peak_live),
-           static_cast<unsigned long long>(phase.peak_held),
-           static_cast<unsigned long long>(phase.peak_pinned),
-           static_cast<unsigned long long>(phase.peak_overflow));
+    printf("  %-24s%9lu%12.3f%16lu%16lu%16lu%16lu\n", printable(phase.name).c_str(), phase.entered,
+           static_cast<double>(phase.ns) * 1e-9, phase.peak_live, phase.peak_held,
+           phase.peak_pinned, phase.peak_overflow);
   }
 }
 
