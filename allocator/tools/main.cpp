@@ -31,8 +31,6 @@ std::string command_of(const CLI::App& app) {
   return names;
 }
 
-std::string with_blank(const std::string& command) { return command.empty() ? "" : " " + command; }
-
 int print(const std::string& text) {
   fputs(text.c_str(), stdout);
   return kExitOk;
@@ -54,7 +52,7 @@ std::vector<std::string> names_of_options(const CLI::App& app) {
 }
 
 std::string see_help(const std::string& command) {
-  return "see rdmalloc" + with_blank(command) + " --help";
+  return "see " + command_below("rdmalloc", command) + " --help";
 }
 
 std::string not_known(const std::string& sentence, const std::string& nearest,

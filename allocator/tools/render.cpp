@@ -68,8 +68,7 @@ void put_plain(const Section& section, std::ostringstream& out) {
 
 std::string as_plain_text(const ManualPage& page) {
   std::ostringstream out;
-  out << (page.command.empty() ? "rdmalloc" : "rdmalloc " + page.command) << ": " << page.summary
-      << "\n\nUsage\n";
+  out << command_below("rdmalloc", page.command) << ": " << page.summary << "\n\nUsage\n";
   for (const std::string& line : page.synopsis) out << "  " << line << "\n";
   for (const Section& section : page.sections) put_plain(section, out);
   return out.str();

@@ -47,15 +47,12 @@ std::string format(const char* pattern, ...) {
   return text.data();
 }
 
-std::string joined(const std::vector<std::string>& words, const std::string& between) {
-  return joined(words, between, between);
-}
-
 std::string joined(const std::vector<std::string>& words, const std::string& between,
                    const std::string& last) {
   std::string all;
   for (const std::string& word : words) {
-    if (&word != &words.front()) all += &word == &words.back() ? last : between;
+    const bool is_last = &word == &words.back() && !last.empty();
+    if (&word != &words.front()) all += is_last ? last : between;
     all += word;
   }
   return all;

@@ -54,16 +54,12 @@ std::vector<Configuration> configurations_of(const std::vector<Allocator>& alloc
   std::vector<Configuration> all;
   for (const Allocator& allocator : allocators) {
     if (!allocator.ours) {
-      all.push_back({allocator.name, allocator.name, allocator, false, std::nullopt, {}});
+      all.push_back({allocator.name, allocator.name, allocator, false, {}, {}});
       continue;
     }
-    all.push_back({kUnpinnedName,
-                   "rdmalloc, not pinned",
-                   allocator,
-                   false,
-                   std::nullopt,
-                   {{kCapVariable, "0"}}});
-    all.push_back({kPinnedName, "rdmalloc, pinned", allocator, true, std::nullopt, {}});
+    all.push_back(
+        {kUnpinnedName, "rdmalloc, not pinned", allocator, false, {}, {{kCapVariable, "0"}}});
+    all.push_back({kPinnedName, "rdmalloc, pinned", allocator, true, {}, {}});
   }
   return all;
 }
@@ -88,11 +84,7 @@ Configuration with_option(const Allocator& ours, const std::string& assignment) 
     throw Refusal("--set " + assignment + ": invalid value '" + value + "': " + flag_usage(option));
   }
   const std::string setting = std::string(option.name) + "=" + value;
-  return {std::string(kPinnedName) + "-" + setting,
-          "rdmalloc, pinned, " + setting,
-          ours,
-          true,
-          std::nullopt,
+  return {std::string(kPinnedName) + "-" + setting, "rdmalloc, pinned, " + setting, ours, true, {},
           {{variable_name(option), value}}};
 }
 

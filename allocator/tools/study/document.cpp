@@ -50,10 +50,10 @@ json configuration_of(const Configuration& configuration) {
           {"cap_bytes", or_null(configuration.cap_bytes)}};
 }
 
-json phase_of(const Phase& phase) {
+json phase_of(const PhaseCounters& phase) {
   return {{"name", phase.name},
           {"entered", phase.entered},
-          {"seconds", phase.seconds},
+          {"seconds", static_cast<double>(phase.ns) / 1e9},
           {"peak_live_bytes", phase.peak_live},
           {"peak_held_bytes", phase.peak_held},
           {"peak_pinned_bytes", phase.peak_pinned}};

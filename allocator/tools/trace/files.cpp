@@ -90,6 +90,12 @@ void import_text(const std::string& name, trace::TextParser& parser, NewTrace& t
 
 }  // namespace
 
+int note_truncated(const std::string& file) {
+  fprintf(stderr, "rdmalloc: %s: the trace is cut off: this is the part that is there\n",
+          file.c_str());
+  return kExitTruncated;
+}
+
 int trace_import(const std::string& text, const std::string& file) {
   trace::TextParser parser;
   NewTrace trace(file);
@@ -118,10 +124,7 @@ int trace_text(const std::string& file) {
     before = event;
   }
   if (fflush(stdout) != 0) throw Refusal(std::string("standard output: ") + strerror(errno));
-  if (!reader.truncated()) return kExitOk;
-  fprintf(stderr, "rdmalloc: %s: the trace is cut off: this is the part that is there\n",
-          file.c_str());
-  return kExitTruncated;
+  return reader.truncated() ? note_truncated(file) : kExitOk;
 }
 
 }  // namespace rdmalloc::cli

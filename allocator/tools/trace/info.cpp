@@ -150,10 +150,7 @@ int trace_info(const std::string& file, bool json) {
   } else {
     print_text(sum);
   }
-  if (!sum.is_truncated) return kExitOk;
-  fprintf(stderr, "rdmalloc: %s: the trace is cut off: this describes the part that is there\n",
-          file.c_str());
-  return kExitTruncated;
+  return sum.is_truncated ? note_truncated(file) : kExitOk;
 }
 
 }  // namespace rdmalloc::cli

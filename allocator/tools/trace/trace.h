@@ -53,6 +53,8 @@ int trace_replay(const TraceReplayRequest& request);
 
 // Of replay, text and info: the trace was cut off, and what there is of it was shown.
 inline constexpr int kExitTruncated = 3;
+// Says so, and returns that.
+int note_truncated(const std::string& file);
 
 // Makes a trace from text; "-" is standard input.
 int trace_import(const std::string& text, const std::string& file);

@@ -10,9 +10,9 @@ Json or_null(const Figure& value) { return value ? Json(*value) : Json(); }
 Json of_look(const Look& look) {
   return {{"light", look.light},
           {"dark", look.dark},
-          {"dash", look.dash},
-          {"symbol", look.symbol},
-          {"hollow", look.hollow}};
+          {"dash", dash_name(look)},
+          {"symbol", mark_name(look)},
+          {"hollow", look.is_hollow()}};
 }
 
 // In KiB and tenths of a millisecond: finer steps cannot be seen, and would double the size of the
@@ -33,7 +33,7 @@ Json of_series(const Series& series) {
         values.push_back(bytes ? Json(std::llround(*bytes / 1024)) : Json());
       }
     }
-    result[measures()[m].key] = std::move(values);
+    result[kAllMeasures[m].key] = std::move(values);
   }
   return result;
 }
@@ -72,10 +72,9 @@ Json chart_document(const Json& study) {
     one["cap"] = or_null(configurations[c].cap);
     result["configurations"].push_back(std::move(one));
   }
-  for (const Measure& measure : measures()) {
+  for (const Measure& measure : kAllMeasures) {
     Json one = of_look(measure.look);
     one["key"] = measure.key;
-    one["name"] = measure.name;
     result["measures"].push_back(std::move(one));
   }
   for (const Series& series : series_of(study, configurations)) {

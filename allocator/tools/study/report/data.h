@@ -34,22 +34,20 @@ std::vector<std::string> texts(const Json& object, const char* key);  // the tex
 struct Look {
   const char* light;
   const char* dark;
-  const char* dash;    // the page's name
-  const char* symbol;  // the page's name
-  bool hollow;         // the mark is an outline
-  int gnuplot_dash;
-  int gnuplot_point;
+  size_t dash, mark;  // as gnuplot numbers them: see dash_name() and mark_name()
+  bool is_hollow() const { return mark % 2 == 0; }  // the mark is an outline
 };
+const char* dash_name(const Look& look);
+const char* mark_name(const Look& look);
 
 struct Measure {
   const char* key;   // in a series: KEY_bytes
   const char* peak;  // in a run
-  const char* name;
   Look look;
 };
 inline constexpr size_t kMeasures = 5;
 enum : size_t { kResident, kLive, kHeld, kPinned, kOverflow };
-const std::array<Measure, kMeasures>& measures();
+extern const std::array<Measure, kMeasures> kAllMeasures;
 
 struct Configuration {
   std::string name, label, allocator;

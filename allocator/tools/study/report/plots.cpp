@@ -43,8 +43,8 @@ std::string looks_for_gnuplot(const std::string& prefix, const std::vector<Label
   };
   add("labels", [](const auto& one) { return quoted_for_gnuplot(shortened(one.first, 56)); });
   add("colours", [](const auto& one) { return quoted_for_gnuplot(one.second.light); });
-  add("dashes", [](const auto& one) { return std::to_string(one.second.gnuplot_dash); });
-  add("marks", [](const auto& one) { return std::to_string(one.second.gnuplot_point); });
+  add("dashes", [](const auto& one) { return std::to_string(one.second.dash); });
+  add("marks", [](const auto& one) { return std::to_string(one.second.mark); });
   return arrays;
 }
 
@@ -119,7 +119,7 @@ Plot measures_plot(const Json& study) {
   const int height = 90 + 250 * static_cast<int>(rows);
   const auto part = [&](double pixels) { return number_for_gnuplot(pixels / height); };
   std::vector<LabelledLook> looks;
-  for (const Measure& measure : measures()) looks.emplace_back(measure.name, measure.look);
+  for (const Measure& measure : kAllMeasures) looks.emplace_back(measure.key, measure.look);
   return plot_from_template(study, "measures", height,
                             looks_of(study, all) + looks_for_gnuplot("measure_", looks),
                             {{"rows", std::to_string(rows)},

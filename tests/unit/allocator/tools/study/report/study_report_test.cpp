@@ -126,10 +126,10 @@ TEST_CASE("the usual configurations are told apart by their marks alone, on pape
                                        {"cap_bytes", i > 5 ? Json(kMiB * i) : Json()}});
   }
   std::set<std::string> symbols;
-  std::set<int> points;
+  std::set<size_t> points;
   for (const Configuration& one : configurations_of(study)) {
-    symbols.insert(one.look.symbol + std::to_string(one.look.hollow));
-    points.insert(one.look.gnuplot_point);
+    symbols.insert(mark_name(one.look) + std::to_string(one.look.is_hollow()));
+    points.insert(one.look.mark);
   }
   REQUIRE(symbols.size() == 12);
   REQUIRE(points.size() == 12);
@@ -145,7 +145,7 @@ TEST_CASE("configurations are told apart by colour, mark or dashes, also in grea
   }
   std::set<std::string> looks;
   for (const Configuration& one : configurations_of(study)) {
-    looks.insert(std::string(one.look.light) + one.look.dash + one.look.symbol);
+    looks.insert(std::string(one.look.light) + dash_name(one.look) + mark_name(one.look));
   }
   REQUIRE(looks.size() >= 20);
 }
