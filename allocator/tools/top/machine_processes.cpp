@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 
 #include "allocator/tools/child.h"
@@ -110,13 +109,11 @@ MachineScan scan_processes(const std::string& proc, const ProcessFilter& filter,
 
 bool hides_processes() {
   if (geteuid() == 0) return false;
-  std::ifstream mounts("/proc/self/mountinfo");
-  for (std::string line; std::getline(mounts, line);) {
-    if (line.find(" /proc ") != std::string::npos && line.find("hidepid=") != std::string::npos) {
-      return true;
-    }
-  }
-  return false;
+  return std::ranges::any_of(parts_of(read_file("/proc/self/mountinfo"), '\n'),
+                             [](const std::string& mount) {
+                               return mount.find(" /proc ") != std::string::npos &&
+                                      mount.find("hidepid=") != std::string::npos;
+                             });
 }
 
 }  // namespace rdmalloc::cli

@@ -5,9 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "allocator/tools/child.h"
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/text.h"
 #include "allocator/tools/top/counter_reader.h"
@@ -20,16 +20,6 @@ namespace rdmalloc::cli {
 namespace {
 
 using nlohmann::ordered_json;
-
-bool has_library(pid_t process, bool* is_readable) {
-  std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
-  std::string line;
-  *is_readable = static_cast<bool>(std::getline(maps, line));
-  do {
-    if (line.find("/librdmalloc.so") != std::string::npos) return true;
-  } while (std::getline(maps, line));
-  return false;
-}
 
 MachineProcess find_process(pid_t number) {
   ProcessFilter filter;
@@ -52,8 +42,9 @@ MachineProcess find_process(pid_t number) {
 [[noreturn]] void refuse(const MachineProcess& process) {
   const std::string who = "stats: process " + std::to_string(process.number) + " (" +
                           printable(process.status.name) + ") ";
-  bool is_readable = false;
-  const bool is_under_us = has_library(process.number, &is_readable);
+  const std::string maps = read_file("/proc/" + std::to_string(process.number) + "/maps");
+  const bool is_readable = !maps.empty();
+  const bool is_under_us = maps.find("/librdmalloc.so") != std::string::npos;
   const ProcessStatus& status = process.status;
   const uid_t self = geteuid();
   std::string why = "does not run under rdmalloc: start it with rdmalloc run -- PROGRAM";
