@@ -76,12 +76,16 @@ void print_text(const MachineProcess& process, const ProcessCounters& counters) 
     printf("  %-24s%s\n", key.c_str(), text.c_str());
   }
   if (counters.phases.empty()) return;
-  printf("\n  %-24s%9s%12s%16s%16s%16s%16s\n", "phase", "entered", "seconds", "peak live",
-         "peak held", "peak pinned", "peak overflow");
+  printf("\n  %-14s%9s%10s%11s%11s%11s%11s\n", "phase", "entered", "seconds", "peak live", "held",
+         "pinned", "overflow");
   for (const PhaseCounters& phase : counters.phases) {
-    printf("  %-24s%9lu%12.3f%16lu%16lu%16lu%16lu\n", printable(phase.name).c_str(), phase.entered,
-           static_cast<double>(phase.ns) * 1e-9, phase.peak_live, phase.peak_held,
-           phase.peak_pinned, phase.peak_overflow);
+    printf("  %-14s%9lu%10.3f", printable(phase.name).c_str(), phase.entered,
+           static_cast<double>(phase.ns) * 1e-9);
+    for (const uint64_t peak :
+         {phase.peak_live, phase.peak_held, phase.peak_pinned, phase.peak_overflow}) {
+      printf("%11s", size_text(peak).c_str());
+    }
+    puts("");
   }
 }
 

@@ -231,7 +231,7 @@ TEST_CASE("the tiles have the verdicts on memory and time, and the cap to set") 
   CHECK(verdict.memory.verdict == "50 % less than glibc");
   CHECK(
       verdict.memory.figures.starts_with("Peak 100 MiB (rdmalloc, pinned) against 200 MiB (glibc). "
-                                         "Measured: between 51 % less "));
+                                         "Measured between 51 % less "));
   CHECK(verdict.time.verdict == "50 % more than glibc");
   CHECK(verdict.time.figures.starts_with("1.50 s (rdmalloc, pinned) against 1.00 s (glibc)."));
   CHECK(verdict.cap.verdict == "RDMALLOC_CAP=80M");
@@ -246,14 +246,14 @@ TEST_CASE("the tiles say what cannot be told, and why") {
   const Verdict open = verdict_of(runs);
   for (const Tile& tile : {open.memory, open.time}) {
     CHECK(tile.verdict == "cannot be told");
-    CHECK(tile.figures.find(" (jemalloc). Measured: 1") != std::string::npos);
-    CHECK(tile.figures.find(" repeats would tell (--repeats).") != std::string::npos);
+    CHECK(tile.figures.find(" (jemalloc). Nothing can be told: measured 1") != std::string::npos);
+    CHECK(tile.figures.find(" repeats would tell (--repeats)") != std::string::npos);
   }
   CHECK(open.cap.verdict == "none");
   CHECK(open.cap.figures == "No runs with a cap to judge by (--caps).");
   const Verdict few = verdict_of({run_of("glibc", 1, 1), ours("rdmalloc", 2, 3, 2)});
-  CHECK(few.memory.figures.ends_with(" Less than 4 MiB tells nothing."));
-  CHECK(few.time.figures.ends_with(" It takes three runs or more to tell (--repeats)."));
+  CHECK(few.memory.figures.ends_with(" Nothing can be told of less than 4 MiB."));
+  CHECK(few.time.figures.ends_with(" Nothing can be told from fewer than three runs (--repeats)."));
   CHECK(verdict_of({}).memory.verdict == "cannot be told");
 }
 
