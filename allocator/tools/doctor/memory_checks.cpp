@@ -45,40 +45,34 @@ Check transparent_huge_pages() {
   return check;
 }
 
-struct Pool {
-  uint64_t free = 0;
-  uint64_t total = 0;
-  bool found = false;
-};
-
-Pool read_pool(const std::string& folder, size_t size) {
-  const std::string pool = folder + "/hugepages-" + std::to_string(size >> 10) + "kB";
-  const auto free = read_count(pool + "/free_hugepages");
-  const auto total = read_count(pool + "/nr_hugepages");
-  if (!free || !total) return {};
-  return {*free, *total, true};
+// Nothing: the kernel has no huge pages of that size, or does not tell.
+std::optional<uint64_t> free_huge_pages(const std::string& folder, size_t size) {
+  return read_count(folder + "/hugepages-" + std::to_string(size >> 10) + "kB/free_hugepages");
 }
 
-std::string pool_text(const std::string& folder, size_t size, const std::string& label) {
-  const Pool pool = read_pool(folder, size);
-  if (!pool.found) return label + ": none";
-  return label + ": " + std::to_string(pool.free) + " free of " + std::to_string(pool.total);
+std::string huge_pages_text(const std::string& folder, size_t size, const std::string& label) {
+  const auto free = free_huge_pages(folder, size);
+  const auto total =
+      read_count(folder + "/hugepages-" + std::to_string(size >> 10) + "kB/nr_hugepages");
+  if (!free || !total) return label + ": none";
+  return label + ": " + std::to_string(*free) + " free of " + std::to_string(*total);
 }
 
 Check hugetlb(const std::vector<NumaNode>& nodes) {
   const std::string folder = "/sys/kernel/mm/hugepages";
   Check check{.name = "hugetlb"};
   const size_t taken = os::hugetlb_page_size();
-  check.found = pool_text(folder, taken, size_text(taken) + " pages");
+  check.found = huge_pages_text(folder, taken, size_text(taken) + " pages");
   for (size_t size = os::next_hugetlb_page_size(0); size != 0;
        size = os::next_hugetlb_page_size(size)) {
-    if (size != taken) check.found += "; " + pool_text(folder, size, size_text(size) + " pages");
+    if (size != taken)
+      check.found += "; " + huge_pages_text(folder, size, size_text(size) + " pages");
   }
   for (const NumaNode& node : nodes) {
     if (nodes.size() < 2) break;
     const std::string number = std::to_string(node.index);
     const std::string of_node = "/sys/devices/system/node/node" + number + "/hugepages";
-    check.found += "; " + pool_text(of_node, taken, "node " + number);
+    check.found += "; " + huge_pages_text(of_node, taken, "node " + number);
   }
   check.meaning = "huge=hugetlb takes " + size_text(taken) +
                   " pages from their pool, and falls back to base pages when it is empty";
@@ -89,15 +83,14 @@ Check hugetlb(const std::vector<NumaNode>& nodes) {
                            "   (2 GiB; at boot: hugepages=" + pages + ")"
                      : "echo " + pages + " | sudo tee " + folder + "/hugepages-" + kib +
                            "kB/nr_hugepages   (2 GiB)"};
-  const bool empty = read_pool(folder, taken).free == 0;
+  const bool empty = free_huge_pages(folder, taken).value_or(0) == 0;
   if (empty && huge_wanted() == kHugeHugetlb) check.verdict = Verdict::kNote;
   return check;
 }
 
 Check numa(const std::vector<NumaNode>& nodes) {
   const auto balancing = read_count("/proc/sys/kernel/numa_balancing");
-  Check check{.name = "NUMA",
-              .found = std::to_string(nodes.size()) + (nodes.size() == 1 ? " node" : " nodes")};
+  Check check{.name = "NUMA", .found = count_text(nodes.size(), "node")};
   for (const NumaNode& node : nodes) check.found += ", " + size_text(node.memory);
   if (nodes.size() < 2) return check;
   check.found += ", balancing " + (balancing ? std::to_string(*balancing) : "unknown");

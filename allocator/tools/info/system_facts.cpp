@@ -28,11 +28,9 @@ std::optional<uint64_t> read_count(const std::string& path) {
 
 std::optional<std::string> read_choice(const std::string& path) {
   std::optional<std::string> text = read_text(path);
-  if (!text) return std::nullopt;
-  const size_t open = text->find('[');
-  const size_t close = text->find(']');
-  if (open == std::string::npos || close == std::string::npos || close < open) return text;
-  return text->substr(open + 1, close - open - 1);
+  const size_t open = text ? text->find('[') : std::string::npos;
+  if (open == std::string::npos) return text;
+  return text->substr(open + 1, text->find(']', open) - open - 1);
 }
 
 std::string kernel_version() {

@@ -37,10 +37,8 @@ constexpr std::array kPeers{
 };
 
 const Peer* find_peer(const std::string& name) {
-  for (const Peer& peer : kPeers) {
-    if (name == peer.name) return &peer;
-  }
-  return nullptr;
+  const auto* const found = std::ranges::find(kPeers, name, &Peer::name);
+  return found == kPeers.end() ? nullptr : found;
 }
 
 // Folders with libraries of this command's architecture: those that users name, then those next to

@@ -249,7 +249,7 @@ int StudyRunner::carry_out() {
 
 }  // namespace
 
-int carry_out(const StudyRequest& request) {
+int run_study(const StudyRequest& request) {
   keep_standard_streams();
   const StudyPlan plan = make_plan(request);
   return StudyRunner(request, plan).carry_out();

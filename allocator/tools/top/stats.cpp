@@ -97,14 +97,6 @@ PlacedPages placed_pages(pid_t process, const ProcessCounters& counters) {
                 kExitProblem);
 }
 
-ordered_json to_json(const MachineProcess& process, const ProcessCounters& counters) {
-  ordered_json json = counters_json(counters);
-  json["pid"] = process.number;
-  json["name"] = process.status.name;
-  json["phases"] = phases_json(counters);
-  return json;
-}
-
 }  // namespace
 
 void add_stats_flags(CLI::App& command, StatsRequest& request) {
@@ -120,7 +112,10 @@ int stats(const StatsRequest& request, bool json) {
   if (!counters) refuse(found);
   const auto placed = request.numa ? placed_pages(request.process, *counters) : PlacedPages();
   if (json) {
-    ordered_json all = to_json(found, *counters);
+    ordered_json all = counters_json(*counters);
+    all["pid"] = found.number;
+    all["name"] = found.status.name;
+    all["phases"] = phases_json(*counters);
     if (request.numa) all["numa"] = placed_pages_json(placed);
     puts(as_text(all, 2).c_str());
   } else {
