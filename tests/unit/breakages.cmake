@@ -64,7 +64,7 @@ rdmalloc_breakage(lookup_answers_beyond "a lookup answers for a byte beyond the 
   PROGRAM domain_test TEST "an alignment above a page leaves a region's tail out"
   CHECK "domain->lookup(at(large), kMiB + 1, &mr) == RDM_NOT_REGISTERED")
 rdmalloc_breakage(used_key_is_given_back "a key is given back that somebody uses"
-  PROGRAM domain_idle_test TEST "what nobody has a key of is given back, and the rest stays"
+  PROGRAM domain_idle_test TEST "registrations whose key nobody has are given back, and the rest stays"
   CHECK "is_good(of_first)")
 rdmalloc_breakage(destroyed_buffer_has_key "a pool does not notice a destroyed buffer"
   PROGRAM pool_holes_test

@@ -12,11 +12,9 @@ namespace {
 
 constexpr const char* kCapVariable = "RDMALLOC_CAP";
 
-os::Text as_text(const std::string& value) { return {value.data(), value.size()}; }
-
 Cap parse_cap(const std::string& text) {
   Amount amount;
-  if (!parse_amount(as_text(text), &amount) || amount.unit == Amount::Unit::kPercentOfMemlock ||
+  if (!parse_amount(os_text(text), &amount) || amount.unit == Amount::Unit::kPercentOfMemlock ||
       amount.value == 0) {
     throw Refusal("--caps: '" + text +
                   "' is no cap: give a share of the most that the program holds (50%) or bytes "
@@ -80,7 +78,7 @@ Configuration with_option(const Allocator& ours, const std::string& assignment) 
   const std::string name = assignment.substr(0, equals);
   const OptionInfo& option = find_option(name, assignment);
   const std::string value = assignment.substr(equals + 1);
-  if (!is_valid(option.type, as_text(value))) {
+  if (!is_valid(option.type, os_text(value))) {
     throw Refusal("--set " + assignment + ": invalid value '" + value + "': " + flag_usage(option));
   }
   const std::string setting = std::string(option.name) + "=" + value;

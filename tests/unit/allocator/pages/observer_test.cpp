@@ -89,7 +89,7 @@ TEST_CASE("observers are not told of a failed acquisition") {
   CHECK(tested.unsound() == "");
 }
 
-TEST_CASE("an observer attached twice is told of each region once") {
+TEST_CASE("an observer that is attached twice is told of each region once") {
   TestHeap tested;
   tested.boot();
   REQUIRE(tested.take(kPage) != nullptr);

@@ -86,7 +86,7 @@ TEST_CASE("a phase has the peaks of its own time, and goes on when it is entered
   CHECK(phase(page, 1).peak_pinned == phase(page, 1).peak_held);
 }
 
-TEST_CASE("the phases beyond the last that there is room for are one") {
+TEST_CASE("the phases beyond the last one with room are counted as one") {
   TestHeap tested;
   tested.boot();
   const CounterPage& page = tested->counter_page();
