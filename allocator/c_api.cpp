@@ -37,7 +37,7 @@ const char* rdm_strerror(int status) {
     case RDM_BUSY:
       return "in use";
     case RDM_AGAIN:
-      return "nothing to be had now";
+      return "nothing is available now";
     case RDM_PEER_DIED:
       return "another process is gone";
     case RDM_SYSTEM:

@@ -1,5 +1,6 @@
-// The cost of asking the node's ledger before a region is pinned, against the cost of pinning one:
-// alone, with 64 other processes in the ledger, and while 64 processes start, ask and are killed.
+// The cost of asking the machine's ledger before a region is pinned, against the cost of pinning
+// one: alone, with 64 other processes in the ledger, and while 64 processes start, ask and are
+// killed.
 #include <benchmark/benchmark.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// The cost of `rdmalloc top` on a node with 1,000 more processes, against ps reading the same ones:
-// whole processes from start to exit, in CPU time and wall time. Some of the 1,000 run under
+// The cost of `rdmalloc top` on a machine with 1,000 more processes, against ps reading the same
+// ones: whole processes from start to exit, in CPU time and wall time. Some of the 1,000 run under
 // rdmalloc. They all sleep, and end with this program however it ends.
 #include <benchmark/benchmark.h>
 #include <stdio.h>

@@ -96,9 +96,9 @@ class Budget {
   // is granted than is pinned now.
   void note_refusal(size_t bytes) REQUIRES(growth_lock);
 
-  // What was granted has been charged, or will not be: the machine's other processes may use the
-  // rest.
-  void settle() REQUIRES(growth_lock) { ledger_.settle({pinned(), held()}); }
+  // What was granted has been charged, or will not be: tells the ledger what is pinned, so that the
+  // machine's other processes may use the rest.
+  void record_pinned() REQUIRES(growth_lock) { ledger_.record_pinned({pinned(), held()}); }
 
   // In a child of fork: locks are not inherited, the memory is.
   void note_fork_child() REQUIRES(growth_lock);

@@ -90,7 +90,7 @@ const char* HugePageWatch::text() const {
     case Finding::kSlower:
       return "auto: base pages, because huge ones took longer";
     case Finding::kMissing:
-      return "auto: base pages, because huge ones are not to be had";
+      return "auto: base pages, because there are no huge ones";
     case Finding::kTooLarge:
       return "auto: base pages, because huge ones are too large here";
   }

@@ -241,14 +241,14 @@ uint64_t MachineLedger::give_up(const char* why, int error, uint64_t want) {
 
 void MachineLedger::complain(const char* why, int error, const char* consequence) {
   Message message;
-  message.add("rdmalloc: the node's ledger ").add(path_).add(" ").add(why);
+  message.add("rdmalloc: the machine's ledger ").add(path_).add(" ").add(why);
   if (error != 0) message.add(" (errno ").add_number(static_cast<uint64_t>(error)).add(")");
   message.add(consequence);
   message.copy_to(trouble_, sizeof trouble_);
 }
 
 // If the file cannot be locked now, the record stays too large until the next time.
-void MachineLedger::settle(const Books& own) {
+void MachineLedger::record_pinned(const Books& own) {
   if (!is_kept() || granted_ == own.pinned || self_.start == 0 || os::is_confined()) return;
   Open ledger(path_, was_busy_ ? 0 : kPatienceNs);
   Survey survey;

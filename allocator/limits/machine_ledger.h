@@ -66,8 +66,8 @@ class MachineLedger {
   // while another process has it locked. Any thread.
   size_t sharers() const;
 
-  // Records the result: less may have been pinned than was granted.
-  void settle(const Books& own);
+  // Records what is pinned now, which may be less than was granted.
+  void record_pinned(const Books& own);
 
   // Adds a clause on who had how much when this process was last refused; nothing if it never was.
   void say_who_holds(Message* out) const;

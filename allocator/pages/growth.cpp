@@ -92,7 +92,7 @@ Growth::Acquired Growth::grow_locked(const Request& request) {
   }
   if (grant.bytes == 0) return make_last(request);
   const Acquired acquired = acquire(grant, request, wanted.kind);
-  store_.budget.settle();
+  store_.budget.record_pinned();
   return acquired.taken ? acquired : take_anywhere();
 }
 
@@ -147,7 +147,7 @@ bool Growth::reserve(size_t bytes, int node) {
     warnings_.warn_of_ledger();
     if (grant.bytes >= request.size)
       acquired = acquire(grant, request, plan(request, RegionKind::kPinned).kind);
-    store_.budget.settle();
+    store_.budget.record_pinned();
   }
   if (!acquired.taken) return false;
   (void)populate(*acquired.region, PagesFor::kNow);
@@ -273,7 +273,7 @@ Growth::Acquired Growth::renew(const Request& request) {
                                 : store_.budget.ask_overflow(request.size, request.size);
   const Acquired acquired =
       grant.bytes == 0 ? Acquired{} : acquire(grant, request, os::PageKind::kBase);
-  store_.budget.settle();
+  store_.budget.record_pinned();
   return acquired;
 }
 
@@ -299,7 +299,7 @@ Growth::Acquired Growth::assemble(const Request& request, const Plan& plan,
   } else {
     warnings_.warn_of_window(request.size);
   }
-  store_.budget.settle();
+  store_.budget.record_pinned();
   return acquired;
 }
 

@@ -82,7 +82,7 @@ void GrowthWarnings::warn_of_overflow() {
       break;
     case LimitedBy::kMachine:
       message.add("RDMALLOC_NODE_CAP allows ").add_size(budget_.ledger().cap());
-      message.add(" on this node, this process ").add_size(budget_.pin_limit());
+      message.add(" on this machine, this process ").add_size(budget_.pin_limit());
       message.add(" of it; it has ").add_size(budget_.pinned());
       budget_.ledger().say_who_holds(&message);
       break;

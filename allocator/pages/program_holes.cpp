@@ -39,7 +39,7 @@ ProgramHoles::Hole ProgramHoles::begin(uintptr_t base, size_t length) {
   for_each_part(hole.from, hole.to,
                 [&](Region* region, uintptr_t from, uintptr_t to)
                     REQUIRES(growth_lock) { lose(region, from, to, &hole); });
-  store_.budget.settle();
+  store_.budget.record_pinned();
   hole.is_pending = hole.lost != 0;
   pending_ += hole.is_pending ? 1 : 0;
   return hole;
@@ -139,9 +139,9 @@ void ProgramHoles::end(const Hole& hole, const char* call) {
                           [&](uintptr_t low, uintptr_t high) REQUIRES(growth_lock)
                               EXCLUDES(depot_lock) { (void)take_away(region, low, high); });
                     });
-      store_.budget.settle();
+      store_.budget.record_pinned();
     }
-    settle();
+    end_call();
   }
   lost_.fetch_add(hole.lost, std::memory_order_relaxed);
   tell(hole, call);
@@ -151,12 +151,12 @@ void ProgramHoles::undo(const Hole& hole) {
   if (!hole.is_pending) return;
   Locked hold(growth_.mutex());
   for (size_t i = 0; i < hole.runs; ++i) regain(hole.taken[i]);
-  settle();
+  end_call();
 }
 
 // One more call has ended or was undone. A region without pages is dropped only when no pending
 // call can give it any back.
-void ProgramHoles::settle() {
+void ProgramHoles::end_call() {
   if (--pending_ != 0) return;
   for (size_t i = 0; i < store_.regions.size(); ++i) {
     Region& region = store_.regions[i];

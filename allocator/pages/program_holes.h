@@ -71,7 +71,7 @@ class ProgramHoles {
       EXCLUDES(depot_lock);
   size_t take_away(Region* region, uintptr_t from, uintptr_t to) REQUIRES(growth_lock)
       EXCLUDES(depot_lock);
-  void settle() REQUIRES(growth_lock);
+  void end_call() REQUIRES(growth_lock);
   void regain(const Run& run) REQUIRES(growth_lock);
   size_t take_free(uintptr_t from, uintptr_t to) EXCLUDES(depot_lock);
   size_t claim(const Region& region, uintptr_t from, uintptr_t to) REQUIRES(growth_lock)

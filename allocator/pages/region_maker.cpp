@@ -41,7 +41,7 @@ bool RegionMaker::pin(Region* region, bool may_overflow) {
   void* address = base_of(*region);
   if (region->page_kind == os::PageKind::kHugetlb) {
     region->populated = ok(os::populate(address, region->length));
-    // The pool promised pages, but a control group or another process took them.
+    // The hugetlb pool promised pages, but a control group or another process took them.
     if (!region->populated) {
       os::close(address, region->length);
       if (!open(region, os::PageKind::kBase)) return false;

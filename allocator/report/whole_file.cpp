@@ -60,4 +60,9 @@ bool WholeFile::keep() {
   return true;
 }
 
+bool write_whole_file(const char* path, uint64_t process, const char* data, size_t size) {
+  WholeFile file(path, process);
+  return file.descriptor() >= 0 && os::write_all(file.descriptor(), data, size) && file.keep();
+}
+
 }  // namespace rdmalloc

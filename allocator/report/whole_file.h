@@ -36,4 +36,8 @@ class [[nodiscard]] WholeFile {
   int fd_ = -1;
 };
 
+// Writes all of it. False: it is not there, and errno says why.
+[[nodiscard]] bool write_whole_file(const char* path, uint64_t process, const char* data,
+                                    size_t size);
+
 }  // namespace rdmalloc

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 namespace rdmalloc::cli {
@@ -39,6 +40,24 @@ std::string read_all(int fd) {
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return all;
     all.append(piece.data(), static_cast<size_t>(got));
+  }
+}
+
+std::string read_file(const std::string& path) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return file.get() < 0 ? "" : read_all(file.get());
+}
+
+std::string preloads() {
+  const char* const value = getenv("LD_PRELOAD");
+  return value != nullptr ? value : "";
+}
+
+void set_preloads(const std::string& value) {
+  if (value.empty()) {
+    unsetenv("LD_PRELOAD");
+  } else {
+    setenv("LD_PRELOAD", value.c_str(), 1);
   }
 }
 

@@ -40,6 +40,13 @@ std::vector<char*> exec_list(const std::vector<std::string>& words);
 // All there is to read, or as much as could be.
 std::string read_all(int fd);
 
+// The same of a file. If that is nothing, errno says why, or is as it was: the file is empty.
+std::string read_file(const std::string& path);
+
+// LD_PRELOAD in this process's environment; empty: none.
+std::string preloads();
+void set_preloads(const std::string& value);
+
 // The child's status, and what it used unless null.
 int wait_for(pid_t child, rusage* usage = nullptr);
 

@@ -11,11 +11,29 @@
 namespace rdmalloc::cli {
 namespace {
 
-CLI::App* add_command(CLI::App& app, const char* name, Request& request) {
-  CLI::App* command = app.add_subcommand(name, find_manual_page(name)->summary);
-  command->set_help_flag("-h,--help", "print this help and exit");
-  command->callback([&request, name] { request.command = name; });
-  return command;
+constexpr const char* kAsJson = "print one JSON object";
+
+// `command`: all its words, such as "trace record"; `above` has all but the last.
+CLI::App* add_command(CLI::App& above, const std::string& command) {
+  const std::string name = command.substr(command.find_last_of(' ') + 1);
+  CLI::App* const added = above.add_subcommand(name, find_manual_page(command)->summary);
+  added->set_help_flag("-h,--help", "print this help and exit");
+  return added;
+}
+
+void add_trace_commands(CLI::App& trace, Request& request) {
+  trace.require_subcommand(0, 1);
+  add_trace_record_flags(*add_command(trace, "trace record"), request.record);
+  add_trace_replay_flags(*add_command(trace, "trace replay"), request.replay);
+  CLI::App* const import = add_command(trace, "trace import");
+  import->add_option("text", request.text, "the text; - is standard input")->required();
+  import->add_option("file", request.trace, "the trace to write")->required();
+  CLI::App* const info = add_command(trace, "trace info");
+  info->add_flag("--json", request.json, kAsJson);
+  for (CLI::App* const reads : {add_command(trace, "trace text"), info}) {
+    reads->add_option("file", request.trace, "the trace")->required();
+  }
+  add_command(trace, "trace cost")->add_flag("--threads", request.with_threads, "");
 }
 
 bool value_follows(const CLI::App& command, const std::string& word) {
@@ -47,34 +65,32 @@ std::unique_ptr<CLI::App> make_command_line(Request& request) {
   app->set_version_flag("--version", "rdmalloc " RDMALLOC_VERSION, "print the version and exit");
   app->require_subcommand(1);
 
-  CLI::App* run = add_command(*app, "run", request);
+  CLI::App* run = add_command(*app, "run");
   for (size_t i = 0; i < kShims.size(); ++i) {
     run->add_flag(kShims[i].flag, request.run.shims[i], kShims[i].effect);
   }
   run->add_flag("--share-remote", request.run.share_remote,
                 "with --verbs: also those with remote rights (as --verbs-share-remote)");
   add_option_flags(*run, request.run.settings);
-  const char* as_json = "print one JSON object";
-  add_command(*app, "info", request)->add_flag("--json", request.json, as_json);
-  CLI::App* doctor = add_command(*app, "doctor", request);
-  doctor->add_flag("--json", request.json, as_json);
+  add_command(*app, "info")->add_flag("--json", request.json, kAsJson);
+  CLI::App* doctor = add_command(*app, "doctor");
+  doctor->add_flag("--json", request.json, kAsJson);
   doctor->add_flag("--all", request.all, "explain what is ok, too");
-  add_command(*app, "options", request)
-      ->add_flag("--markdown", request.markdown, "print a Markdown table");
-  CLI::App* plan = add_command(*app, "shm-plan", request);
+  add_command(*app, "options")->add_flag("--markdown", request.markdown, "print a Markdown table");
+  CLI::App* plan = add_command(*app, "shm-plan");
   add_shm_plan_flags(*plan, request.shm_plan);
-  plan->add_flag("--json", request.json, as_json);
-  study::add_study_flags(*add_command(*app, "study", request), request.study);
-  add_trace_verbs(*add_command(*app, "trace", request), request.trace);
-  CLI::App* top = add_command(*app, "top", request);
+  plan->add_flag("--json", request.json, kAsJson);
+  study::add_study_flags(*add_command(*app, "study"), request.study);
+  add_trace_commands(*add_command(*app, "trace"), request);
+  CLI::App* top = add_command(*app, "top");
   add_top_flags(*top, request.top);
-  top->add_flag("--json", request.json, as_json);
-  CLI::App* stats = add_command(*app, "stats", request);
+  top->add_flag("--json", request.json, kAsJson);
+  CLI::App* stats = add_command(*app, "stats");
   add_stats_flags(*stats, request.stats);
-  stats->add_flag("--json", request.json, as_json);
-  add_command(*app, "man", request)->add_option("page", request.page, "the page");
-  add_command(*app, "completion", request);
-  add_command(*app, "probe", request);
+  stats->add_flag("--json", request.json, kAsJson);
+  add_command(*app, "man")->add_option("page", request.page, "the page");
+  add_command(*app, "completion");
+  add_command(*app, "probe");
   return app;
 }
 
@@ -84,7 +100,7 @@ std::vector<std::string> take_program(int argc, char** argv, const CLI::App& app
   const std::pair<const char*, std::vector<std::string>*> lines[] = {
       {"run", &request.run.command},
       {"study", &request.study.command},
-      {"trace record", &request.trace.record.command}};
+      {"trace record", &request.record.command}};
   for (const auto& [command, program] : lines) {
     const std::vector<std::string> names = words_of(command);
     if (std::ranges::mismatch(names, words).in1 != names.end()) continue;

@@ -19,13 +19,15 @@ class App;
 namespace rdmalloc::cli {
 
 struct Request {
-  std::string command;  // the sub-command given
   RunRequest run;
   ShmPlanRequest shm_plan;
   TopRequest top;
   StatsRequest stats;
   study::StudyRequest study;
-  TraceRequest trace;
+  TraceRecordRequest record;
+  TraceReplayRequest replay;
+  std::string trace, text;    // of trace import, text and info: files; text may be "-"
+  bool with_threads = false;  // trace cost: measure with a second thread
   bool json = false;
   bool all = false;  // doctor explains what is ok, too
   bool markdown = false;

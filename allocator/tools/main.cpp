@@ -31,8 +31,6 @@ std::string command_of(const CLI::App& app) {
   return names;
 }
 
-std::string with_blank(const std::string& command) { return command.empty() ? "" : " " + command; }
-
 int print(const std::string& text) {
   fputs(text.c_str(), stdout);
   return kExitOk;
@@ -54,7 +52,7 @@ std::vector<std::string> names_of_options(const CLI::App& app) {
 }
 
 std::string see_help(const std::string& command) {
-  return "see rdmalloc" + with_blank(command) + " --help";
+  return "see " + command_below("rdmalloc", command) + " --help";
 }
 
 std::string not_known(const std::string& sentence, const std::string& nearest,
@@ -98,17 +96,24 @@ int print_man_page(const std::string& page, const CLI::App& app) {
 }
 
 int dispatch(const Request& request, const CLI::App& app) {
-  if (request.command == "run") run(request.run);
-  if (request.command == "info") return info(request.json);
-  if (request.command == "doctor") return doctor(request.json, request.all);
-  if (request.command == "probe") return probe();
-  if (request.command == "shm-plan") return shm_plan(request.shm_plan, request.json);
-  if (request.command == "study") return study::run_study(request.study);
-  if (request.command == "trace") return trace(request.trace);
-  if (request.command == "top") return top(request.top, request.json);
-  if (request.command == "stats") return stats(request.stats, request.json);
-  if (request.command == "completion") return print(bash_completion(app));
-  if (request.command == "man") return print_man_page(request.page, app);
+  const std::string command = command_of(app);
+  if (command == "run") run(request.run);
+  if (command == "info") return info(request.json);
+  if (command == "doctor") return doctor(request.json, request.all);
+  if (command == "probe") return probe();
+  if (command == "shm-plan") return shm_plan(request.shm_plan, request.json);
+  if (command == "study") return study::run_study(request.study);
+  if (command == "trace record") return trace_record(request.record);
+  if (command == "trace replay") return trace_replay(request.replay);
+  if (command == "trace import") return trace_import(request.text, request.trace);
+  if (command == "trace text") return trace_text(request.trace);
+  if (command == "trace info") return trace_info(request.trace, request.json);
+  if (command == "trace cost") return trace_cost(request.with_threads);
+  if (command == "top") return top(request.top, request.json);
+  if (command == "stats") return stats(request.stats, request.json);
+  if (command == "completion") return print(bash_completion(app));
+  if (command == "man") return print_man_page(request.page, app);
+  if (command == "trace") throw Refusal("trace: say what to do: " + joined(names_below(command)));
   return print(request.markdown ? options_as_markdown() : options_as_text());
 }
 

@@ -96,7 +96,7 @@ Section statistics() {
 std::string ManualPage::name() const {
   std::string name = command_below("rdmalloc", command);
   std::ranges::replace(name, ' ', '-');
-  return command.empty() ? "rdmalloc" : name;
+  return name;
 }
 
 const CLI::App& find_command(const CLI::App& app, const std::string& names) {
@@ -106,7 +106,7 @@ const CLI::App& find_command(const CLI::App& app, const std::string& names) {
 }
 
 std::string command_below(const std::string& above, const std::string& name) {
-  return above.empty() ? name : above + " " + name;
+  return above + (above.empty() || name.empty() ? "" : " ") + name;
 }
 
 std::vector<std::string> names_below(const std::string& above) {

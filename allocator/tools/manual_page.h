@@ -40,7 +40,7 @@ const CLI::App& find_command(const CLI::App& app, const std::string& names);
 const ManualPage* find_manual_page(const std::string& command);
 const std::vector<ManualPage>& all_manual_pages();
 
-// "trace record" for "trace" and "record"; "run" for "" and "run".
+// "trace record" for "trace" and "record"; "run" for "" and "run", or "run" and "".
 std::string command_below(const std::string& above, const std::string& name);
 
 // The names of the commands directly below one, but the hidden ones: "record" and others for

@@ -53,14 +53,9 @@ void put_plain(const Section& section, std::ostringstream& out) {
   }
   for (const Entry& entry : section.entries) {
     constexpr size_t kTermWidth = 12;
-    const bool short_term = entry.term.size() + 2 < kTermWidth;
-    out << "  " << entry.term;
-    if (!short_term) {
-      out << "\n" << wrap(entry.text, kTermWidth);
-      continue;
-    }
-    std::string text = wrap(entry.text, kTermWidth);
-    out << text.substr(entry.term.size() + 2);
+    const std::string term = "  " + entry.term, text = wrap(entry.text, kTermWidth);
+    const bool is_short = term.size() < kTermWidth;
+    out << term << (is_short ? text.substr(term.size()) : "\n" + text);
   }
 }
 
@@ -68,8 +63,7 @@ void put_plain(const Section& section, std::ostringstream& out) {
 
 std::string as_plain_text(const ManualPage& page) {
   std::ostringstream out;
-  out << (page.command.empty() ? "rdmalloc" : "rdmalloc " + page.command) << ": " << page.summary
-      << "\n\nUsage\n";
+  out << command_below("rdmalloc", page.command) << ": " << page.summary << "\n\nUsage\n";
   for (const std::string& line : page.synopsis) out << "  " << line << "\n";
   for (const Section& section : page.sections) put_plain(section, out);
   return out.str();

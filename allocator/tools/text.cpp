@@ -16,23 +16,19 @@ namespace {
 // The fewest insertions, deletions, replacements, and swaps of neighbours that turn one word into
 // the other (optimal string alignment).
 size_t distance(const std::string& from, const std::string& to) {
-  std::vector<size_t> before_last(to.size() + 1);
-  std::vector<size_t> last(to.size() + 1);
-  std::vector<size_t> now(to.size() + 1);
-  std::iota(last.begin(), last.end(), 0);
+  std::vector slips(from.size() + 1, std::vector<size_t>(to.size() + 1));
+  for (size_t i = 0; i <= from.size(); ++i) slips[i][0] = i;
+  std::iota(slips[0].begin(), slips[0].end(), 0);
   for (size_t i = 1; i <= from.size(); ++i) {
-    now[0] = i;
     for (size_t j = 1; j <= to.size(); ++j) {
-      const bool same = from[i - 1] == to[j - 1];
-      now[j] = std::min({last[j] + 1, now[j - 1] + 1, last[j - 1] + (same ? 0 : 1)});
+      const size_t replaced = slips[i - 1][j - 1] + (from[i - 1] == to[j - 1] ? 0 : 1);
+      slips[i][j] = std::min({slips[i - 1][j] + 1, slips[i][j - 1] + 1, replaced});
       if (i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1]) {
-        now[j] = std::min(now[j], before_last[j - 2] + 1);
+        slips[i][j] = std::min(slips[i][j], slips[i - 2][j - 2] + 1);
       }
     }
-    std::swap(before_last, last);
-    std::swap(last, now);
   }
-  return last[to.size()];
+  return slips.back().back();
 }
 
 }  // namespace
@@ -47,15 +43,12 @@ std::string format(const char* pattern, ...) {
   return text.data();
 }
 
-std::string joined(const std::vector<std::string>& words, const std::string& between) {
-  return joined(words, between, between);
-}
-
 std::string joined(const std::vector<std::string>& words, const std::string& between,
                    const std::string& last) {
   std::string all;
   for (const std::string& word : words) {
-    if (&word != &words.front()) all += &word == &words.back() ? last : between;
+    const bool is_last = &word == &words.back() && !last.empty();
+    if (&word != &words.front()) all += is_last ? last : between;
     all += word;
   }
   return all;

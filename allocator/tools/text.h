@@ -17,9 +17,8 @@ namespace rdmalloc::cli {
 [[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);
 
 // "a, b, c", or with `last` " or ", "a, b or c".
-std::string joined(const std::vector<std::string>& words, const std::string& between = ", ");
-std::string joined(const std::vector<std::string>& words, const std::string& between,
-                   const std::string& last);
+std::string joined(const std::vector<std::string>& words, const std::string& between = ", ",
+                   const std::string& last = {});
 
 // "1 event", "2 processes".
 std::string count_text(uint64_t count, const std::string& thing);

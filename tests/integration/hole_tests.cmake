@@ -14,7 +14,7 @@ foreach(way anonymous file munmap mremap shm number)
   rdm_case("pages destroyed by ${way} are never gathered"
     PROGRAM holes ARGUMENTS ${way} LIMITS RDMALLOC_GATHER=always LABELS memlock)
 endforeach()
-rdm_case("nobody is told of destroyed pages who wants no warnings"
+rdm_case("RDMALLOC_WARN=off silences the warning about destroyed pages"
   PROGRAM holes ARGUMENTS munmap LIMITS RDMALLOC_WARN=off --only-lines 0 LABELS memlock)
 foreach(when before after)
   rdm_case("all but guard pages is registered with a domain opened ${when} them, and they are freed shut"

@@ -9,7 +9,7 @@ function(rdm_limit sentence)
 endfunction()
 
 foreach(memlock 0 64 8192)
-  rdm_limit("an ordinary user with ${memlock} KiB of memlock gets all it asks for, and is told once"
+  rdm_limit("an ordinary user with ${memlock} KiB of memlock gets all it asks for, and one warning"
     LIMITS --user --memlock ${memlock} --lines 1 "${said}" --only-lines 1 HOARD 64 64 all
     LABELS root)
 endforeach()
@@ -34,7 +34,7 @@ rdm_limit("a cap of 0 pins nothing and says nothing"
   LIMITS RDMALLOC_CAP=0 --only-lines 0 HOARD 64 64 all)
 rdm_limit("a cap above RAM is no error"
   LIMITS RDMALLOC_CAP=900T HOARD 64 64 all)
-rdm_limit("a small cap is told once and all is given"
+rdm_limit("a small cap is reported once, and malloc still succeeds"
   LIMITS RDMALLOC_CAP=4M --lines 1 "${said}" HOARD 64 64 all)
 rdm_limit("strict: a small cap ends in ENOMEM"
   LIMITS RDMALLOC_CAP=4M RDMALLOC_STRICT=on HOARD 64 64 some LABELS memlock_8M)
@@ -60,16 +60,16 @@ rdm_case("control: RDMALLOC_MEMORY_CAP bounds the heap of such a program"
 rdm_program(limit_changes rdmalloc)
 rdm_case("what a raised memlock limit allows is pinned, by a running program"
   PROGRAM limit_changes ARGUMENTS raised LIMITS --user --memlock 8192 LABELS root)
-rdm_case("control: where the limit stays no more is pinned"
+rdm_case("control: without a raised limit no more is pinned"
   PROGRAM limit_changes ARGUMENTS raised never LIMITS --user --memlock 8192 --expect 1
   --says "below the raised limit .* KiB are pinned, not" LABELS root)
-rdm_case("a running program keeps a memlock limit that is lowered, and every byte"
+rdm_case("a running program keeps to a lowered memlock limit, and loses no byte"
   PROGRAM limit_changes ARGUMENTS lowered LIMITS --user --memlock 8192 LABELS root)
 rdm_case("a program that gives up CAP_IPC_LOCK pins and registers what its limit allows"
   PROGRAM limit_changes ARGUMENTS dropped LABELS root)
 
 # What the library reports about itself.
-rdm_case("a region says whether it is pinned, overflow or sparse, and the books have each in its sum"
+rdm_case("a region says whether it is pinned, overflow or sparse, and the books count it as that"
   PROGRAM kinds ARGUMENTS regions LIMITS RDMALLOC_CAP=8M RDMALLOC_SPARSE_FROM=64M
   LABELS memlock_8M)
 rdm_case("the statistics say that the cap limits the budget"
@@ -78,7 +78,7 @@ rdm_case("the statistics say that the memlock limit limits the budget"
   PROGRAM kinds ARGUMENTS limit memlock LIMITS --user --memlock 8192 LABELS root)
 rdm_case("the statistics say that the memory that is left limits the budget"
   PROGRAM kinds ARGUMENTS limit available LIMITS --cgroup 64 RDMALLOC_CAP=1G LABELS root)
-rdm_case("the statistics say that the node's limit limits the budget"
+rdm_case("the statistics say that the machine's limit limits the budget"
   PROGRAM kinds ARGUMENTS limit node
   LIMITS RDMALLOC_NODE_CAP=4M RDMALLOC_LEDGER=${CMAKE_CURRENT_BINARY_DIR}/kinds-ledger
   LABELS memlock_8M)
@@ -109,7 +109,7 @@ rdm_limit("a control group of 256 MiB and 8 MiB of memlock end in ENOMEM"
 rdm_limit("a control group of 256 MiB ends in ENOMEM with huge pages"
   LIMITS --cgroup 256 RDMALLOC_HUGE=thp HOARD 1024 256 some LABELS root)
 foreach(way ${page_ways})
-  rdm_limit("a small cap is told once and all is given with ${way}"
+  rdm_limit("a small cap is reported once, and malloc still succeeds with ${way}"
     LIMITS ${way} RDMALLOC_CAP=4M --lines 1 "${said}" HOARD 64 64 all)
   rdm_limit("a control group of 256 MiB ends in ENOMEM with ${way}"
     LIMITS ${way} --cgroup 256 HOARD 1024 256 some LABELS root)
@@ -119,9 +119,9 @@ rdm_test("control: with stock malloc the control group's limit kills" LABELS roo
           -- $<TARGET_FILE:integration_hoard> 1024 256 some)
 
 # File pages charged to a control group count as available, recently used or not.
-rdm_case("beside the page cache of a file read twice malloc gets what glibc's does"
+rdm_case("beside the page cache of a file read twice malloc gets as much as glibc's"
   PROGRAM page_cache ARGUMENTS 180 150 LIMITS --cgroup 256 LABELS root TIMEOUT 60)
-rdm_test("glibc's malloc gets that beside the page cache of a file read twice" LABELS root TIMEOUT 60
+rdm_test("glibc's malloc gets as much beside the page cache of a file read twice" LABELS root TIMEOUT 60
   COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --cgroup 256
           -- $<TARGET_FILE:integration_page_cache> 180 150)
 
@@ -170,9 +170,9 @@ rdm_case("pages that come at once stop short of memory.high"
   LIMITS --cgroup 512 --high 256 RDMALLOC_POPULATE=now LABELS root)
 
 # The bar is 5 %; the bug it guards against took four times as long.
-rdm_case("malloc-heavy work takes the processor no longer where nothing can be pinned"
+rdm_case("malloc-heavy work takes no more CPU time where nothing can be pinned"
   PROGRAM overflow_cpu ARGUMENTS 15 ALONE)
-rdm_case("malloc-heavy work takes the processor a twentieth longer at most where nothing can be pinned"
+rdm_case("malloc-heavy work takes at most a twentieth more CPU time where nothing can be pinned"
   PROGRAM overflow_cpu ARGUMENTS 5 LABELS root long ALONE)
 
 # 200 threads, each of which moves between processors while it holds large blocks.

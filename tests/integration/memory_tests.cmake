@@ -98,9 +98,9 @@ rdm_case("control: without gathering it is copied to other frames"
   LABELS root)
 rdm_case("calloc of fresh pages touches none"
   PROGRAM growing ARGUMENTS calloc)
-rdm_case("10,000 growing callocs that are freed take no longer in the end, and leave nothing"
+rdm_case("10,000 growing callocs do not slow down, and leave nothing when freed"
   PROGRAM growing ARGUMENTS pairs calloc)
-rdm_case("10,000 growing mallocs that are freed take no longer in the end, and leave nothing, if asked"
+rdm_case("10,000 growing mallocs do not slow down, and leave nothing when freed, if asked"
   PROGRAM growing ARGUMENTS pairs malloc LIMITS RDMALLOC_SPARSE=malloc)
 rdm_case("control: unless asked, what was malloc'd last is held"
   PROGRAM growing ARGUMENTS pairs malloc
@@ -111,9 +111,9 @@ rdm_case("control: populated, calloc of fresh pages costs all of them"
 # On a stack of 8 KiB.
 rdm_case("growing the heap by large blocks takes less than 2 KiB of stack"
   PROGRAM little_stack ARGUMENTS 2048 LABELS memlock)
-rdm_case("so it does when it gathers at each growth"
+rdm_case("growing the heap takes as little stack when it gathers at each growth"
   PROGRAM little_stack ARGUMENTS 2048 LIMITS RDMALLOC_GATHER=always LABELS memlock)
-rdm_case("so it does where the memlock limit is small, and that is said"
+rdm_case("growing the heap takes as little stack under a small memlock limit, and says so"
   PROGRAM little_stack ARGUMENTS 2048 LIMITS --user --memlock 8192 --lines 1 "memory is not pinned"
   LABELS root)
 rdm_case("control: a frame of 3 KiB is noticed"
@@ -123,7 +123,7 @@ rdm_case("a sealed region cannot be unmapped, moved or protected"
   PROGRAM pages ARGUMENTS sealed LIMITS RDMALLOC_SEAL=on)
 rdm_case("control: a region that is not sealed can be unmapped"
   PROGRAM pages ARGUMENTS sealed LIMITS --expect 1 --says "not all are sealed")
-rdm_case("transparent huge pages are got, and counted as the kernel counts them"
+rdm_case("transparent huge pages are used, and counted as the kernel counts them"
   PROGRAM pages ARGUMENTS thp LIMITS RDMALLOC_HUGE=thp)
 rdm_case("control: by default no page is huge"
   PROGRAM pages ARGUMENTS thp LIMITS --expect 1 --says "not transparent huge pages")
@@ -148,9 +148,9 @@ rdm_case("exposed and ordinary memory never share a region, with transparent hug
   TIMEOUT 60 LABELS memlock)
 rdm_case("control: memory that is not exposed shares regions with all other"
   PROGRAM exposed_apart ARGUMENTS storm 8 10000 0 1 LIMITS --expect 1 --says "exposed 1, lie in a region with exposed 0" TIMEOUT 60)
-rdm_case("a peer that writes all of every exposed region breaks nothing of the allocator's"
+rdm_case("a peer that overwrites every exposed region damages nothing of the allocator's"
   PROGRAM exposed_apart ARGUMENTS overwritten 1 TIMEOUT 60 LABELS memlock)
-rdm_case("control: who writes all of an ordinary region ends the process"
+rdm_case("control: overwriting an ordinary region ends the process"
   PROGRAM exposed_apart ARGUMENTS overwritten 0 LIMITS RDMALLOC_GATHER=off --expect 1 --says "whose regions were written exited with 1" TIMEOUT 60)
 
 rdm_program(exposed)

@@ -71,7 +71,7 @@ rdm_test("a forked child that exits later does not write over its parent's repor
   COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/late_child.sh $<TARGET_FILE:integration_late_child>
           $<TARGET_FILE:rdmalloc> TIMEOUT 60)
 foreach(kib 16384 18432 20480)
-  rdm_case("an address space of ${kib} KiB without room for a window is told in one sentence"
+  rdm_case("an address space of ${kib} KiB without room for a window is reported in one sentence"
     PROGRAM no_window LIMITS --address-space ${kib} --only-lines 1 --lines 1 "^rdmalloc: "
     TIMEOUT 60)
 endforeach()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ordinary programs under one limit for the node.
+"""Ordinary programs under one limit for the machine.
 
     node_cap_test.py RDMALLOC sum|control|killed|damaged|foreign
 
@@ -65,9 +65,9 @@ def add_up(flags):
 
 def sum_is_kept(flags, _ledger):
     total, errors = add_up(flags)
-    check(total <= CAP * MIB, "more than the node's limit")
-    check(total >= 2 * EACH * MIB, "much less than the node's limit")
-    check("RDMALLOC_NODE_CAP allows 64 MiB on this node" in errors[-1], f"no sentence: {errors[-1]}")
+    check(total <= CAP * MIB, "more than the machine's limit")
+    check(total >= 2 * EACH * MIB, "much less than the machine's limit")
+    check("RDMALLOC_NODE_CAP allows 64 MiB on this machine" in errors[-1], f"no sentence: {errors[-1]}")
     check("; process " in errors[-1], f"not who holds it: {errors[-1]}")
 
 

@@ -20,13 +20,13 @@ rdm_case("forks neither hang nor crash beyond the budget"
 set(fork_sentence "fork takes registered memory from this process")
 rdm_case("where a fork takes registered pages from their process, the first domain says so, once"
   PROGRAM fork_warning ARGUMENTS old LIMITS --lines 1 ${fork_sentence})
-rdm_case("control: where a fork copies registered pages nothing is said of it"
+rdm_case("control: where a fork copies registered pages there is no warning"
   PROGRAM fork_warning ARGUMENTS new LIMITS --lines 0 ${fork_sentence})
 foreach(how released on-demand)
-  rdm_case("where a fork takes pages nothing is said to a domain that does not suffer by it: ${how}"
+  rdm_case("where a fork takes pages a domain that does not suffer by it gives no warning: ${how}"
     PROGRAM fork_warning ARGUMENTS ${how} LIMITS --lines 0 ${fork_sentence})
 endforeach()
-rdm_case("where a fork takes registered pages nothing is said to who wants no warnings"
+rdm_case("where a fork takes registered pages RDMALLOC_WARN=off silences the warning"
   PROGRAM fork_warning ARGUMENTS old LIMITS RDMALLOC_WARN=off --lines 0 ${fork_sentence})
 if(RDMALLOC_SYSTEM_PYTHON)
   rdm_test("Python's multiprocessing works"
@@ -65,15 +65,15 @@ rdm_test("the library exports what it says and needs no libstdc++"
   COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/exports.sh $<TARGET_FILE:rdmalloc>
           ${CMAKE_CURRENT_SOURCE_DIR}/../../allocator/exports.map)
 
-# Programs that share a node's limit.
+# Programs that share the machine's limit.
 function(node_case script name sentence)
   rdm_test("${sentence}" LABELS ${ARGN} COMMAND ${RDMALLOC_SYSTEM_PYTHON} -B
     ${CMAKE_CURRENT_SOURCE_DIR}/${script}_test.py $<TARGET_FILE:rdmalloc_cli> ${name})
 endfunction()
 if(RDMALLOC_SYSTEM_PYTHON)
   node_case(node_cap sum
-    "programs together lock no more than the node's limit, and are told who has it" memlock)
-  node_case(node_cap control "control: without a limit for the node the same programs exceed it" memlock)
+    "programs together lock no more than the machine's limit, and are told who holds it" memlock)
+  node_case(node_cap control "control: without a limit for the machine the same programs exceed it" memlock)
   node_case(node_cap killed "the share of a program that was killed goes to the next" memlock)
   node_case(node_cap damaged "a damaged ledger gives a sentence, and the program runs on" memlock)
   node_case(node_cap foreign "another user's ledger gives a sentence, and the program runs on" root)
@@ -85,7 +85,7 @@ if(RDMALLOC_SYSTEM_PYTHON)
   node_case(counters children "a forked child and an executed program have counter pages of their own")
   node_case(counters descriptors
     "the counter page's descriptor is out of the program's way, and the program may close it")
-  node_case(counters small "a process that is small, and has no phase, has no descriptor of ours")
+  node_case(counters small "a small process without a phase has no descriptor of ours")
   node_case(counters off "where no counters are wanted there is no descriptor")
   node_case(counters control "control: without us there is no counter page")
 endif()

@@ -52,7 +52,7 @@ def refused():
 
 
 def node():
-    """Another process holds the node's memory and is named."""
+    """Another process holds the machine's memory and is named."""
     with tempfile.TemporaryDirectory() as folder:
         limits = ["--node-cap", "64M", "--ledger", f"{folder}/ledger"]
         holder = subprocess.Popen([sys.argv[1], "run", *limits, "--reserve", "40M", "--",

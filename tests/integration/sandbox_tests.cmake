@@ -24,9 +24,9 @@ rdm_case("a program goes on behind a filter of system calls in an address space 
   PROGRAM confined ARGUMENTS late LIMITS --address-space 2097152 TIMEOUT 60)
 rdm_case("an ordinary user with 8 MiB of memlock goes on behind a filter of system calls"
   PROGRAM confined ARGUMENTS prctl LIMITS --user --memlock 8192 LABELS root TIMEOUT 60)
-rdm_case("RDMALLOC_SANDBOX=on is enough where nobody hears of the filter"
+rdm_case("RDMALLOC_SANDBOX=on suffices where the filter is installed unseen"
   PROGRAM confined ARGUMENTS unheard LIMITS RDMALLOC_SANDBOX=on TIMEOUT 60)
-rdm_case("control: a filter that nobody hears of kills"
+rdm_case("control: a filter installed unseen kills"
   PROGRAM confined ARGUMENTS unheard LIMITS --expect ${bad_system_call} TIMEOUT 60)
 rdm_case("control: with RDMALLOC_SANDBOX=off a filter kills"
   PROGRAM confined ARGUMENTS prctl LIMITS RDMALLOC_SANDBOX=off --expect ${bad_system_call} TIMEOUT 60)
@@ -86,7 +86,7 @@ foreach(what no-proc no-sys read-only no-shm rootless nobody own-processes)
   foreach(way not prctl)
     rdm_test("in surroundings with ${what} malloc works: confined ${way}" LABELS root TIMEOUT 60
       COMMAND ${contained} ${what} ${preload} $<TARGET_FILE:integration_confined> ${way})
-    rdm_test("in surroundings with ${what} a node's limit is kept: confined ${way}"
+    rdm_test("in surroundings with ${what} the machine's limit is kept: confined ${way}"
       LABELS root TIMEOUT 60
       COMMAND ${contained} ${what} ${preload} RDMALLOC_NODE_CAP=64M
               $<TARGET_FILE:integration_confined> ${way})

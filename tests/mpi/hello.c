@@ -1,4 +1,4 @@
-/* Each rank says hello; while all are running, each measures its share of the node's memory, and
+/* Each rank says hello; while all are running, each measures its share of the machine's memory, and
  * the first prints the sum. The measure is the kernel's proportional set size: a page that n
  * processes share counts as one n-th of a page in each.
  *

@@ -41,7 +41,7 @@ def hello(folder):
     print(f"  {RANKS} ranks under {mpi}: {ours:.1f} MiB, glibc {plain:.1f}: {ours / plain:.2f} times, "
           f"{(ours - plain) / RANKS:.1f} MiB a rank; bar {most}")
     check(ours <= plain * float(most), f"ranks take {ours / plain:.2f} times what they take of "
-          "their node with glibc")
+          "their machine with glibc")
 
 
 test_in_folder(hello)

@@ -33,7 +33,7 @@ foreach(hooks patcher bistro libfabric)
 endforeach()
 
 foreach(mpi ${mpis})
-  mpi_test("each line that the READMEs give for ${${mpi}} works as it stands there"
+  mpi_test("each line that the READMEs give for ${${mpi}} works as written"
     recipes_test ARGS ${mpi} ${PROJECT_SOURCE_DIR}/README.md:any ${PROJECT_SOURCE_DIR}/regcache/MPI.md:${mpi})
 endforeach()
 
@@ -43,7 +43,7 @@ foreach(mpi ${mpis})
 endforeach()
 
 foreach(mpi ${mpis})
-  mpi_test("under ${${mpi}}, ranks share the node's limit evenly" node_cap_test ARGS ${mpi} LABELS memlock)
+  mpi_test("under ${${mpi}}, ranks share the machine's limit evenly" node_cap_test ARGS ${mpi} LABELS memlock)
 endforeach()
 
 foreach(mpi ${mpis})
@@ -60,11 +60,11 @@ endforeach()
 set(most_openmpi 1.25)
 set(most_mpich 1.10)
 foreach(mpi ${mpis})
-  mpi_test("under ${${mpi}}, 16 ranks take at most ${most_${mpi}} of what they take of their node with glibc"
+  mpi_test("under ${${mpi}}, 16 ranks take at most ${most_${mpi}} of what they take of their machine with glibc"
     hello_test ARGS ${mpi} ${most_${mpi}} LABELS long)
-  set(sentence "control: under ${${mpi}}, 16 ranks that have 16 MiB pinned each take more of their node")
+  set(sentence "control: under ${${mpi}}, 16 ranks that have 16 MiB pinned each take more of their machine")
   mpi_test("${sentence}"
     hello_test ARGS ${mpi} ${most_${mpi}} RDMALLOC_RESERVE=16M LABELS long)
   set_tests_properties("${sentence}" PROPERTIES
-    PASS_REGULAR_EXPRESSION "times what they take of their node with glibc")
+    PASS_REGULAR_EXPRESSION "times what they take of their machine with glibc")
 endforeach()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Ranks share the node's limit evenly, divided by the launcher's count of ranks.
+"""Ranks share the machine's limit evenly, divided by the launcher's count of ranks.
 
     node_cap_test.py openmpi|mpich
 """

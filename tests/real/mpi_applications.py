@@ -137,7 +137,7 @@ def ranks_of(run, application, mpi):
 
 
 def row(name, run, ranks):
-    """Peak memory is the sum of the ranks': what the node must provide."""
+    """Peak memory is the sum of the ranks': what the machine must provide."""
     mib = sum(note["VmHWM"] for note in ranks) / (1 << 20)
     processor = sum(note["user_seconds"] + note["system_seconds"] for note in ranks)
     return (f"| {name:36} | {run.whole['wall_seconds']:7.2f} s | {processor:7.2f} s "

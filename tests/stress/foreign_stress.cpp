@@ -201,7 +201,7 @@ TEST_CASE("a reference keeps memory registered and none is stale, whatever threa
 }
 
 // The control: when the cache is not told of changes, the same run detects stale registrations.
-TEST_CASE("a cache that is told of no change gives out what is stale") {
+TEST_CASE("a cache that is told of no change returns stale registrations") {
   Stress s;
   fake::set_changed_cache(nullptr);
   run(s, 500);

@@ -1,5 +1,5 @@
 // Processes on one ledger start, grow, shrink, end and are killed at any point: their grants never
-// exceed the node's limit, and no share is lost forever.
+// exceed the machine's limit, and no share is lost forever.
 //
 //   stress_ledger_storm [STARTS]
 #include <sched.h>
@@ -101,7 +101,7 @@ class Storm {
       if (random() % 2 == 0) {
         pinned -= pinned / 2 / kPage * kPage;
         claims_->bytes[which] = pinned;
-        ledger.settle({pinned, pinned});
+        ledger.record_pinned({pinned, pinned});
       }
     }
     if (apart_) unlink(own.c_str());

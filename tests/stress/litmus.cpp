@@ -49,7 +49,7 @@ class Meeting {
 
 }  // namespace
 
-TEST_CASE("who finds a registration's length finds its base and its keys") {
+TEST_CASE("a reader that finds a registration's length finds its base and its keys") {
   constexpr size_t kEntries = 1 << 14;
   const auto entries = std::make_unique<KeyEntry[]>(kEntries);
   std::atomic<size_t> wrong{0};
@@ -164,7 +164,7 @@ TEST_CASE("a guess leads to an entry that has a reference, or is seen to be anot
   CHECK(wrong == 0);
 }
 
-TEST_CASE("nobody is in a stock that is revoked, with barriers of the owner's or of the process") {
+TEST_CASE("no thread is in a revoked stock, with barriers of the owner's or of the process") {
   const bool is_fenced = GENERATE(true, false);
   if (!is_fenced && !os::enable_process_barrier()) {
     WARN("SKIPPED: the kernel has no barrier of a whole process (membarrier)");
@@ -200,7 +200,7 @@ TEST_CASE("nobody is in a stock that is revoked, with barriers of the owner's or
   CHECK(inside == entered + reached_in);
 }
 
-TEST_CASE("of who registers memory and who changes it one sees the other") {
+TEST_CASE("of a thread that registers memory and one that changes it, one sees the other") {
   struct Sink final : ChangeSink {
     void on_change(uintptr_t, uintptr_t) noexcept override { ++told; }
     bool is_cached(uintptr_t, uintptr_t) noexcept override { return true; }

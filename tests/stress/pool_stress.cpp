@@ -119,7 +119,7 @@ TEST_CASE("no buffer is handed out twice or lost among threads that live on each
   CHECK(f.memory.blocks() == 0);
 }
 
-TEST_CASE("of two threads that put the same buffer at once one is told that it is not out") {
+TEST_CASE("when two threads put the same buffer at once, one is told that it is not out") {
   PoolFixture f;
   f.boot();
   f.settings.buffer_bytes = 64;

@@ -96,7 +96,7 @@ class LedgerProcess {
       uint64_t answer = 0;
       if (one.need == UINT64_MAX) {
         pinned -= one.want;
-        ledger.settle({pinned, pinned});
+        ledger.record_pinned({pinned, pinned});
       } else {
         answer = ledger.ask({pinned, pinned}, one.need, one.want);
         pinned += answer;

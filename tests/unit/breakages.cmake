@@ -64,16 +64,16 @@ rdmalloc_breakage(lookup_answers_beyond "a lookup answers for a byte beyond the 
   PROGRAM domain_test TEST "an alignment above a page leaves a region's tail out"
   CHECK "domain->lookup(at(large), kMiB + 1, &mr) == RDM_NOT_REGISTERED")
 rdmalloc_breakage(used_key_is_given_back "a key is given back that somebody uses"
-  PROGRAM domain_idle_test TEST "what nobody has a key of is given back, and the rest stays"
+  PROGRAM domain_idle_test TEST "registrations whose key nobody has are given back, and the rest stays"
   CHECK "is_good(of_first)")
-rdmalloc_breakage(destroyed_buffer_has_key "a pool does not hear of a buffer that was destroyed"
+rdmalloc_breakage(destroyed_buffer_has_key "a pool does not notice a destroyed buffer"
   PROGRAM pool_holes_test
   TEST "a buffer that the program destroyed has no key, and all others have"
   CHECK "has_key(pool, all[i]) == (i != 5 && i != 9)")
 
 # Nothing installed contains a breakage, and README.md's table is complete.
 list(JOIN breakages " " breakages)
-rdmalloc_test("what is installed has no breakage, and each one that there is has its test"
+rdmalloc_test("an installed build has no breakage, and each breakage has its test"
   LABELS unit TIMEOUT 60
   COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/breakages_test.sh ${PROJECT_SOURCE_DIR}
     $<TARGET_FILE:broken_domain_test> $<TARGET_FILE:rdmalloc> ${breakages})

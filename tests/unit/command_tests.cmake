@@ -3,7 +3,7 @@ find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 product_sources(study rdmalloc_study BUT "^(progress|study|study_plan|study_runner)[.]cpp$")
 product_sources(text rdmalloc_text)
-product_sources(command rdmalloc_cli ONLY "^(child|interrupts|top/(counter_reader|process_status)|run/(library|option_flags))[.]cpp$")
+product_sources(command rdmalloc_cli ONLY "^(interrupts|top/(counter_reader|process_status)|run/(library|option_flags))[.]cpp$")
 add_library(rdmalloc_study_for_tests OBJECT ${study} ${command} ${text})
 target_link_libraries(rdmalloc_study_for_tests PUBLIC rdmalloc_test_flags CLI11::CLI11
   nlohmann_json::nlohmann_json Threads::Threads ${CMAKE_DL_LIBS})

@@ -19,9 +19,9 @@ enum class Verdict {
 struct Check {
   std::string name;
   Verdict verdict = Verdict::kOk;
-  std::string found;               // what there is, with numbers
-  std::string meaning;             // what that does to a program under rdmalloc
-  std::vector<std::string> cures;  // what to type; several are alternatives
+  std::string found = {};               // what there is, with numbers
+  std::string meaning = {};             // what that does to a program under rdmalloc
+  std::vector<std::string> cures = {};  // what to type; several are alternatives
 };
 
 // Each reads the system when called, never throws because of what it finds, and needs no

@@ -20,21 +20,15 @@ constexpr size_t kLeastWidth = 30;
 
 constexpr Verdict kGravestFirst[] = {Verdict::kProblem, Verdict::kNote, Verdict::kOk};
 
-const char* name(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kOk:
-      return "ok";
-    case Verdict::kNote:
-      return "note";
-    case Verdict::kProblem:
-      return "problem";
-  }
-  return "?";
-}
+struct VerdictLook {
+  const char* name;
+  Colour colour;
+};
 
-Colour colour_of(Verdict verdict) {
-  if (verdict == Verdict::kOk) return Colour::kGreen;
-  return verdict == Verdict::kNote ? Colour::kYellow : Colour::kRed;
+VerdictLook look_of(Verdict verdict) {
+  constexpr VerdictLook kLooks[] = {
+      {"ok", Colour::kGreen}, {"note", Colour::kYellow}, {"problem", Colour::kRed}};
+  return kLooks[static_cast<size_t>(verdict)];
 }
 
 // What hinders most comes first among those of the same verdict.
@@ -55,7 +49,7 @@ void print_json(const std::vector<Check>& checks) {
   ordered_json list = ordered_json::array();
   for (const Check& check : checks) {
     list.push_back({{"name", check.name},
-                    {"status", name(check.verdict)},
+                    {"status", look_of(check.verdict).name},
                     {"found", check.found},
                     {"meaning", check.meaning},
                     {"to_change", check.cures}});
@@ -67,12 +61,12 @@ void print_json(const std::vector<Check>& checks) {
 }
 
 void print_check(const Check& check, bool explain) {
-  const std::string verdict = name(check.verdict);
+  const std::string verdict = look_of(check.verdict).name;
   const size_t width = std::max(columns_of(STDOUT_FILENO), kLeastWidth);
   std::vector<std::string> words = words_of(check.found);
   words.insert(words.begin(), check.name);
   words.front().resize(std::max(check.name.size(), kNameWidth), ' ');
-  std::string before = coloured(verdict, colour_of(check.verdict), STDOUT_FILENO) +
+  std::string before = coloured(verdict, look_of(check.verdict).colour, STDOUT_FILENO) +
                        std::string(kVerdictWidth - verdict.size(), ' ');
   for (const std::string& line : fill(words, " ", width - kVerdictWidth)) {
     printf("%s%s\n", before.c_str(), line.c_str());
@@ -88,9 +82,9 @@ void print_check(const Check& check, bool explain) {
 }
 
 std::string count_text(const std::vector<Check>& checks, Verdict verdict) {
-  const long found = count(checks, verdict);
-  return (found == 0 ? "no" : std::to_string(found)) + " " + name(verdict) +
-         (found == 1 ? "" : "s");
+  const auto found = static_cast<uint64_t>(count(checks, verdict));
+  const char* const name = look_of(verdict).name;
+  return found == 0 ? std::string("no ") + name + "s" : cli::count_text(found, name);
 }
 
 std::string summary(const std::vector<Check>& checks) {

@@ -43,18 +43,18 @@ Check memlock() {
   Budget budget;
   budget.boot_and_look(options);
   const os::LockLimit limit = os::lock_limit();
-  Check check;
-  check.name = "memlock";
-  check.found =
-      "soft " + size_text(limit.soft) + ", hard " + size_text(limit.hard) +
-      (limit.unlimited_by_right ? ", lifted by CAP_IPC_LOCK" : "") + ": " +
-      size_text(budget.pin_limit()) + " may be pinned, " +
-      format("%.3g%% of memory, limited by ", 100.0 * static_cast<double>(budget.pin_limit()) /
-                                                  static_cast<double>(budget.memory())) +
-      name(budget.limited_by());
-  check.meaning =
-      "memory beyond the limit is neither pinned nor registered, and lookups say so; each "
-      "registration counts against the same limit again";
+  Check check{
+      .name = "memlock",
+      .found =
+          "soft " + size_text(limit.soft) + ", hard " + size_text(limit.hard) +
+          (limit.unlimited_by_right ? ", lifted by CAP_IPC_LOCK" : "") + ": " +
+          size_text(budget.pin_limit()) + " may be pinned, " +
+          format("%.3g%% of memory, limited by ", 100.0 * static_cast<double>(budget.pin_limit()) /
+                                                      static_cast<double>(budget.memory())) +
+          name(budget.limited_by()),
+      .meaning =
+          "memory beyond the limit is neither pinned nor registered, and lookups say so; each "
+          "registration counts against the same limit again"};
   if (budget.limited_by() != LimitedBy::kMemlock) return check;
   const bool little =
       budget.pin_limit() < kTooLittle || budget.pin_limit() < budget.memory() / kLeastShare;
@@ -66,15 +66,16 @@ Check memlock() {
 Check capabilities() {
   const bool lock = has_capability(CAP_IPC_LOCK);
   const bool resource = has_capability(CAP_SYS_RESOURCE);
-  Check check;
-  check.name = "capabilities";
-  check.found = std::string("CAP_IPC_LOCK ") + (lock ? "yes" : "no") + ", CAP_SYS_RESOURCE " +
-                (resource ? "yes" : "no");
-  check.meaning =
-      "CAP_IPC_LOCK lifts the limit on locked memory, CAP_SYS_RESOURCE lets a process raise its "
-      "hard limit";
-  check.cures = {"docker run --cap-add IPC_LOCK ...",
-                 "sudo setpriv --inh-caps +ipc_lock --ambient-caps +ipc_lock rdmalloc run PROGRAM"};
+  Check check{
+      .name = "capabilities",
+      .found = std::string("CAP_IPC_LOCK ") + (lock ? "yes" : "no") + ", CAP_SYS_RESOURCE " +
+               (resource ? "yes" : "no"),
+      .meaning =
+          "CAP_IPC_LOCK lifts the limit on locked memory, CAP_SYS_RESOURCE lets a process raise "
+          "its "
+          "hard limit",
+      .cures = {"docker run --cap-add IPC_LOCK ...",
+                "sudo setpriv --inh-caps +ipc_lock --ambient-caps +ipc_lock rdmalloc run PROGRAM"}};
   if (geteuid() == 0 && !lock) {
     check.verdict = Verdict::kNote;
     check.meaning = "root without CAP_IPC_LOCK, as in a container, is limited like anybody else";
@@ -85,8 +86,7 @@ Check capabilities() {
 Check control_group() {
   const uint64_t limit = os::cgroup().max;
   const std::string text = read_text("/proc/self/cgroup").value_or("");
-  Check check;
-  check.name = "control group";
+  Check check{.name = "control group"};
   if (text.empty()) {
     check.found = "none";
     return check;
@@ -109,13 +109,13 @@ Check control_group() {
 
 Check address_space() {
   const uint64_t left = os::address_space_left();
-  Check check;
-  check.name = "address space";
-  check.found = left == os::kNoLimit ? "unlimited" : size_text(left) + " left (RLIMIT_AS)";
-  check.meaning =
-      "the window is one reserved range: it is halved until it fits, and malloc refuses what it "
-      "cannot hold";
-  check.cures = {"ulimit -v unlimited   (this shell)"};
+  Check check{.name = "address space",
+              .found = left == os::kNoLimit ? "unlimited" : size_text(left) + " left (RLIMIT_AS)",
+              .meaning =
+                  "the window is one reserved range: it is halved until it fits, and malloc "
+                  "refuses what it "
+                  "cannot hold",
+              .cures = {"ulimit -v unlimited   (this shell)"}};
   if (left != os::kNoLimit) check.verdict = Verdict::kNote;
   if (left < kSmallAddressSpace) check.verdict = Verdict::kProblem;
   return check;
@@ -123,12 +123,11 @@ Check address_space() {
 
 Check map_count() {
   const auto limit = read_count("/proc/sys/vm/max_map_count");
-  Check check;
-  check.name = "mappings";
-  check.found =
-      limit ? "vm.max_map_count is " + std::to_string(*limit) : "vm.max_map_count unknown";
-  check.meaning = "each region takes one or two mappings, and there are tens of regions";
-  check.cures = {"sudo sysctl vm.max_map_count=" + std::to_string(kUsualMapCount)};
+  Check check{
+      .name = "mappings",
+      .found = limit ? "vm.max_map_count is " + std::to_string(*limit) : "vm.max_map_count unknown",
+      .meaning = "each region takes one or two mappings, and there are tens of regions",
+      .cures = {"sudo sysctl vm.max_map_count=" + std::to_string(kUsualMapCount)}};
   if (limit && *limit < kUsualMapCount) check.verdict = Verdict::kNote;
   return check;
 }

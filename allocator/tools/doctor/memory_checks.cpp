@@ -21,11 +21,10 @@ uint64_t huge_wanted() {
 Check available() {
   const uint64_t total = os::total_memory();
   const uint64_t left = os::memory_left().to_populate;
-  Check check;
-  check.name = "memory";
-  check.found = size_text(left) + " available of " + size_text(total);
-  check.meaning = "pinned memory stays resident; only memory that is available is pinned";
-  check.cures = {"ps -e --sort=-rss -o rss,pid,comm | head   (who holds it)"};
+  Check check{.name = "memory",
+              .found = size_text(left) + " available of " + size_text(total),
+              .meaning = "pinned memory stays resident; only memory that is available is pinned",
+              .cures = {"ps -e --sort=-rss -o rss,pid,comm | head   (who holds it)"}};
   if (left < total / 8) check.verdict = Verdict::kNote;
   if (left < kTooLittle) check.verdict = Verdict::kProblem;
   return check;
@@ -35,52 +34,45 @@ Check transparent_huge_pages() {
   const std::string folder = "/sys/kernel/mm/transparent_hugepage/";
   const auto enabled = read_choice(folder + "enabled");
   const auto defrag = read_choice(folder + "defrag");
-  Check check;
-  check.name = "THP";
-  check.found = enabled ? *enabled + ", defrag " + defrag.value_or("unknown") : "unknown";
-  check.meaning =
-      "huge=auto and huge=thp need always or madvise here; otherwise they use base pages";
-  check.cures = {"echo madvise | sudo tee " + folder + "enabled"};
+  Check check{
+      .name = "THP",
+      .found = enabled ? *enabled + ", defrag " + defrag.value_or("unknown") : "unknown",
+      .meaning =
+          "huge=auto and huge=thp need always or madvise here; otherwise they use base pages",
+      .cures = {"echo madvise | sudo tee " + folder + "enabled"}};
   const bool possible = enabled && *enabled != "never";
   if (!possible && huge_wanted() == kHugeThp) check.verdict = Verdict::kNote;
   return check;
 }
 
-struct Pool {
-  uint64_t free = 0;
-  uint64_t total = 0;
-  bool found = false;
-};
-
-Pool read_pool(const std::string& folder, size_t size) {
-  const std::string pool = folder + "/hugepages-" + std::to_string(size >> 10) + "kB";
-  const auto free = read_count(pool + "/free_hugepages");
-  const auto total = read_count(pool + "/nr_hugepages");
-  if (!free || !total) return {};
-  return {*free, *total, true};
+// Nothing: the kernel has no huge pages of that size, or does not tell.
+std::optional<uint64_t> free_huge_pages(const std::string& folder, size_t size) {
+  return read_count(folder + "/hugepages-" + std::to_string(size >> 10) + "kB/free_hugepages");
 }
 
-std::string pool_text(const std::string& folder, size_t size, const std::string& label) {
-  const Pool pool = read_pool(folder, size);
-  if (!pool.found) return label + ": none";
-  return label + ": " + std::to_string(pool.free) + " free of " + std::to_string(pool.total);
+std::string huge_pages_text(const std::string& folder, size_t size, const std::string& label) {
+  const auto free = free_huge_pages(folder, size);
+  const auto total =
+      read_count(folder + "/hugepages-" + std::to_string(size >> 10) + "kB/nr_hugepages");
+  if (!free || !total) return label + ": none";
+  return label + ": " + std::to_string(*free) + " free of " + std::to_string(*total);
 }
 
 Check hugetlb(const std::vector<NumaNode>& nodes) {
   const std::string folder = "/sys/kernel/mm/hugepages";
-  Check check;
-  check.name = "hugetlb";
+  Check check{.name = "hugetlb"};
   const size_t taken = os::hugetlb_page_size();
-  check.found = pool_text(folder, taken, size_text(taken) + " pages");
+  check.found = huge_pages_text(folder, taken, size_text(taken) + " pages");
   for (size_t size = os::next_hugetlb_page_size(0); size != 0;
        size = os::next_hugetlb_page_size(size)) {
-    if (size != taken) check.found += "; " + pool_text(folder, size, size_text(size) + " pages");
+    if (size != taken)
+      check.found += "; " + huge_pages_text(folder, size, size_text(size) + " pages");
   }
   for (const NumaNode& node : nodes) {
     if (nodes.size() < 2) break;
     const std::string number = std::to_string(node.index);
     const std::string of_node = "/sys/devices/system/node/node" + number + "/hugepages";
-    check.found += "; " + pool_text(of_node, taken, "node " + number);
+    check.found += "; " + huge_pages_text(of_node, taken, "node " + number);
   }
   check.meaning = "huge=hugetlb takes " + size_text(taken) +
                   " pages from their pool, and falls back to base pages when it is empty";
@@ -91,16 +83,14 @@ Check hugetlb(const std::vector<NumaNode>& nodes) {
                            "   (2 GiB; at boot: hugepages=" + pages + ")"
                      : "echo " + pages + " | sudo tee " + folder + "/hugepages-" + kib +
                            "kB/nr_hugepages   (2 GiB)"};
-  const bool empty = read_pool(folder, taken).free == 0;
+  const bool empty = free_huge_pages(folder, taken).value_or(0) == 0;
   if (empty && huge_wanted() == kHugeHugetlb) check.verdict = Verdict::kNote;
   return check;
 }
 
 Check numa(const std::vector<NumaNode>& nodes) {
   const auto balancing = read_count("/proc/sys/kernel/numa_balancing");
-  Check check;
-  check.name = "NUMA";
-  check.found = std::to_string(nodes.size()) + (nodes.size() == 1 ? " node" : " nodes");
+  Check check{.name = "NUMA", .found = count_text(nodes.size(), "node")};
   for (const NumaNode& node : nodes) check.found += ", " + size_text(node.memory);
   if (nodes.size() < 2) return check;
   check.found += ", balancing " + (balancing ? std::to_string(*balancing) : "unknown");
@@ -114,27 +104,27 @@ Check numa(const std::vector<NumaNode>& nodes) {
 
 Check compaction() {
   const auto allowed = read_count("/proc/sys/vm/compact_unevictable_allowed");
-  Check check;
-  check.name = "compaction";
-  check.found = "vm.compact_unevictable_allowed " +
-                (allowed ? "is " + std::to_string(*allowed) : std::string("unknown"));
-  check.meaning =
-      "with 1, compaction moves locked pages that no device holds, which stalls threads that touch "
-      "them; pages that are registered with a device stay";
-  check.cures = {"sudo sysctl vm.compact_unevictable_allowed=0"};
+  Check check{.name = "compaction",
+              .found = "vm.compact_unevictable_allowed " +
+                       (allowed ? "is " + std::to_string(*allowed) : std::string("unknown")),
+              .meaning =
+                  "with 1, compaction moves locked pages that no device holds, which stalls "
+                  "threads that touch "
+                  "them; pages that are registered with a device stay",
+              .cures = {"sudo sysctl vm.compact_unevictable_allowed=0"}};
   if (allowed.value_or(0) != 0) check.verdict = Verdict::kNote;
   return check;
 }
 
 Check overcommit() {
   const auto mode = read_count("/proc/sys/vm/overcommit_memory");
-  Check check;
-  check.name = "overcommit";
-  check.found = "vm.overcommit_memory " + (mode ? "is " + std::to_string(*mode) : "unknown");
-  check.meaning =
-      "with 2, memory counts when it is made writable, against vm.overcommit_ratio; the window's "
-      "reservation does not count";
-  check.cures = {"sudo sysctl vm.overcommit_memory=0"};
+  Check check{.name = "overcommit",
+              .found = "vm.overcommit_memory " + (mode ? "is " + std::to_string(*mode) : "unknown"),
+              .meaning =
+                  "with 2, memory counts when it is made writable, against vm.overcommit_ratio; "
+                  "the window's "
+                  "reservation does not count",
+              .cures = {"sudo sysctl vm.overcommit_memory=0"}};
   if (mode.value_or(0) != 2) return check;
   const std::string memory = read_text("/proc/meminfo").value_or("");
   const uint64_t limit = parse_kib_line(memory, "CommitLimit:").value_or(0);

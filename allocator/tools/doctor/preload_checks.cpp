@@ -15,8 +15,7 @@ namespace rdmalloc::cli {
 namespace {
 
 Check library(std::string* path) {
-  Check check;
-  check.name = "library";
+  Check check{.name = "library"};
   try {
     *path = find_library();
   } catch (const Refusal& refusal) {
@@ -36,12 +35,12 @@ Check library(std::string* path) {
 }
 
 Check takeover(const ProbeResult& probe) {
-  Check check;
-  check.name = "preload";
-  check.meaning =
-      "programs that are statically linked or gain rights when executed cannot be preloaded: "
-      "rdmalloc run says so for each";
-  check.cures = {"link such a program with -lrdmalloc"};
+  Check check{
+      .name = "preload",
+      .meaning =
+          "programs that are statically linked or gain rights when executed cannot be preloaded: "
+          "rdmalloc run says so for each",
+      .cures = {"link such a program with -lrdmalloc"}};
   if (probe.failure.empty()) {
     check.found = std::to_string(probe.in_window) + " of " + std::to_string(probe.asked) +
                   " allocations of a program lie in the window";
@@ -58,16 +57,18 @@ Check takeover(const ProbeResult& probe) {
 
 // The monitor that a program gets in the current environment.
 Check monitor(const ProbeResult& probe) {
-  Check check;
-  check.name = "monitor";
-  check.found = probe.monitor + ": " + probe.monitor_why;
-  check.meaning =
-      "rdm_get keeps foreign memory registered until a monitor sees it change. userfaultfd sees "
-      "all changes by this process; interposed functions see those made through libc; with none, "
-      "nothing is kept";
-  check.cures = {
-      "sudo sysctl vm.unprivileged_userfaultfd=1",
-      "docker run --security-opt seccomp=PROFILE.json ...   (one that allows userfaultfd)"};
+  Check check{
+      .name = "monitor",
+      .found = probe.monitor + ": " + probe.monitor_why,
+      .meaning =
+          "rdm_get keeps foreign memory registered until a monitor sees it change. userfaultfd "
+          "sees "
+          "all changes by this process; interposed functions see those made through libc; with "
+          "none, "
+          "nothing is kept",
+      .cures = {
+          "sudo sysctl vm.unprivileged_userfaultfd=1",
+          "docker run --security-opt seccomp=PROFILE.json ...   (one that allows userfaultfd)"}};
   if (const char* const asked = getenv("RDMALLOC_MONITOR")) {
     check.cures = {"unset RDMALLOC_MONITOR   (it is " + std::string(asked) + ")"};
   }

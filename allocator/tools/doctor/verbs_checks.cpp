@@ -45,25 +45,25 @@ std::string libibverbs_file() {
 }
 
 Check devices(const std::vector<std::string>& names) {
-  Check check;
-  check.name = "rdma devices";
-  check.meaning =
-      "run --verbs registers the regions of the heap with a device, once for each protection "
-      "domain and access, and each registration counts against the limit on locked memory";
-  check.cures = {"ibv_devinfo -v   (what each can do; ODP: on-demand paging, which pins nothing)"};
+  Check check{
+      .name = "rdma devices",
+      .meaning =
+          "run --verbs registers the regions of the heap with a device, once for each protection "
+          "domain and access, and each registration counts against the limit on locked memory",
+      .cures = {"ibv_devinfo -v   (what each can do; ODP: on-demand paging, which pins nothing)"}};
   check.found = names.empty() ? "none in " + std::string(kDevices) + ": --verbs has nothing to do"
                               : joined(names);
   return check;
 }
 
 Check shim(bool has_devices) {
-  Check check;
-  check.name = "verbs";
-  check.meaning =
-      "programs, libraries and plug-ins that are linked with libibverbs gain from run --verbs. "
-      "Those that use dlsym or dlvsym, have it linked in statically, or load plug-ins with "
-      "RTLD_DEEPBIND do not: they register as before";
-  check.cures = {"rdmalloc run --verbs --verbs-stats -- PROGRAM   (how many calls were answered)"};
+  Check check{
+      .name = "verbs",
+      .meaning =
+          "programs, libraries and plug-ins that are linked with libibverbs gain from run --verbs. "
+          "Those that use dlsym or dlvsym, have it linked in statically, or load plug-ins with "
+          "RTLD_DEEPBIND do not: they register as before",
+      .cures = {"rdmalloc run --verbs --verbs-stats -- PROGRAM   (how many calls were answered)"}};
   try {
     (void)find_shim(kShims[kVerbsShim]);
   } catch (const Refusal& refusal) {
@@ -72,7 +72,7 @@ Check shim(bool has_devices) {
     return check;
   }
   const std::string file = libibverbs_file();
-  check.found = "run --verbs stands before " + file;
+  check.found = "run --verbs interposes " + file;
   if (!file.empty()) return check;
   check.verdict = has_devices ? Verdict::kNote : Verdict::kOk;
   check.found = std::string(kLibrary) + " is not installed";

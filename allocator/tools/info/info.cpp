@@ -202,8 +202,8 @@ void print_text(const Findings& findings) {
   line("  lacks", names_of(findings.abilities, false));
   for (const NumaNode& node : findings.nodes) {
     line(("node " + std::to_string(node.index)).c_str(),
-         size_text(node.memory) + ", " + std::to_string(node.processors) +
-             (node.processors == 1 ? " processor" : " processors"));
+         size_text(node.memory) + ", " +
+             count_text(static_cast<uint64_t>(node.processors), "processor"));
   }
   print_options(findings.options);
   if (!findings.warning.empty()) printf("%s\n", findings.warning.c_str());

@@ -7,16 +7,15 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <iterator>
+
+#include "allocator/tools/child.h"
 
 namespace rdmalloc::cli {
 
 std::optional<std::string> read_text(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return std::nullopt;
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (file.bad() || text.empty()) return std::nullopt;
-  while (!text.empty() && text.back() == '\n') text.pop_back();
+  std::string text = read_file(path);
+  if (text.empty()) return std::nullopt;
+  text.resize(text.find_last_not_of('\n') + 1);
   return text;
 }
 
@@ -29,11 +28,9 @@ std::optional<uint64_t> read_count(const std::string& path) {
 
 std::optional<std::string> read_choice(const std::string& path) {
   std::optional<std::string> text = read_text(path);
-  if (!text) return std::nullopt;
-  const size_t open = text->find('[');
-  const size_t close = text->find(']');
-  if (open == std::string::npos || close == std::string::npos || close < open) return text;
-  return text->substr(open + 1, close - open - 1);
+  const size_t open = text ? text->find('[') : std::string::npos;
+  if (open == std::string::npos) return text;
+  return text->substr(open + 1, text->find(']', open) - open - 1);
 }
 
 std::string kernel_version() {

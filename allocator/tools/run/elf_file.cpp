@@ -8,7 +8,10 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 #include <vector>
+
+#include "allocator/tools/child.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -18,21 +21,16 @@ constexpr uint64_t kMostBytes = uint64_t{256} << 20;
 
 class Reader {
  public:
-  explicit Reader(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  explicit Reader(const std::string& path) : file_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
     struct stat status {};
-    if (fd_ >= 0 && fstat(fd_, &status) == 0 && S_ISREG(status.st_mode)) {
+    if (fstat(file_.get(), &status) == 0 && S_ISREG(status.st_mode)) {
       size_ = static_cast<uint64_t>(status.st_size);
     }
   }
-  ~Reader() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
 
   bool bytes(uint64_t offset, void* to, uint64_t count) const {
     if (offset > size_ || count > size_ - offset) return false;
-    return pread(fd_, to, count, static_cast<off_t>(offset)) == static_cast<ssize_t>(count);
+    return pread(file_.get(), to, count, static_cast<off_t>(offset)) == static_cast<ssize_t>(count);
   }
 
   template <typename T>
@@ -50,7 +48,7 @@ class Reader {
   }
 
  private:
-  int fd_;
+  Descriptor file_;
   uint64_t size_ = 0;
 };
 
@@ -87,9 +85,13 @@ bool exports_malloc(const Reader& file, const Elf64_Shdr& symbols, const Elf64_S
   return false;
 }
 
+std::vector<Elf64_Shdr> sections_of(const Reader& file, const Elf64_Ehdr& header) {
+  if (header.e_shentsize != sizeof(Elf64_Shdr)) return {};
+  return file.array<Elf64_Shdr>(header.e_shoff, uint64_t{header.e_shnum} * sizeof(Elf64_Shdr));
+}
+
 void read_sections(const Reader& file, const Elf64_Ehdr& header, ElfFile* out) {
-  const auto sections =
-      file.array<Elf64_Shdr>(header.e_shoff, uint64_t{header.e_shnum} * sizeof(Elf64_Shdr));
+  const auto sections = sections_of(file, header);
   for (const Elf64_Shdr& section : sections) {
     if (section.sh_type != SHT_DYNSYM || section.sh_link >= sections.size()) continue;
     out->defines_malloc = exports_malloc(file, section, sections[section.sh_link]);
@@ -118,7 +120,7 @@ std::optional<ElfFile> read_elf(const std::string& path) {
   const bool program = header.e_type == ET_EXEC || header.e_type == ET_DYN;
   out.runnable =
       program && header.e_phentsize == sizeof(Elf64_Phdr) && read_segments(file, header, &out);
-  if (header.e_shentsize == sizeof(Elf64_Shdr)) read_sections(file, header, &out);
+  read_sections(file, header, &out);
   return out;
 }
 
@@ -126,12 +128,10 @@ bool has_in_data(const std::string& path, const std::string& text) {
   const Reader file(path);
   Elf64_Ehdr header{};
   if (!file.object(0, &header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-      header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize != sizeof(Elf64_Shdr)) {
+      header.e_ident[EI_CLASS] != ELFCLASS64) {
     return false;
   }
-  const auto sections =
-      file.array<Elf64_Shdr>(header.e_shoff, uint64_t{header.e_shnum} * sizeof(Elf64_Shdr));
-  for (const Elf64_Shdr& section : sections) {
+  for (const Elf64_Shdr& section : sections_of(file, header)) {
     const bool is_constant = section.sh_type == SHT_PROGBITS &&
                              (section.sh_flags & SHF_ALLOC) != 0 &&
                              (section.sh_flags & SHF_EXECINSTR) == 0;
@@ -144,25 +144,15 @@ bool has_in_data(const std::string& path, const std::string& text) {
 }
 
 std::string machine_name(const ElfFile& file) {
+  constexpr std::pair<uint16_t, const char*> kNames[] = {
+      {EM_386, "i386"},    {EM_X86_64, "x86-64"}, {EM_ARM, "arm"},     {EM_AARCH64, "aarch64"},
+      {EM_PPC64, "ppc64"}, {EM_S390, "s390"},     {EM_RISCV, "risc-v"}};
   const std::string bits = std::to_string(file.bits) + "-bit ";
-  switch (file.machine) {
-    case EM_386:
-      return bits + "i386";
-    case EM_X86_64:
-      return bits + "x86-64";
-    case EM_ARM:
-      return bits + "arm";
-    case EM_AARCH64:
-      return bits + "aarch64";
-    case EM_PPC64:
-      return bits + (file.little_endian ? "ppc64le" : "ppc64");
-    case EM_S390:
-      return bits + "s390";
-    case EM_RISCV:
-      return bits + "risc-v";
-    default:
-      return bits + "machine " + std::to_string(file.machine);
+  for (const auto& [machine, name] : kNames) {
+    if (machine != file.machine) continue;
+    return bits + name + (machine == EM_PPC64 && file.little_endian ? "le" : "");
   }
+  return bits + "machine " + std::to_string(file.machine);
 }
 
 }  // namespace rdmalloc::cli

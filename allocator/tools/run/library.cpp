@@ -1,9 +1,9 @@
 #include "allocator/tools/run/library.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
+#include "allocator/tools/child.h"
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/text.h"
 
@@ -70,19 +70,6 @@ bool has_shim(const Shim& shim) {
 std::string find_recorder() {
   return find_beside("librdmalloc-trace.so",
                      "it belongs beside librdmalloc.so; install rdmalloc-tools");
-}
-
-std::string preloads() {
-  const char* const value = getenv("LD_PRELOAD");
-  return value != nullptr ? value : "";
-}
-
-void set_preloads(const std::string& value) {
-  if (value.empty()) {
-    unsetenv("LD_PRELOAD");
-  } else {
-    setenv("LD_PRELOAD", value.c_str(), 1);
-  }
 }
 
 std::string preloads_with(const std::vector<std::string>& libraries, const std::string& before,

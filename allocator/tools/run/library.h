@@ -24,10 +24,6 @@ bool has_shim(const Shim& shim);
 // The same for the library that records allocations.
 std::string find_recorder();
 
-// LD_PRELOAD in this process's environment; empty: none.
-std::string preloads();
-void set_preloads(const std::string& value);
-
 // The libraries, and then those of `before` that `is_dropped` does not say.
 std::string preloads_with(const std::vector<std::string>& libraries, const std::string& before,
                           const std::function<bool(const std::string&)>& is_dropped);

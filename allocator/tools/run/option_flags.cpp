@@ -17,8 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-os::Text as_text(const std::string& value) { return {value.data(), value.size()}; }
-
 // What a value looks like, in short and as advice.
 struct Form {
   std::string placeholder, advice;
@@ -52,10 +50,10 @@ Form form_of(OptionType type) {
 // Returns an empty string for a good value, as CLI11 expects.
 std::string objection(const OptionInfo& option, const std::string& value) {
   const bool no_file = option.type == OptionType::kPath && value.empty();
-  if (!no_file && is_valid(option.type, as_text(value))) return {};
+  if (!no_file && is_valid(option.type, os_text(value))) return {};
   const std::string wrong = "invalid value '" + value + "': ";
   const bool is_path = option.type == OptionType::kPath && !no_file;
-  return wrong + (is_path ? objection_to_path(as_text(value)) : form_of(option.type).advice);
+  return wrong + (is_path ? objection_to_path(os_text(value)) : form_of(option.type).advice);
 }
 
 std::string absolute_pattern(const std::string& value) {
@@ -75,7 +73,7 @@ std::string expected_file(const std::string& pattern) {
 std::string writable_file(const OptionInfo& option, const std::string& value) {
   const std::string what = std::string("cannot write the ") + option.name;
   std::string pattern = absolute_pattern(value);
-  if (!is_valid(OptionType::kPath, as_text(pattern))) {
+  if (!is_valid(OptionType::kPath, os_text(pattern))) {
     throw Refusal(what + ": " + pattern + " is too long a path");
   }
   const fs::path path = expected_file(pattern);

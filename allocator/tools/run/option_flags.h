@@ -18,6 +18,8 @@ struct Setting {
   std::string value;
 };
 
+inline os::Text os_text(const std::string& value) { return {value.data(), value.size()}; }
+
 std::string variable_name(const OptionInfo& option);  // RDMALLOC_MEMORY_CAP
 std::string flag_name(const OptionInfo& option);      // --memory-cap
 std::string flag_usage(const OptionInfo& option);     // --memory-cap AMOUNT, --strict[=on|off]

@@ -18,12 +18,6 @@
 namespace rdmalloc::cli {
 namespace {
 
-bool warnings_wanted() {
-  Options options;
-  options.load();
-  return options.on(OptionId::warn);
-}
-
 // The libraries to preload, in the order in which ld.so should search them.
 std::vector<std::string> libraries_for(const RunRequest& request) {
   if (request.share_remote && !request.shims[kVerbsShim]) {
@@ -39,9 +33,7 @@ std::vector<std::string> libraries_for(const RunRequest& request) {
 }
 
 // The last step that may be refused: afterwards there is one process more.
-void watch_if_wanted() {
-  Options options;
-  options.load();
+void watch_if_wanted(const Options& options) {
   const uint64_t seconds = options.choice(OptionId::report_every);
   if (seconds == 0) return;
   const std::string report = options.path(OptionId::report);
@@ -66,10 +58,12 @@ void run(const RunRequest& request) {
                     "dlsym or dlvsym bypass the shim");
   }
   apply(request.settings);
-  watch_if_wanted();
+  Options options;
+  options.load();
+  watch_if_wanted(options);
   if (request.share_remote) setenv("RDMALLOC_VERBS_SHARE_REMOTE", "on", 1);
   preload(libraries);
-  if (warnings_wanted()) {
+  if (options.on(OptionId::warn)) {
     for (const std::string& note : notes) fprintf(stderr, "rdmalloc run: %s\n", note.c_str());
   }
   const std::vector<char*> arguments = exec_list(request.command);

@@ -3,8 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <vector>
 
 #include "allocator/limits/options.h"
@@ -16,15 +16,12 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Choice {
-  const char* word;
-  unsigned value;
-};
-constexpr Choice kLayouts[] = {{"page", RDM_SHM_PAGE},
-                               {"cacheline", RDM_SHM_CACHELINE},
-                               {"aggregated", RDM_SHM_AGGREGATED},
-                               {"mpsc", RDM_SHM_MPSC}};
-constexpr Choice kThreads[] = {{"single", 0}, {"multiple", RDM_SHM_MULTITHREADED}};
+using Choices = std::map<std::string, unsigned>;
+const Choices kLayouts = {{"page", RDM_SHM_PAGE},
+                          {"cacheline", RDM_SHM_CACHELINE},
+                          {"aggregated", RDM_SHM_AGGREGATED},
+                          {"mpsc", RDM_SHM_MPSC}};
+const Choices kThreads = {{"single", 0}, {"multiple", RDM_SHM_MULTITHREADED}};
 
 struct Row {
   const char* description;
@@ -59,28 +56,15 @@ void add_number(CLI::App& command, const char* flag, Number& number, const std::
   option->type_name("NUMBER")->check(objection_to_number)->required(is_required);
 }
 
-std::string words_of(std::span<const Choice> choices) {
-  std::vector<std::string> words;
-  for (const Choice& choice : choices) words.push_back(choice.word);
-  return joined(words, ", ", " or ");
-}
-
-void add_choice(CLI::App& command, const char* flag, std::string& word,
-                std::span<const Choice> choices, const std::string& help) {
-  const auto check = [choices](const std::string& given) -> std::string {
-    const auto same = [&given](const Choice& choice) { return given == choice.word; };
-    if (std::any_of(choices.begin(), choices.end(), same)) return {};
-    return "invalid value '" + given + "': use " + words_of(choices);
+void add_choice(CLI::App& command, const char* flag, std::string& word, const Choices& choices,
+                const std::string& help) {
+  std::vector<std::string> known;
+  for (const auto& [choice, value] : choices) known.push_back(choice);
+  const std::string words = joined(known, ", ", " or ");
+  const auto check = [&choices, words](const std::string& given) {
+    return choices.contains(given) ? "" : "invalid value '" + given + "': use " + words;
   };
-  const std::string words = words_of(choices);
   command.add_option(flag, word, words + ": " + help + " (default " + word + ")")->check(check);
-}
-
-// The value of a word that add_choice() accepted.
-unsigned value_of(const std::string& word, std::span<const Choice> choices) {
-  return std::find_if(choices.begin(), choices.end(),
-                      [&word](const Choice& choice) { return word == choice.word; })
-      ->value;
 }
 
 rdm_shm_plan make_plan(const ShmPlanRequest& request) {
@@ -89,8 +73,8 @@ rdm_shm_plan make_plan(const ShmPlanRequest& request) {
   options.size = sizeof options;
   options.error = why;
   options.error_size = sizeof why;
-  options.layout = value_of(request.layout, kLayouts);
-  options.flags = value_of(request.threads, kThreads);
+  options.layout = kLayouts.at(request.layout);
+  options.flags = kThreads.at(request.threads);
   if (request.eager_with_header) options.flags |= RDM_SHM_EAGER_WITH_HEADER;
   rdm_shm_plan plan = {};
   plan.size = sizeof plan;

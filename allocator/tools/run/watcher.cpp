@@ -31,7 +31,7 @@ constexpr std::chrono::milliseconds kLookAgain{200};
 struct Announcement {
   pid_t process = 0;
   uid_t user = 0;
-  int page = -1;
+  Descriptor page;
   std::string report;
 };
 
@@ -39,8 +39,10 @@ void read_control(const msghdr& message, Announcement* out) {
   auto* const head = const_cast<msghdr*>(&message);
   for (cmsghdr* part = CMSG_FIRSTHDR(head); part != nullptr; part = CMSG_NXTHDR(head, part)) {
     if (part->cmsg_level != SOL_SOCKET) continue;
-    if (part->cmsg_type == SCM_RIGHTS && out->page < 0) {
-      memcpy(&out->page, CMSG_DATA(part), sizeof out->page);
+    if (part->cmsg_type == SCM_RIGHTS) {
+      int page = -1;
+      memcpy(&page, CMSG_DATA(part), sizeof page);
+      out->page = Descriptor(page);
     } else if (part->cmsg_type == SCM_CREDENTIALS) {
       ucred sender;
       memcpy(&sender, CMSG_DATA(part), sizeof sender);
@@ -50,7 +52,7 @@ void read_control(const msghdr& message, Announcement* out) {
   }
 }
 
-// False: there is no datagram. The caller closes the page.
+// False: there is no datagram.
 bool receive(int socket, Announcement* out) {
   std::array<char, WholeFile::kLongestPath> words;
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(ucred))> control;
@@ -88,18 +90,15 @@ void write_one(const CounterReader& page, int lock, const std::string& report, b
   const bool is_ours = has_ended ? state != ReportState::kWritten : state == ReportState::kAbsent;
   if (is_ours) {
     const std::string text = as_report(counters, has_ended);
-    WholeFile file(report.c_str(), counters.process);
-    if (file.descriptor() >= 0 && os::write_all(file.descriptor(), text.data(), text.size())) {
-      (void)file.keep();
-    }
+    (void)write_whole_file(report.c_str(), counters.process, text.data(), text.size());
   }
   if (is_locked) flock(lock, LOCK_UN);
 }
 
 // Opens the file anew: a lock through the descriptor that was sent would also be the sender's.
-int open_again(int fd) {
-  const std::string path = "/proc/self/fd/" + std::to_string(fd);
-  return open(path.c_str(), O_RDONLY | O_CLOEXEC);
+Descriptor open_again(const Descriptor& file) {
+  const std::string path = "/proc/self/fd/" + std::to_string(file.get());
+  return Descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC));
 }
 
 }  // namespace
@@ -115,22 +114,15 @@ Watcher::Watcher(int socket, pid_t program, std::chrono::seconds interval)
 Watcher::Life Watcher::look_for(pid_t process) {
   Life life;
   life.process.number = static_cast<uint64_t>(process);
-  life.descriptor = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
-  life.has_ended = !os::read_start(life.process.number, &life.process.start) && life.descriptor < 0;
+  life.descriptor = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
+  life.has_ended =
+      !os::read_start(life.process.number, &life.process.start) && life.descriptor.get() < 0;
   return life;
 }
 
 void Watcher::look_at(Life* life, bool is_told) {
-  if (life->descriptor >= 0) {
-    life->has_ended = life->has_ended || is_told;
-  } else {
-    life->has_ended = life->has_ended || !os::is_alive(life->process);
-  }
-}
-
-void Watcher::let_go(const Watched& watched) {
-  close(watched.lock);
-  if (watched.life.descriptor >= 0) close(watched.life.descriptor);
+  const bool is_gone = life->descriptor.get() >= 0 ? is_told : !os::is_alive(life->process);
+  life->has_ended = life->has_ended || is_gone;
 }
 
 void Watcher::run() {
@@ -155,29 +147,20 @@ bool Watcher::hear_one() {
   if (!receive(socket_, &heard)) return false;
   const bool is_good = heard.user == geteuid() && heard.process > 0 && !heard.report.empty() &&
                        heard.report.front() == '/';
-  if (is_good && heard.page >= 0) add(heard.process, heard.page, std::move(heard.report));
-  if (heard.page >= 0) close(heard.page);
+  if (is_good) add(heard.process, heard.page, std::move(heard.report));
   return true;
 }
 
 // A report belongs to one process: the first, as long as it lives, whatever it executes.
-void Watcher::add(pid_t process, int page, std::string report) {
-  const int lock = open_again(page);
-  if (lock < 0) return;
-  std::optional<CounterReader> reader = CounterReader::of_descriptor(lock);
-  const auto same = std::find_if(watched_.begin(), watched_.end(),
-                                 [&](const Watched& one) { return one.report == report; });
+void Watcher::add(pid_t process, const Descriptor& page, std::string report) {
+  Descriptor lock = open_again(page);
+  std::optional<CounterReader> reader = CounterReader::of_descriptor(lock.get());
+  const auto same = std::ranges::find(watched_, report, &Watched::report);
   const bool is_taken =
       same != watched_.end() && same->life.process.number != static_cast<uint64_t>(process);
-  if (!reader || is_taken) {
-    close(lock);
-    return;
-  }
-  if (same != watched_.end()) {
-    let_go(*same);
-    watched_.erase(same);
-  }
-  watched_.push_back({look_for(process), std::move(*reader), lock, std::move(report)});
+  if (!reader || is_taken) return;
+  if (same != watched_.end()) watched_.erase(same);
+  watched_.push_back({look_for(process), std::move(*reader), std::move(lock), std::move(report)});
 }
 
 // Processes added since the poll are at the end of the list, and are looked at next time.
@@ -186,18 +169,16 @@ void Watcher::look_who_ended(const std::vector<pollfd>& polled) {
     return std::any_of(polled.begin(), polled.end(),
                        [fd](const pollfd& one) { return one.fd == fd && one.revents != 0; });
   };
-  look_at(&program_, is_told(program_.descriptor));
+  look_at(&program_, is_told(program_.descriptor.get()));
   for (Watched& one : watched_) {
-    look_at(&one.life, is_told(one.life.descriptor));
-    if (!one.life.has_ended) continue;
-    write_one(one.page, one.lock, one.report, true);
-    let_go(one);
+    look_at(&one.life, is_told(one.life.descriptor.get()));
+    if (one.life.has_ended) write_one(one.page, one.lock.get(), one.report, true);
   }
   std::erase_if(watched_, [](const Watched& one) { return one.life.has_ended; });
 }
 
 void Watcher::write_all() {
-  for (const Watched& one : watched_) write_one(one.page, one.lock, one.report, false);
+  for (const Watched& one : watched_) write_one(one.page, one.lock.get(), one.report, false);
   interval_ = std::min<std::chrono::milliseconds>(interval_ * 2, most_);
   next_ = Clock::now() + interval_;
 }
@@ -206,7 +187,9 @@ bool Watcher::has_anybody() const { return !program_.has_ended || !watched_.empt
 
 int Watcher::milliseconds_left() const {
   using std::chrono::milliseconds;
-  const auto is_asked = [](const Life& life) { return !life.has_ended && life.descriptor < 0; };
+  const auto is_asked = [](const Life& life) {
+    return !life.has_ended && life.descriptor.get() < 0;
+  };
   const bool asks =
       is_asked(program_) || std::any_of(watched_.begin(), watched_.end(), [&](const Watched& one) {
         return is_asked(one.life) || one.life.has_ended;
@@ -218,11 +201,9 @@ int Watcher::milliseconds_left() const {
 
 std::vector<pollfd> Watcher::what_to_poll() const {
   std::vector<pollfd> all{{socket_, POLLIN, 0}};
-  if (!program_.has_ended && program_.descriptor >= 0)
-    all.push_back({program_.descriptor, POLLIN, 0});
-  for (const Watched& one : watched_) {
-    if (one.life.descriptor >= 0) all.push_back({one.life.descriptor, POLLIN, 0});
-  }
+  // poll() ignores descriptors that are -1.
+  if (!program_.has_ended) all.push_back({program_.descriptor.get(), POLLIN, 0});
+  for (const Watched& one : watched_) all.push_back({one.life.descriptor.get(), POLLIN, 0});
   return all;
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "allocator/os/process.h"
+#include "allocator/tools/child.h"
 #include "allocator/tools/top/counter_reader.h"
 
 namespace rdmalloc::cli {
@@ -34,24 +35,23 @@ class Watcher {
   // Waits for a process's end by a descriptor, if the kernel has such.
   struct Life {
     os::Process process;
-    int descriptor = -1;
+    Descriptor descriptor;
     bool has_ended = false;
   };
 
   struct Watched {
     Life life;
     CounterReader page;
-    int lock;  // a descriptor of the page, opened here
+    Descriptor lock;  // a descriptor of the page, opened here
     std::string report;
   };
 
   static Life look_for(pid_t process);
   static void look_at(Life* life, bool is_told);
-  static void let_go(const Watched& watched);
 
   void hear_all();
   bool hear_one();
-  void add(pid_t process, int page, std::string report);
+  void add(pid_t process, const Descriptor& page, std::string report);
   void look_who_ended(const std::vector<pollfd>& polled);
   void write_all();
   bool has_anybody() const;

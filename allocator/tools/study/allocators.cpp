@@ -37,10 +37,8 @@ constexpr std::array kPeers{
 };
 
 const Peer* find_peer(const std::string& name) {
-  for (const Peer& peer : kPeers) {
-    if (name == peer.name) return &peer;
-  }
-  return nullptr;
+  const auto* const found = std::ranges::find(kPeers, name, &Peer::name);
+  return found == kPeers.end() ? nullptr : found;
 }
 
 // Folders with libraries of this command's architecture: those that users name, then those next to
@@ -96,6 +94,10 @@ std::string find_library_file(const Peer& peer) {
   return "";
 }
 
+[[noreturn]] void refuse_unknown(const std::string& name) {
+  throw Refusal("there is no allocator '" + name + "': known are " + joined(allocator_names()));
+}
+
 bool is_allocator_library(const std::string& path) {
   const std::string file = fs::path(path).filename();
   if (file.starts_with("librdmalloc.so")) return true;
@@ -121,9 +123,7 @@ std::optional<Allocator> look_for_allocator(const std::string& name) {
   if (name == "glibc") return Allocator{name, "", false};
   if (name == kOurs) return Allocator{name, find_library(), true};
   const Peer* peer = find_peer(name);
-  if (peer == nullptr) {
-    throw Refusal("there is no allocator '" + name + "': known are " + joined(allocator_names()));
-  }
+  if (peer == nullptr) refuse_unknown(name);
   const std::string library = find_library_file(*peer);
   if (library.empty()) return std::nullopt;
   return Allocator{name, library, false};
@@ -145,13 +145,10 @@ std::string preload_for(const Allocator& allocator, const std::string& before) {
 std::vector<std::string> parse_allocators(const std::string& list) {
   std::vector<std::string> names;
   for (const std::string& name : parts_of(list, ',')) {
-    if (std::ranges::find(allocator_names(), name) == allocator_names().end()) {
-      throw Refusal("there is no allocator '" + name + "': known are " + joined(allocator_names()));
-    }
+    if (std::ranges::find(allocator_names(), name) == allocator_names().end()) refuse_unknown(name);
     if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   }
-  if (names.empty())
-    throw Refusal("no allocator was named: known are " + joined(allocator_names()));
+  if (names.empty()) refuse_unknown(list);
   return names;
 }
 

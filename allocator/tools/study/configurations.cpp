@@ -12,11 +12,9 @@ namespace {
 
 constexpr const char* kCapVariable = "RDMALLOC_CAP";
 
-os::Text as_text(const std::string& value) { return {value.data(), value.size()}; }
-
 Cap parse_cap(const std::string& text) {
   Amount amount;
-  if (!parse_amount(as_text(text), &amount) || amount.unit == Amount::Unit::kPercentOfMemlock ||
+  if (!parse_amount(os_text(text), &amount) || amount.unit == Amount::Unit::kPercentOfMemlock ||
       amount.value == 0) {
     throw Refusal("--caps: '" + text +
                   "' is no cap: give a share of the most that the program holds (50%) or bytes "
@@ -54,16 +52,12 @@ std::vector<Configuration> configurations_of(const std::vector<Allocator>& alloc
   std::vector<Configuration> all;
   for (const Allocator& allocator : allocators) {
     if (!allocator.ours) {
-      all.push_back({allocator.name, allocator.name, allocator, false, std::nullopt, {}});
+      all.push_back({allocator.name, allocator.name, allocator, false, {}, {}});
       continue;
     }
-    all.push_back({kUnpinnedName,
-                   "rdmalloc, not pinned",
-                   allocator,
-                   false,
-                   std::nullopt,
-                   {{kCapVariable, "0"}}});
-    all.push_back({kPinnedName, "rdmalloc, pinned", allocator, true, std::nullopt, {}});
+    all.push_back(
+        {kUnpinnedName, "rdmalloc, not pinned", allocator, false, {}, {{kCapVariable, "0"}}});
+    all.push_back({kPinnedName, "rdmalloc, pinned", allocator, true, {}, {}});
   }
   return all;
 }
@@ -84,15 +78,11 @@ Configuration with_option(const Allocator& ours, const std::string& assignment) 
   const std::string name = assignment.substr(0, equals);
   const OptionInfo& option = find_option(name, assignment);
   const std::string value = assignment.substr(equals + 1);
-  if (!is_valid(option.type, as_text(value))) {
+  if (!is_valid(option.type, os_text(value))) {
     throw Refusal("--set " + assignment + ": invalid value '" + value + "': " + flag_usage(option));
   }
   const std::string setting = std::string(option.name) + "=" + value;
-  return {std::string(kPinnedName) + "-" + setting,
-          "rdmalloc, pinned, " + setting,
-          ours,
-          true,
-          std::nullopt,
+  return {std::string(kPinnedName) + "-" + setting, "rdmalloc, pinned, " + setting, ours, true, {},
           {{variable_name(option), value}}};
 }
 

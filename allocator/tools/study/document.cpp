@@ -11,6 +11,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr size_t kMostPoints = 1200;  // of a series: more than a chart can show
+
 template <typename Value>
 json or_null(const std::optional<Value>& value) {
   return value ? json(*value) : json(nullptr);
@@ -22,6 +24,13 @@ json whole_or_null(const std::optional<double>& value) {
 
 json median_or_null(const std::optional<Spread>& value) {
   return value ? whole_or_null(value->median) : json(nullptr);
+}
+
+template <typename Range, typename Convert>
+json list_of(const Range& range, Convert convert) {
+  json list = json::array();
+  for (const auto& entry : range) list.push_back(convert(entry));
+  return list;
 }
 
 json machine_of(const Machine& machine) {
@@ -41,10 +50,10 @@ json configuration_of(const Configuration& configuration) {
           {"cap_bytes", or_null(configuration.cap_bytes)}};
 }
 
-json phase_of(const Phase& phase) {
+json phase_of(const PhaseCounters& phase) {
   return {{"name", phase.name},
           {"entered", phase.entered},
-          {"seconds", phase.seconds},
+          {"seconds", static_cast<double>(phase.ns) / 1e9},
           {"peak_live_bytes", phase.peak_live},
           {"peak_held_bytes", phase.peak_held},
           {"peak_pinned_bytes", phase.peak_pinned}};
@@ -76,8 +85,6 @@ constexpr const char* kColumns[] = {"configuration",
 
 json run_of(const Run& run) {
   const Samples& samples = run.samples;
-  json phases = json::array();
-  for (const Phase& phase : samples.phases) phases.push_back(phase_of(phase));
   return {{"configuration", run.configuration},
           {"repeat", run.repeat},
           {"outcome", run.outcome},
@@ -98,30 +105,20 @@ json run_of(const Run& run) {
           {"samples", samples.series.size()},
           {"samples_left_out", samples.left_out},
           {"sampling_cpu_share", run.sampling_cpu_share},
-          {"phases", phases}};
-}
-
-template <typename Field>
-json column(const std::vector<Sample>& series, Field field) {
-  json values = json::array();
-  for (const Sample& sample : series) values.push_back(sample.*field);
-  return values;
+          {"phases", list_of(samples.phases, phase_of)}};
 }
 
 json series_of(const Run& run) {
   const std::vector<Sample> series = thinned(run.samples.series, kMostPoints);
-  const auto known = [&](auto field) {
-    return run.samples.has_counters ? column(series, field) : json(nullptr);
-  };
-  return {{"configuration", run.configuration},
-          {"repeat", run.repeat},
-          {"seconds", column(series, &Sample::seconds)},
-          {"resident_bytes", column(series, &Sample::resident)},
-          {"live_bytes", known(&Sample::live)},
-          {"held_bytes", known(&Sample::held)},
-          {"pinned_bytes", column(series, &Sample::pinned)},
-          {"overflow_bytes", known(&Sample::overflow)},
-          {"faults", column(series, &Sample::faults)}};
+  json all = {{"configuration", run.configuration},
+              {"repeat", run.repeat},
+              {"seconds", list_of(series, [](const Sample& one) { return one.seconds; })}};
+  for (const auto& [name, value, is_counter] : kSampleFields) {
+    const bool is_known = run.samples.has_counters || !is_counter;
+    const auto of_sample = [value](const Sample& one) { return one.*value; };
+    all[name] = is_known ? list_of(series, of_sample) : json(nullptr);
+  }
+  return all;
 }
 
 json row_of(const Row& row) {
@@ -146,23 +143,14 @@ json tile_of(const Tile& tile) { return {{"verdict", tile.verdict}, {"figures", 
 json summary_of(const Study& study) {
   const std::vector<Row> rows = summarize(study.configurations, study.runs);
   const Verdict verdict = judge(rows, study.machine);
-  json table = json::array();
-  for (const Row& row : rows) table.push_back(row_of(row));
   return {{"tiles",
            {{"memory", tile_of(verdict.memory)},
             {"time", tile_of(verdict.time)},
             {"cap", tile_of(verdict.cap)}}},
           {"answers", verdict.answers},
-          {"table", table},
+          {"table", list_of(rows, row_of)},
           {"smallest_cap_without_loss_bytes", or_null(verdict.smallest_cap_without_loss)},
           {"notes", study.notes}};
-}
-
-template <typename Range, typename Convert>
-json list_of(const Range& range, Convert convert) {
-  json list = json::array();
-  for (const auto& entry : range) list.push_back(convert(entry));
-  return list;
 }
 
 std::string csv_value(const json& value) {
@@ -189,20 +177,21 @@ std::string runs_line(const Run& run) {
 }
 
 std::string samples_header() {
-  return "configuration,repeat,seconds,resident_bytes,live_bytes,held_bytes,pinned_bytes,"
-         "overflow_bytes,faults\n";
+  std::string line = "configuration,repeat,seconds";
+  for (const SampleField& field : kSampleFields) line += std::string(",") + field.name;
+  return line + "\n";
 }
 
 std::string samples_lines(const Run& run) {
   std::string lines;
-  const auto known = [&](uint64_t value) { return csv_value(counted(run.samples, value)); };
   const std::string start = csv_field(run.configuration) + "," + std::to_string(run.repeat) + ",";
   for (const Sample& sample : run.samples.series) {
-    const std::vector<std::string> fields = {csv_value(sample.seconds), csv_value(sample.resident),
-                                             known(sample.live),        known(sample.held),
-                                             csv_value(sample.pinned),  known(sample.overflow),
-                                             csv_value(sample.faults)};
-    lines += start + joined(fields, ",") + "\n";
+    lines += start + csv_value(sample.seconds);
+    for (const auto& [name, value, is_counter] : kSampleFields) {
+      const bool is_known = run.samples.has_counters || !is_counter;
+      lines += "," + (is_known ? std::to_string(sample.*value) : "");
+    }
+    lines += "\n";
   }
   return lines;
 }

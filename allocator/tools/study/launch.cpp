@@ -8,8 +8,8 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
-#include <map>
 
 #include "allocator/os/clock.h"
 #include "allocator/tools/child.h"
@@ -25,50 +25,28 @@ Descriptor open_stream(const std::string& path, int flags) {
   return stream;
 }
 
-std::vector<std::string> environment_of(const Launch& launch) {
-  std::map<std::string, std::string> all;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    const size_t equals = text.find('=');
-    if (equals != std::string::npos) all[text.substr(0, equals)] = text.substr(equals + 1);
-  }
-  for (const auto& [name, value] : launch.variables) {
-    all[name] = value;
-    if (name == "LD_PRELOAD" && value.empty()) all.erase(name);
-  }
-  std::vector<std::string> words;
-  words.reserve(all.size());
-  for (const auto& [name, value] : all) words.push_back(name + "=" + value);
-  return words;
-}
-
 // What the child reports on the pipe, which closes by itself when the exec succeeds.
 struct Word {
   uint64_t start_ns;
   int error;
 };
 
-struct Child {
-  const char* program;
-  char* const* arguments;
-  char* const* environment;
-  std::array<int, 3> streams;
-  int pipe;
-  pid_t parent;
-};
-
-// Between fork and exec: system calls only.
-[[noreturn]] void become(const Child& child, const Interrupts& interrupts) {
+// The parent has no other thread when it forks, so this may allocate.
+[[noreturn]] void become(const Launch& launch, const std::array<int, 3>& streams, int pipe,
+                         pid_t parent, const Interrupts& interrupts) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-  if (getppid() != child.parent) _exit(kExitRefused);
-  for (int i = 0; i < 3; ++i) dup2(child.streams[static_cast<size_t>(i)], i);
+  if (getppid() != parent) _exit(kExitRefused);
+  for (int i = 0; i < 3; ++i) dup2(streams[static_cast<size_t>(i)], i);
+  for (const auto& [name, value] : launch.variables) setenv(name.c_str(), value.c_str(), 1);
+  set_preloads(launch.preloads);
+  const std::vector<char*> arguments = exec_list(launch.command);
   interrupts.undo();
   Word word{os::now_ns(), 0};
-  if (write(child.pipe, &word, sizeof(word)) != sizeof(word)) _exit(kExitRefused);
-  execve(child.program, child.arguments, child.environment);
+  if (write(pipe, &word, sizeof(word)) != sizeof(word)) _exit(kExitRefused);
+  execv(launch.program.c_str(), arguments.data());
   word.error = errno;
-  if (write(child.pipe, &word, sizeof(word)) != sizeof(word)) _exit(kExitRefused);
+  if (write(pipe, &word, sizeof(word)) != sizeof(word)) _exit(kExitRefused);
   _exit(kExitNotExecutable);
 }
 
@@ -78,16 +56,13 @@ RunningProgram::RunningProgram(const Launch& launch, const Interrupts& interrupt
   const Descriptor input = open_stream(launch.input, O_RDONLY);
   const Descriptor output = open_stream(launch.output, O_WRONLY | O_CREAT | O_TRUNC);
   const Descriptor errors = open_stream(launch.errors, O_WRONLY | O_CREAT | O_TRUNC);
-  const std::vector<std::string> variables = environment_of(launch);
-  const std::vector<char*> arguments = exec_list(launch.command);
-  const std::vector<char*> environment = exec_list(variables);
   Pipe told;
   if (!told.is_open()) throw Refusal(std::string("pipe: ") + strerror(errno));
-  const Child child{launch.program.c_str(), arguments.data(),
-                    environment.data(),     {input.get(), output.get(), errors.get()},
-                    told.in.get(),          getpid()};
+  const pid_t parent = getpid();
   pid_ = fork();
-  if (pid_ == 0) become(child, interrupts);
+  if (pid_ == 0) {
+    become(launch, {input.get(), output.get(), errors.get()}, told.in.get(), parent, interrupts);
+  }
   const int fork_error = errno;
   told.in.shut();
   Word word{0, 0};

@@ -18,6 +18,7 @@ struct Launch {
   std::string program;  // the file
   std::vector<std::string> command;
   std::vector<std::pair<std::string, std::string>> variables;  // override this process's own
+  std::string preloads;                                        // LD_PRELOAD; empty: none
   std::string input, output, errors;                           // files
 };
 

@@ -3,20 +3,15 @@
 #include <sched.h>
 #include <sys/utsname.h>
 
-#include <fstream>
-
 #include "allocator/os/limits.h"
+#include "allocator/tools/child.h"
+#include "allocator/tools/top/process_status.h"
 
 namespace rdmalloc::cli::study {
 namespace {
 
 std::string cpu_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    const size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "unknown";
+  return std::string(line_after(read_file("/proc/cpuinfo"), "model name\t: ").value_or("unknown"));
 }
 
 unsigned usable_cores() {

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <filesystem>
 
-#include "allocator/os/file.h"
 #include "allocator/report/whole_file.h"
 #include "allocator/tools/refusal.h"
 
@@ -18,16 +17,14 @@ OutputFolder::OutputFolder(const std::string& path, bool force) : path_(path) {
   std::error_code error;
   made_ = !fs::exists(path_, error);
   fs::create_directories(path_, error);
-  if (error) throw Refusal(path_ + ": " + error.message() + ": name another folder with -o");
-  const bool is_empty = fs::is_empty(path_, error);
+  const bool is_empty = !error && fs::is_empty(path_, error);
+  if (!error && access(path_.c_str(), W_OK | X_OK) != 0)
+    error.assign(errno, std::system_category());
   if (error) throw Refusal(path_ + ": " + error.message() + ": name another folder with -o");
   if (!is_empty && !force) {
     throw Refusal(path_ +
                   " is not empty: name another folder with -o, or let the study overwrite "
                   "its files there with --force");
-  }
-  if (access(path_.c_str(), W_OK | X_OK) != 0) {
-    throw Refusal(path_ + ": " + strerror(errno) + ": name another folder with -o");
   }
 }
 
@@ -61,11 +58,8 @@ void OutputFolder::append(const std::string& name, const std::string& text) {
 }
 
 void OutputFolder::write(const std::string& name, const std::string& text) {
-  const std::string path = file(name);
-  WholeFile to(path.c_str(), static_cast<uint64_t>(getpid()));
-  const bool is_there =
-      to.descriptor() >= 0 && os::write_all(to.descriptor(), text.data(), text.size()) && to.keep();
-  if (!is_there) fail(name, errno);
+  const auto self = static_cast<uint64_t>(getpid());
+  if (!write_whole_file(file(name).c_str(), self, text.data(), text.size())) fail(name, errno);
 }
 
 std::string default_output_path(const std::string& program, const std::string& date) {
@@ -74,13 +68,13 @@ std::string default_output_path(const std::string& program, const std::string& d
     if (c >= '0' && c <= '9') moment += c;
     if (c == 'T') moment += '-';
   }
-  std::string path = "study-" + fs::path(program).filename().string() + "-" + moment;
+  const std::string base = "study-" + fs::path(program).filename().string() + "-" + moment;
+  std::string path = base;
   std::error_code error;
-  if (!fs::exists(path, error)) return path;
-  for (int number = 2;; ++number) {
-    std::string numbered = path + "-" + std::to_string(number);
-    if (!fs::exists(numbered, error)) return numbered;
+  for (int number = 2; fs::exists(path, error); ++number) {
+    path = base + "-" + std::to_string(number);
   }
+  return path;
 }
 
 }  // namespace rdmalloc::cli::study

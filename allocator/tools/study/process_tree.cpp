@@ -1,32 +1,13 @@
 #include "allocator/tools/study/process_tree.h"
 
-#include <dirent.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "allocator/tools/top/process_status.h"
 
 namespace rdmalloc::cli::study {
-namespace {
-
-std::vector<pid_t> all_processes() {
-  std::vector<pid_t> all;
-  DIR* folder = opendir("/proc");
-  if (folder == nullptr) return all;
-  while (const dirent* entry = readdir(folder)) {
-    const char* name = entry->d_name;
-    if (name[0] >= '1' && name[0] <= '9')
-      all.push_back(static_cast<pid_t>(strtol(name, nullptr, 10)));
-  }
-  closedir(folder);
-  std::ranges::sort(all);
-  return all;
-}
-
-}  // namespace
 
 ProcessTree::ProcessTree() : self_(getpid()), last_number_(0, "loadavg") {
   prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
@@ -63,7 +44,8 @@ bool ProcessTree::is_new_member(pid_t pid) {
 
 std::vector<pid_t> ProcessTree::update() {
   seen_number_ = parse_last_number(last_number_.read());
-  const std::vector<pid_t> all = all_processes();
+  std::vector<pid_t> all = process_numbers("/proc").value_or(std::vector<pid_t>());
+  std::ranges::sort(all);
   std::erase_if(known_,
                 [&](const auto& entry) { return !std::ranges::binary_search(all, entry.first); });
   std::vector<pid_t> fresh;

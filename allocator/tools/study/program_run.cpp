@@ -73,7 +73,7 @@ Run ProgramRun::run(const Launch& launch, bool under_library) {
   wait_for_others(sampler, run);
   run.sampling_cpu_share = sampler.cpu_share();
   run.samples = sampler.finish();
-  settle(program.pid(), run, run.samples, own_peak);
+  reap(program.pid(), run, run.samples, own_peak);
   return run;
 }
 
@@ -162,7 +162,7 @@ void ProgramRun::end_processes(Sampler& sampler) {
 }
 
 // Waits for all children that have ended: the program, and processes that we adopted.
-void ProgramRun::settle(pid_t pid, Run& run, Samples& samples, uint64_t own_peak) {
+void ProgramRun::reap(pid_t pid, Run& run, Samples& samples, uint64_t own_peak) {
   int status = 0;
   rusage usage{};
   const uint64_t until = os::now_ns() + kPatienceNs;

@@ -51,7 +51,7 @@ class ProgramRun {
   uint64_t next_sample(uint64_t index, uint64_t start_ns, Sampler& sampler) const;
   void wait_for_others(Sampler& sampler, Run& run);
   void end_processes(Sampler& sampler);
-  void settle(pid_t pid, Run& run, Samples& samples, uint64_t own_peak);
+  void reap(pid_t pid, Run& run, Samples& samples, uint64_t own_peak);
 
   RunLimits limits_;
   ProcessTree& tree_;

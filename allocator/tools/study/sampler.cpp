@@ -170,13 +170,13 @@ void Sampler::add_phases(const WatchedProcess& process) {
     raise(found_.peak_pinned, counters.peak_pinned);
     raise(found_.peak_overflow, counters.overflow);
     for (const PhaseCounters& from : counters.phases) {
-      auto known = std::ranges::find(found_.phases, from.name, &Phase::name);
+      const auto known = std::ranges::find(found_.phases, from.name, &PhaseCounters::name);
       if (known == found_.phases.end()) {
-        found_.phases.push_back({from.name});
-        known = found_.phases.end() - 1;
+        found_.phases.push_back(from);
+        continue;
       }
       known->entered += from.entered;
-      known->seconds += static_cast<double>(from.ns) / 1e9;
+      known->ns += from.ns;
       raise(known->peak_live, from.peak_live);
       raise(known->peak_held, from.peak_held);
       raise(known->peak_pinned, from.peak_pinned);

@@ -34,12 +34,16 @@ struct Sample {
   uint64_t overflow = 0;
 };
 
-struct Phase {
-  std::string name;
-  uint64_t entered = 0;
-  double seconds = 0;
-  uint64_t peak_live = 0, peak_held = 0, peak_pinned = 0;
+// The figures, as study.json and samples.csv name them.
+struct SampleField {
+  const char* name;
+  uint64_t Sample::*value;
+  bool is_counter;  // known only of processes with counters
 };
+inline constexpr SampleField kSampleFields[] = {
+    {"resident_bytes", &Sample::resident, false}, {"live_bytes", &Sample::live, true},
+    {"held_bytes", &Sample::held, true},          {"pinned_bytes", &Sample::pinned, false},
+    {"overflow_bytes", &Sample::overflow, true},  {"faults", &Sample::faults, false}};
 
 // The result of sampling one run.
 struct Samples {
@@ -51,8 +55,8 @@ struct Samples {
   uint64_t peak_held_by_one = 0;  // by any process: a cap is per process, and a share of this
   std::optional<uint64_t> peak_proportional;  // highest of a few, so a lower bound
   uint64_t minor_faults = 0, major_faults = 0;
-  std::vector<Phase> phases;
-  uint64_t left_out = 0;  // samples that would have cost too much
+  std::vector<PhaseCounters> phases;  // of all processes together
+  uint64_t left_out = 0;              // samples that would have cost too much
 };
 
 class Sampler {

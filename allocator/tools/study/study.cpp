@@ -2,17 +2,10 @@
 
 #include <CLI/CLI.hpp>
 
-#include "allocator/tools/refusal.h"
-
 namespace rdmalloc::cli::study {
-namespace {
-
-constexpr int kMostRepeats = 1000;
-constexpr double kHighestRate = 10000;
-
-}  // namespace
 
 void add_study_flags(CLI::App& app, StudyRequest& request) {
+  constexpr int kMostRepeats = 1000;
   app.add_option("--allocators", request.allocators,
                  "allocators to compare, separated by commas: glibc, jemalloc, mimalloc, tcmalloc, "
                  "rdmalloc (default: all that are installed)")
@@ -47,23 +40,6 @@ void add_study_flags(CLI::App& app, StudyRequest& request) {
   app.add_flag("--force", request.force, "write there even if it is not empty");
   app.add_flag("--quiet", request.quiet,
                "no progress on standard error; the answers are printed all the same");
-}
-
-int run_study(const StudyRequest& request) {
-  if (request.command.empty() && request.trace.empty()) {
-    throw Refusal("no program was named: rdmalloc study [options] -- PROGRAM ARGS...");
-  }
-  if (!request.command.empty() && !request.trace.empty()) {
-    throw Refusal("--trace replays a trace: no program can be named beside it");
-  }
-  if (!(request.rate_hz > 0) || request.rate_hz > kHighestRate) {
-    throw Refusal("--rate: give more than 0 and at most 10000 samples in a second");
-  }
-  if (!(request.linger_seconds >= 0) ||
-      (request.timeout_seconds && !(*request.timeout_seconds > 0))) {
-    throw Refusal("--linger and --timeout: give seconds");
-  }
-  return carry_out(request);
 }
 
 }  // namespace rdmalloc::cli::study

@@ -30,12 +30,9 @@ struct StudyRequest {
 
 void add_study_flags(CLI::App& app, StudyRequest& request);
 
-// Returns the exit status. Throws Refusal if nothing was run.
+// Runs every configuration in turn, as often as requested, and writes the results. Returns the exit
+// status. Throws Refusal if nothing was run.
 int run_study(const StudyRequest& request);
-
-// The same for a request that has been checked: runs every configuration in turn, as often as
-// requested, and writes the results.
-int carry_out(const StudyRequest& request);
 
 inline constexpr int kExitSomeFailed = 3;     // some runs did not exit with 0
 inline constexpr int kExitInterrupted = 130;  // a shell's status after Ctrl-C

@@ -15,6 +15,24 @@
 namespace rdmalloc::cli::study {
 namespace {
 
+constexpr double kHighestRate = 10000;
+
+void check(const StudyRequest& request) {
+  if (request.command.empty() && request.trace.empty()) {
+    throw Refusal("no program was named: rdmalloc study [options] -- PROGRAM ARGS...");
+  }
+  if (!request.command.empty() && !request.trace.empty()) {
+    throw Refusal("--trace replays a trace: no program can be named beside it");
+  }
+  if (!(request.rate_hz > 0) || request.rate_hz > kHighestRate) {
+    throw Refusal("--rate: give more than 0 and at most 10000 samples in a second");
+  }
+  if (!(request.linger_seconds >= 0) ||
+      (request.timeout_seconds && !(*request.timeout_seconds > 0))) {
+    throw Refusal("--linger and --timeout: give seconds");
+  }
+}
+
 // Allocators requested by name must be installed; for others a note says that they are missing.
 std::vector<Allocator> choose_allocators(const std::string& list, std::vector<std::string>& notes) {
   std::vector<Allocator> chosen;
@@ -49,6 +67,7 @@ void check_program(const std::string& program, const std::vector<Allocator>& all
 }  // namespace
 
 StudyPlan make_plan(const StudyRequest& request) {
+  check(request);
   StudyPlan plan;
   const std::vector<Allocator> allocators = choose_allocators(request.allocators, plan.notes);
   plan.configurations = configurations_of(allocators);

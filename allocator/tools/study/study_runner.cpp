@@ -1,3 +1,4 @@
+#include "allocator/tools/child.h"
 #include "allocator/tools/study/study.h"
 
 #include <fcntl.h>
@@ -9,7 +10,6 @@
 
 #include "allocator/tools/interrupts.h"
 #include "allocator/tools/refusal.h"
-#include "allocator/tools/run/library.h"
 #include "allocator/tools/study/allocators.h"
 #include "allocator/tools/study/document.h"
 #include "allocator/tools/study/output_folder.h"
@@ -92,7 +92,7 @@ Launch StudyRunner::launch_of(const Configuration& configuration, unsigned repea
   launch.variables = configuration.variables;
   // Count from the start, even in small processes.
   launch.variables.emplace_back("RDMALLOC_COUNTERS_FROM", "1");
-  launch.variables.emplace_back("LD_PRELOAD", preload_for(configuration.allocator, preloads()));
+  launch.preloads = preload_for(configuration.allocator, preloads());
   launch.input = request_.input;
   const std::string name = output_name(configuration, repeat);
   launch.output = folder_->file(name + ".stdout");
@@ -191,12 +191,12 @@ void StudyRunner::write_results() {
   add_notes();
   const nlohmann::json document = as_document(study_);
   folder_->write(kDocument, document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace));
-  write_report(document, folder_->path());
-  for (const std::string& note : write_plots(document, folder_->path())) progress_->say(note);
+  write_report(document, *folder_);
+  for (const std::string& note : write_plots(document, *folder_)) progress_->say(note);
   for (const nlohmann::json& answer : document["summary"]["answers"]) {
     printf("%s\n", answer.get<std::string>().c_str());
   }
-  printf("The report: %s\n", (folder_->path() + "/report.html").c_str());
+  printf("The report: %s\n", folder_->file("report.html").c_str());
 }
 
 int StudyRunner::status() {
@@ -249,7 +249,7 @@ int StudyRunner::carry_out() {
 
 }  // namespace
 
-int carry_out(const StudyRequest& request) {
+int run_study(const StudyRequest& request) {
   keep_standard_streams();
   const StudyPlan plan = make_plan(request);
   return StudyRunner(request, plan).carry_out();

@@ -1,6 +1,8 @@
 #include "allocator/tools/study/summary.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 namespace rdmalloc::cli::study {
 namespace {
@@ -90,15 +92,24 @@ std::optional<double> mean_resident(const std::vector<Sample>& series) {
 
 std::vector<Sample> thinned(const std::vector<Sample>& series, size_t most) {
   if (series.size() <= most) return series;
-  const size_t stretches = most - 2;
-  const size_t inner = series.size() - 2;
-  std::vector<Sample> kept{series.front()};
+  constexpr size_t kFields = std::size(kSampleFields);
+  const size_t stretches = std::max<size_t>((most - 2) / (2 * kFields), 1);
+  std::set<size_t> chosen{0, series.size() - 1};
+  const auto at = [&](size_t stretch) {
+    return series.begin() + static_cast<ptrdiff_t>(series.size() * stretch / stretches);
+  };
   for (size_t i = 0; i < stretches; ++i) {
-    const auto from = series.begin() + 1 + static_cast<ptrdiff_t>(i * inner / stretches);
-    const auto to = series.begin() + 1 + static_cast<ptrdiff_t>((i + 1) * inner / stretches);
-    if (from != to) kept.push_back(*std::ranges::max_element(from, to, {}, &Sample::resident));
+    for (const SampleField& field : kSampleFields) {
+      const auto [low, high] =
+          std::minmax_element(at(i), at(i + 1), [&](const Sample& one, const Sample& other) {
+            return one.*field.value < other.*field.value;
+          });
+      chosen.insert(
+          {static_cast<size_t>(low - series.begin()), static_cast<size_t>(high - series.begin())});
+    }
   }
-  kept.push_back(series.back());
+  std::vector<Sample> kept;
+  for (const size_t index : chosen) kept.push_back(series[index]);
   return kept;
 }
 

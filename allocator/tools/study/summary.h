@@ -34,11 +34,9 @@ struct Row {
 // The average resident memory over the time of the samples; nothing if there are none.
 std::optional<double> mean_resident(const std::vector<Sample>& series);
 
-// At most `most` samples (at least 2): from each stretch the one with the most resident memory, so
-// that no peak is lost. The first and the last are kept.
+// All samples if there are at most `most`; otherwise both ends, and the highest and lowest of each
+// figure in equal stretches of the run, so that no peak is lost. samples.csv has all samples.
 std::vector<Sample> thinned(const std::vector<Sample>& series, size_t most);
-// More than a chart can show; samples.csv has all samples.
-inline constexpr size_t kMostPoints = 2000;
 
 std::vector<Row> summarize(const std::vector<Configuration>& configurations,
                            const std::vector<Run>& runs);

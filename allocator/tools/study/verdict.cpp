@@ -25,10 +25,6 @@ std::string percent(double ratio) {
   return format(value < 10 ? "%.1f %%" : "%.0f %%", value);
 }
 
-std::string seconds(const Spread& value) {
-  return format(value.median < 1 ? "%.3f s" : "%.2f s", value.median);
-}
-
 bool is_one(double ratio) { return std::abs(ratio - 1) < kRounding; }
 
 // "12 % more", "3.0 % less", "as much".
@@ -43,8 +39,16 @@ std::string interval(const Comparison& found) {
                   : ", between " + more_or_less(found.low) + " and " + more_or_less(found.high);
 }
 
+std::string measured(const Comparison& found) {
+  return "measured " + more_or_less(found.ratio) + interval(found);
+}
+
+using Figure = std::optional<Spread> Row::*;
+
+bool is_time(Figure figure) { return figure == &Row::seconds || figure == &Row::cpu_seconds; }
+
 // Says what would settle the comparison.
-std::string settling(const Comparison& found, const std::string& quieter) {
+std::string settling(const Comparison& found, Figure figure) {
   const double repeats = found.repeats_to_tell;
   if (found.low > 1 - kLeastOfInterest && found.high < 1 + kLeastOfInterest) {
     return "the difference is below 1 %";
@@ -52,30 +56,41 @@ std::string settling(const Comparison& found, const std::string& quieter) {
   return (repeats > kMostRepeats
               ? "more than " + format("%.0f", kMostRepeats)
               : "about " + format("%.0f", std::max(repeats, kFewestRepeats + 1.0))) +
-         " repeats would tell (--repeats)" + quieter;
-}
-
-using Figure = std::optional<Spread> Row::*;
-
-std::optional<Comparison> compare(const Row& one, const Row& other, Figure figure) {
-  return study::compare((one.*figure)->values, (other.*figure)->values);
-}
-
-bool has_few(const Row& one, const Row& other, Figure figure) {
-  return std::min((one.*figure)->values.size(), (other.*figure)->values.size()) < kFewestRepeats;
+         " repeats would tell (--repeats)" +
+         (is_time(figure) ? ", or fewer on a quieter machine" : "");
 }
 
 constexpr const char* kNoPeak = "No peak was seen: the program is over too soon.";
-constexpr const char* kTooFew = " from fewer than three runs (--repeats)";
 
 // What a comparison allows to be said. Equal: nothing is left to tell apart.
 enum class Told { kNothing, kEqual, kLess, kMore };
 
-Told told_by(const std::optional<Comparison>& found) {
-  if (!found) return Told::kNothing;
-  if (is_one(found->low) && is_one(found->high)) return Told::kEqual;
-  if (found->outcome == Comparison::Outcome::kCannotTell) return Told::kNothing;
-  return found->outcome == Comparison::Outcome::kMore ? Told::kMore : Told::kLess;
+struct Judged {
+  Told told = Told::kNothing;
+  std::optional<Comparison> found;  // nothing: too few runs, too little memory or time
+  std::string untold;               // of kNothing: what follows "cannot be told"
+};
+
+Judged compare(const Row& one, const Row& other, Figure figure) {
+  const Spread& ours = *(one.*figure);
+  const Spread& theirs = *(other.*figure);
+  const double least = std::min(ours.median, theirs.median);
+  if (!is_time(figure) && least < kLeastBytes) return {{}, {}, " of less than 4 MiB"};
+  if (std::min(ours.values.size(), theirs.values.size()) < kFewestRepeats) {
+    return {{}, {}, " from fewer than three runs (--repeats)"};
+  }
+  // A shorter run is mostly start-up, and its time is chance.
+  if (figure == &Row::seconds && least < kShortestSeconds) {
+    return {{}, {}, " of runs below 0.1 s: give the program more to do"};
+  }
+  const auto found = study::compare(ours.values, theirs.values);
+  if (!found) return {};
+  if (is_one(found->low) && is_one(found->high)) return {Told::kEqual, found, ""};
+  if (found->outcome == Comparison::Outcome::kCannotTell) {
+    return {Told::kNothing, found, ": " + measured(*found) + "; " + settling(*found, figure)};
+  }
+  const bool is_more = found->outcome == Comparison::Outcome::kMore;
+  return {is_more ? Told::kMore : Told::kLess, found, ""};
 }
 
 // Our row that shows the cost of never returning memory: pinned, or unpinned if pinned did not run.
@@ -93,43 +108,27 @@ const Row* best_other(const std::vector<Row>& rows) {
   return best;
 }
 
-std::string both_bytes(const Row& ours, const Row& other, Figure figure) {
-  return " (" + bytes((ours.*figure)->median) + " against " + bytes((other.*figure)->median) + ")";
+std::string text_of(const Row& row, Figure figure) {
+  const double median = (row.*figure)->median;
+  if (!is_time(figure)) return bytes(median);
+  return format(median < 1 ? "%.3f s" : "%.2f s", median);
 }
 
-std::string both_seconds(const Row& row, const Row& base, Figure figure) {
-  return " (" + seconds(*(row.*figure)) + ", " + seconds(*(base.*figure)) + ")";
-}
-
-bool is_too_small(const Row& one, const Row& other, Figure figure) {
-  return std::min((one.*figure)->median, (other.*figure)->median) < kLeastBytes;
-}
-
-// Also nothing if there is too little memory to compare.
-std::optional<Comparison> compare_memory(const Row& ours, const Row& other, Figure figure) {
-  return is_too_small(ours, other, figure) ? std::nullopt : compare(ours, other, figure);
-}
-
-// The end of a sentence that begins with "Whether ...". `found` is of compare_memory().
-std::string untold_memory(const Row& ours, const Row& other, Figure figure,
-                          const std::optional<Comparison>& found) {
-  std::string untold = " cannot be told";
-  if (is_too_small(ours, other, figure)) return untold + " of less than 4 MiB";
-  if (has_few(ours, other, figure)) return untold + kTooFew;
-  if (!found) return untold;
-  return untold + ": measured " + more_or_less(found->ratio) + interval(*found) + "; " +
-         settling(*found, "");
+// " (12.3 MiB against 11.2 MiB)", " (1.20 s, 1.10 s)".
+std::string both(const Row& ours, const Row& other, Figure figure) {
+  return " (" + text_of(ours, figure) + (is_time(figure) ? ", " : " against ") +
+         text_of(other, figure) + ")";
 }
 
 std::string peak_answer(const Row& ours, const Row& other) {
   const Figure figure = &Row::peak_resident;
   const std::string& name = other.configuration.name;
-  const std::string figures = both_bytes(ours, other, figure) + ".";
-  const auto found = compare_memory(ours, other, figure);
-  switch (told_by(found)) {
+  const std::string figures = both(ours, other, figure) + ".";
+  const auto [told, found, untold] = compare(ours, other, figure);
+  switch (told) {
     case Told::kNothing:
       return "Whether never returning memory costs this program more at its peak than " + name +
-             untold_memory(ours, other, figure, found) + figures;
+             " cannot be told" + untold + figures;
     case Told::kEqual:
       return "Never returning memory costs this program nothing at its peak against " + name +
              figures;
@@ -145,11 +144,11 @@ std::string peak_answer(const Row& ours, const Row& other) {
 std::string mean_answer(const Row& ours, const Row& other) {
   const Figure figure = &Row::mean_resident;
   const std::string& name = other.configuration.name;
-  const std::string figures = both_bytes(ours, other, figure) + ".";
-  const auto found = compare_memory(ours, other, figure);
-  if (told_by(found) == Told::kNothing) {
+  const std::string figures = both(ours, other, figure) + ".";
+  const auto [told, found, untold] = compare(ours, other, figure);
+  if (told == Told::kNothing) {
     return "Whether it has more resident on average over its time than under " + name +
-           untold_memory(ours, other, figure, found) + figures;
+           " cannot be told" + untold + figures;
   }
   return "On average over its time it has " + more_or_less(found->ratio) + " resident than under " +
          name + figures;
@@ -184,41 +183,26 @@ void answer_about_returning(const std::vector<Row>& rows, Verdict& verdict) {
   if (ours->held_to_live) verdict.answers.push_back(held_answer(*ours));
 }
 
-// A shorter run is mostly start-up, and its time is chance.
-bool is_too_short(const Row& one, const Row& other) {
-  return std::min(one.seconds->median, other.seconds->median) < kShortestSeconds;
-}
-
 // " CPU time: 20 % more, between ... and ...": for programs that wait, wall time says little.
 std::string cpu_answer(const Row& row, const Row& base) {
   if (!row.cpu_seconds || !base.cpu_seconds) return "";
-  const auto found = compare(row, base, &Row::cpu_seconds);
+  const auto [told, found, untold] = compare(row, base, &Row::cpu_seconds);
   if (!found) return "";
-  const std::string figures = both_seconds(row, base, &Row::cpu_seconds);
-  const std::string measured = more_or_less(found->ratio) + interval(*found);
-  if (told_by(found) == Told::kNothing) {
-    return " Nor can it be told of CPU time" + figures + ": measured " + measured + ".";
+  const std::string figures = both(row, base, &Row::cpu_seconds);
+  if (told == Told::kNothing) {
+    return " Nor can it be told of CPU time" + figures + ": " + measured(*found) + ".";
   }
-  return " CPU time: " + measured + figures + ".";
+  return " CPU time: " + more_or_less(found->ratio) + interval(*found) + figures + ".";
 }
 
 std::string time_answer(const std::string& what, const Row& row, const Row& base) {
-  const std::string whom =
-      " against " + base.configuration.label + both_seconds(row, base, &Row::seconds);
-  const std::string untold = "Time: what " + what + " costs" + whom + " cannot be told";
-  if (has_few(row, base, &Row::seconds)) return untold + kTooFew + ".";
-  if (is_too_short(row, base)) {
-    return untold + " of runs below 0.1 s: give the program more to do.";
-  }
-  const auto found = compare(row, base, &Row::seconds);
-  if (!found) return untold + " of no time.";
-  const std::string cpu = cpu_answer(row, base);
-  const Told told = told_by(found);
-  if (told == Told::kEqual) return "Time: " + what + " costs nothing" + whom + "." + cpu;
+  const std::string whom = " against " + base.configuration.label + both(row, base, &Row::seconds);
+  const auto [told, found, untold] = compare(row, base, &Row::seconds);
+  const std::string cpu = found ? cpu_answer(row, base) : "";
   if (told == Told::kNothing) {
-    return untold + ": measured " + more_or_less(found->ratio) + interval(*found) + "; " +
-           settling(*found, ", or fewer on a quieter machine") + "." + cpu;
+    return "Time: what " + what + " costs" + whom + " cannot be told" + untold + "." + cpu;
   }
+  if (told == Told::kEqual) return "Time: " + what + " costs nothing" + whom + "." + cpu;
   return "Time: " + what + (told == Told::kMore ? " costs " : " saves ") + percent(found->ratio) +
          interval(*found) + "," + whom + "." + cpu;
 }
@@ -243,31 +227,20 @@ void answer_about_pinning(const std::vector<Row>& rows, Verdict& verdict) {
   }
 }
 
-std::optional<Comparison> time_of(const Row& row, const Row& base) {
-  if (is_too_short(row, base)) return std::nullopt;
-  return compare(row, base, &Row::seconds);
-}
-
 // "; no time is lost.", or how much is, or that this cannot be told.
 std::string time_of_cap(const Row& row, const Row& pinned) {
-  const auto found = time_of(row, pinned);
+  const auto [told, found, untold] = compare(row, pinned, &Row::seconds);
   if (!found) return "; whether that costs time cannot be told.";
-  switch (told_by(found)) {
-    case Told::kMore:
-      return ", and the program takes " + percent(found->ratio) + " longer.";
-    case Told::kNothing:
-      return "; no loss of time can be told (measured " + more_or_less(found->ratio) +
-             interval(*found) + ").";
-    default:
-      return "; no time is lost.";
-  }
+  if (told == Told::kMore) return ", and the program takes " + percent(found->ratio) + " longer.";
+  if (told == Told::kNothing) return "; no loss of time can be told (" + measured(*found) + ").";
+  return "; no time is lost.";
 }
 
 bool is_cap(const Row& row) { return row.configuration.cap_bytes && row.runs_ok != 0; }
 
 bool loses_nothing(const Row& row, const Row& pinned) {
   return row.peak_overflow && *row.peak_overflow == 0 &&
-         told_by(time_of(row, pinned)) != Told::kMore;
+         compare(row, pinned, &Row::seconds).told != Told::kMore;
 }
 
 std::string a_cap(const Row& row) {
@@ -319,31 +292,21 @@ void answer_about_caps(const std::vector<Row>& rows, Verdict& verdict) {
   }
 }
 
-// "12 % more than glibc, between ...", as much, or that it cannot be told and what would tell it.
-Tile tile_of(const Row& ours, const Row& base, Figure figure, const std::string& of_ours,
-             const std::string& of_base, const std::string& too_little) {
+// "12 % more than glibc", as much, or that it cannot be told; with the figures.
+Tile tile_of(const Row& ours, const Row& base, Figure figure, const std::string& what) {
   const std::string& name = base.configuration.name;
-  Tile tile{"cannot be told", of_ours + " (" + ours.configuration.label + ") against " + of_base +
-                                  " (" + base.configuration.label + ")."};
-  const auto add = [&](const std::string& words) { tile.figures += " " + words + "."; };
-  const auto found = compare(ours, base, figure);
-  if (!too_little.empty() || !found) {
-    add(!too_little.empty() ? too_little : "It takes three runs or more to tell (--repeats)");
-    return tile;
-  }
-  switch (told_by(found)) {
-    case Told::kNothing:
-      add("Measured: " + more_or_less(found->ratio) + interval(*found) + "; " +
-          settling(*found, ""));
-      break;
-    case Told::kEqual:
-      tile.verdict = "as much as " + name;
-      break;
-    default:
-      tile.verdict =
-          percent(found->ratio) +
-          (found->outcome == Comparison::Outcome::kMore ? " more than " : " less than ") + name;
-      if (!interval(*found).empty()) add("Measured: " + interval(*found).substr(2));
+  const auto [told, found, untold] = compare(ours, base, figure);
+  Tile tile{"cannot be told", what + text_of(ours, figure) + " (" + ours.configuration.label +
+                                  ") against " + text_of(base, figure) + " (" +
+                                  base.configuration.label + ")."};
+  if (told == Told::kNothing) {
+    tile.figures += " Nothing can be told" + untold + ".";
+  } else if (told == Told::kEqual) {
+    tile.verdict = "as much as " + name;
+  } else {
+    tile.verdict =
+        percent(found->ratio) + (told == Told::kMore ? " more than " : " less than ") + name;
+    if (!interval(*found).empty()) tile.figures += " Measured" + interval(*found).substr(1) + ".";
   }
   return tile;
 }
@@ -357,17 +320,10 @@ void fill_tiles(const std::vector<Row>& rows, Verdict& verdict) {
     verdict.memory = verdict.time = {"cannot be told", alone};
     return;
   }
-  verdict.memory = {"cannot be told", kNoPeak};
-  if (ours->peak_resident && base->peak_resident) {
-    const bool little = is_too_small(*ours, *base, &Row::peak_resident);
-    verdict.memory =
-        tile_of(*ours, *base, &Row::peak_resident, "Peak " + bytes(ours->peak_resident->median),
-                bytes(base->peak_resident->median), little ? "Less than 4 MiB tells nothing" : "");
-  }
-  const bool is_short = is_too_short(*ours, *base);
-  verdict.time =
-      tile_of(*ours, *base, &Row::seconds, seconds(*ours->seconds), seconds(*base->seconds),
-              is_short ? "Runs below 0.1 s tell nothing: give the program more to do" : "");
+  const bool has_peaks = ours->peak_resident && base->peak_resident;
+  verdict.memory = has_peaks ? tile_of(*ours, *base, &Row::peak_resident, "Peak ")
+                             : Tile{"cannot be told", kNoPeak};
+  verdict.time = tile_of(*ours, *base, &Row::seconds, "");
 }
 
 void answer_about_tradeoff(const std::vector<Row>& rows, Verdict& verdict) {

@@ -11,9 +11,10 @@
 
 #include "allocator/limits/budget.h"
 #include "allocator/os/clock.h"
-#include "allocator/os/file.h"
 #include "allocator/os/memory.h"
 #include "allocator/tools/child.h"
+#include "allocator/tools/text.h"
+#include "allocator/tools/top/process_status.h"
 
 namespace rdmalloc::cli {
 namespace {
@@ -46,18 +47,11 @@ std::string find_descriptor(int folder) {
   return found;
 }
 
-// The process's number in its own namespace, the innermost one.
+// The process's number in its own namespace, the innermost one. 0: not known.
 uint64_t own_number(pid_t process) {
-  uint64_t number = 0;
-  const std::string path = "/proc/" + std::to_string(process) + "/status";
-  os::for_each_line(path.c_str(), [&number](os::Text line) {
-    const os::Text field = os::text("NSpid:");
-    if (!line.starts_with(field)) return true;
-    const std::string text(line.data, line.size);
-    number = std::strtoull(text.c_str() + text.find_last_of(" \t"), nullptr, 10);
-    return false;
-  });
-  return number;
+  const std::string status = read_file("/proc/" + std::to_string(process) + "/status");
+  const std::string_view numbers = line_after(status, "NSpid:").value_or("");
+  return parse_number<uint64_t>(numbers.substr(numbers.find_last_of(" \t") + 1)).value_or(0);
 }
 
 // A page that can be truncated could crash its reader.

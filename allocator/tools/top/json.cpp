@@ -62,16 +62,13 @@ ordered_json process_json(const MachineProcess& process) {
 
 ordered_json ledger_json(const LedgerView& ledger) {
   const bool is_limited = ledger.is_kept && ledger.cap.has_value();
-  const auto known = [](bool is_known, uint64_t bytes) {
-    return is_known ? ordered_json(bytes) : ordered_json(nullptr);
-  };
   return {{"path", ledger.path},
           {"kept", ledger.is_kept},
           {"trouble", ledger.trouble},
           {"processes", ledger.granted.size()},
           {"cap_bytes", or_null(ledger.cap)},
-          {"granted_bytes", known(ledger.is_kept, ledger.sum())},
-          {"left_bytes", known(is_limited, ledger.left())}};
+          {"granted_bytes", ledger.is_kept ? ordered_json(ledger.sum()) : nullptr},
+          {"left_bytes", is_limited ? ordered_json(ledger.left()) : nullptr}};
 }
 
 ordered_json totals_json(const ordered_json& processes) {

@@ -1,4 +1,4 @@
-// Counter pages, and the whole look at the node, as JSON.
+// Counter pages, and the whole look at the machine, as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -72,7 +72,7 @@ LedgerView read_ledger() {
   MachineLedger ledger;
   if (!fits || (named[0] != '\0' && named[0] != '/')) {
     view.path = named;
-    view.trouble = "the node's ledger " + view.path + " has no absolute name";
+    view.trouble = "the machine's ledger " + view.path + " has no absolute name";
     return view;
   }
   ledger.boot(named, kAnyCap);

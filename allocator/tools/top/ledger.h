@@ -15,7 +15,7 @@ struct LedgerView {
   std::string trouble;  // a sentence when there is one that cannot be read; else empty
   bool is_kept = false;
   std::map<pid_t, uint64_t> granted;  // bytes, of living processes
-  // The same of those that share no limit of the node's, but their control group's.
+  // The same of those that share no limit of the machine's, but their control group's.
   std::map<pid_t, uint64_t> granted_in_groups;
   std::optional<uint64_t> cap;  // bytes; of those that processes have, the greatest
   bool has_several_caps = false;

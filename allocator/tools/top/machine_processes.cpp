@@ -1,26 +1,19 @@
 #include "allocator/tools/top/machine_processes.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <pwd.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
-#include <memory>
 
+#include "allocator/tools/child.h"
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/text.h"
 
 namespace rdmalloc::cli {
 namespace {
-
-struct Closer {
-  void operator()(DIR* folder) const { closedir(folder); }
-};
 
 // Looks each name up only once: a lookup may query a directory service.
 class UserNames {
@@ -44,18 +37,12 @@ class Scanner {
  public:
   Scanner(const std::string& proc, const ProcessFilter& filter,
           const std::function<bool(pid_t)>& is_known, const ReadCounters& read)
-      : folder_(opendir(proc.c_str())), filter_(filter), is_known_(is_known), read_(read) {
-    if (folder_ == nullptr) throw Refusal("cannot read " + proc + ": " + strerror(errno));
-  }
+      : proc_(proc), filter_(filter), is_known_(is_known), read_(read) {}
 
   MachineScan scan() {
-    if (filter_.numbers.empty()) {
-      while (const dirent* entry = readdir(folder_.get())) {
-        if (const auto number = parse_process(entry->d_name)) look_at(*number);
-      }
-    } else {
-      for (const pid_t number : filter_.numbers) look_at(number);
-    }
+    const auto all = process_numbers(proc_);
+    if (!all) throw Refusal("cannot read " + proc_ + ": " + strerror(errno));
+    for (const pid_t number : filter_.numbers.empty() ? *all : filter_.numbers) look_at(number);
     return std::move(found_);
   }
 
@@ -88,33 +75,13 @@ class Scanner {
 
   // Empty: the file exists but we may not read it. Nothing: the process does not exist (any more).
   std::optional<std::string> read_file(pid_t number, const char* name) const {
-    const std::string path = std::to_string(number) + "/" + name;
-    const int fd = openat(dirfd(folder_.get()), path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return is_forbidden() ? std::optional<std::string>("") : std::nullopt;
-    std::string text;
-    const bool is_read = read_all(fd, &text);
-    const bool is_denied = !is_read && is_forbidden();
-    close(fd);
-    if (is_denied) return "";
-    if (!is_read || text.empty()) return std::nullopt;
-    return text;
+    errno = 0;
+    std::string text = cli::read_file(proc_ + "/" + std::to_string(number) + "/" + name);
+    const bool is_forbidden = errno == EACCES || errno == EPERM;
+    return text.empty() && !is_forbidden ? std::nullopt : std::optional(std::move(text));
   }
 
-  // One piece is nearly always enough, but a user may be in thousands of groups.
-  static bool read_all(int fd, std::string* text) {
-    char piece[4096];
-    ssize_t got = 0;
-    do {
-      got = read(fd, piece, sizeof piece);
-      if (got < 0) return false;
-      text->append(piece, static_cast<size_t>(got));
-    } while (got == static_cast<ssize_t>(sizeof piece));
-    return true;
-  }
-
-  static bool is_forbidden() { return errno == EACCES || errno == EPERM; }
-
-  std::unique_ptr<DIR, Closer> folder_;
+  const std::string& proc_;
   const ProcessFilter& filter_;
   const std::function<bool(pid_t)>& is_known_;
   const ReadCounters& read_;
@@ -123,11 +90,6 @@ class Scanner {
 };
 
 }  // namespace
-
-std::optional<pid_t> parse_process(std::string_view text) {
-  const auto number = parse_number<pid_t>(text);
-  return number && *number > 0 ? number : std::nullopt;
-}
 
 std::string objection_to_process(const std::string& text) {
   if (parse_process(text)) return {};
@@ -147,13 +109,11 @@ MachineScan scan_processes(const std::string& proc, const ProcessFilter& filter,
 
 bool hides_processes() {
   if (geteuid() == 0) return false;
-  std::ifstream mounts("/proc/self/mountinfo");
-  for (std::string line; std::getline(mounts, line);) {
-    if (line.find(" /proc ") != std::string::npos && line.find("hidepid=") != std::string::npos) {
-      return true;
-    }
-  }
-  return false;
+  return std::ranges::any_of(parts_of(read_file("/proc/self/mountinfo"), '\n'),
+                             [](const std::string& mount) {
+                               return mount.find(" /proc ") != std::string::npos &&
+                                      mount.find("hidepid=") != std::string::npos;
+                             });
 }
 
 }  // namespace rdmalloc::cli

@@ -16,10 +16,7 @@
 
 namespace rdmalloc::cli {
 
-// Nothing when `text` is not the number of a process, such as 0 or 5x.
-std::optional<pid_t> parse_process(std::string_view text);
-
-// For CLI11: empty when it is one.
+// For CLI11: empty when it is the number of a process.
 std::string objection_to_process(const std::string& text);
 
 struct MachineProcess {
@@ -28,10 +25,10 @@ struct MachineProcess {
   std::string user;                         // the effective one's name, printable
   std::optional<uint64_t> memlock;          // soft limit, bytes; os::kNoLimit
   std::optional<ProcessCounters> counters;  // nothing: not under rdmalloc, or not for us to see
-  std::optional<uint64_t> granted;          // bytes, by the node's ledger
+  std::optional<uint64_t> granted;          // bytes, by the machine's ledger
   std::vector<std::string> over;            // what it has more of than it should: words
 
-  // What it keeps from the rest of the node; registered heap counts as both.
+  // What it keeps from the rest of the machine; registered heap counts as both.
   uint64_t weight() const { return status.locked.value_or(0) + status.pinned.value_or(0); }
 };
 

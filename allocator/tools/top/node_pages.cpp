@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
-#include <vector>
 
 #include "allocator/tools/info/system_facts.h"
 
@@ -21,17 +20,13 @@ struct NodeRow {
   NodePages pages;
 };
 
-std::vector<NodeRow> rows_of(const PlacedPages& placed) {
+std::map<unsigned, NodeRow> rows_of(const PlacedPages& placed) {
   std::map<unsigned, NodeRow> rows;
   for (const NumaNode& node : numa_nodes()) rows[node.index] = {node, true, {}};
   for (const auto& [index, pages] : placed.nodes) {
-    rows[index].node.index = index;
     rows[index].pages = pages;
   }
-  std::vector<NodeRow> sorted;
-  sorted.reserve(rows.size());
-  for (const auto& [index, row] : rows) sorted.push_back(row);
-  return sorted;
+  return rows;
 }
 
 // A line is ADDRESS POLICY [word | KEY=VALUE]..., including N<node>=<pages> and
@@ -87,8 +82,8 @@ std::optional<PlacedPages> find_placed_pages(pid_t process, const ProcessCounter
 
 ordered_json placed_pages_json(const PlacedPages& placed) {
   auto nodes = ordered_json::array();
-  for (const NodeRow& row : rows_of(placed)) {
-    nodes.push_back({{"node", row.node.index},
+  for (const auto& [index, row] : rows_of(placed)) {
+    nodes.push_back({{"node", index},
                      {"processors", row.is_known ? ordered_json(row.node.processors) : nullptr},
                      {"memory_bytes", row.is_known ? ordered_json(row.node.memory) : nullptr},
                      {"heap_resident_bytes", row.pages.heap},
@@ -103,16 +98,15 @@ ordered_json placed_pages_json(const PlacedPages& placed) {
 
 void print_placed_pages(const PlacedPages& placed) {
   printf("\n  %-8s%16s%16s%16s%16s\n", "node", "processors", "memory", "heap", "other");
-  for (const NodeRow& row : rows_of(placed)) {
+  for (const auto& [index, row] : rows_of(placed)) {
     const std::string processors = row.is_known ? std::to_string(row.node.processors) : "-";
     const std::string memory = row.is_known ? std::to_string(row.node.memory) : "-";
-    printf("  %-8u%16s%16s%16llu%16llu\n", row.node.index, processors.c_str(), memory.c_str(),
-           static_cast<unsigned long long>(row.pages.heap),
-           static_cast<unsigned long long>(row.pages.other));
+    printf("  %-8u%16s%16s%16lu%16lu\n", index, processors.c_str(), memory.c_str(), row.pages.heap,
+           row.pages.other);
   }
   printf("\n  %-40s%16s\n", "memory policy of the heap's mappings", "heap");
   for (const auto& [policy, bytes] : placed.heap_by_policy) {
-    printf("  %-40s%16llu\n", policy.c_str(), static_cast<unsigned long long>(bytes));
+    printf("  %-40s%16lu\n", policy.c_str(), bytes);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "allocator/tools/top/process_status.h"
 
+#include <dirent.h>
 #include <linux/capability.h>
 #include <unistd.h>
 
@@ -58,6 +59,22 @@ std::optional<uint64_t> parse_kib_line(std::string_view text, std::string_view k
   const auto kib = line ? parse_number<uint64_t>(take_word(&*line)) : std::nullopt;
   if (!kib || *kib > UINT64_MAX >> 10) return std::nullopt;
   return *kib << 10;
+}
+
+std::optional<pid_t> parse_process(std::string_view text) {
+  const auto number = parse_number<pid_t>(text);
+  return number && *number > 0 ? number : std::nullopt;
+}
+
+std::optional<std::vector<pid_t>> process_numbers(const std::string& proc) {
+  DIR* const folder = opendir(proc.c_str());
+  if (folder == nullptr) return std::nullopt;
+  std::vector<pid_t> numbers;
+  while (const dirent* entry = readdir(folder)) {
+    if (const auto number = parse_process(entry->d_name)) numbers.push_back(*number);
+  }
+  closedir(folder);
+  return numbers;
 }
 
 std::optional<ProcessStatus> parse_status(std::string_view text) {

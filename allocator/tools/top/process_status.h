@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rdmalloc::cli {
 
@@ -22,6 +23,12 @@ struct ProcessStatus {
   std::optional<uint64_t> locked;  // VmLck: mlock
   std::optional<uint64_t> pinned;  // VmPin: registrations
 };
+
+// Nothing when `text` is not the number of a process, such as 0 or 5x.
+std::optional<pid_t> parse_process(std::string_view text);
+
+// The processes that a folder such as /proc lists. Nothing, and errno, when it cannot be read.
+std::optional<std::vector<pid_t>> process_numbers(const std::string& proc);
 
 // /proc/PID/status. Nothing when it is not one.
 std::optional<ProcessStatus> parse_status(std::string_view text);

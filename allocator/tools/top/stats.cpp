@@ -5,9 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "allocator/tools/child.h"
 #include "allocator/tools/refusal.h"
 #include "allocator/tools/text.h"
 #include "allocator/tools/top/counter_reader.h"
@@ -20,16 +20,6 @@ namespace rdmalloc::cli {
 namespace {
 
 using nlohmann::ordered_json;
-
-bool has_library(pid_t process, bool* is_readable) {
-  std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
-  std::string line;
-  *is_readable = static_cast<bool>(std::getline(maps, line));
-  do {
-    if (line.find("/librdmalloc.so") != std::string::npos) return true;
-  } while (std::getline(maps, line));
-  return false;
-}
 
 MachineProcess find_process(pid_t number) {
   ProcessFilter filter;
@@ -52,8 +42,9 @@ MachineProcess find_process(pid_t number) {
 [[noreturn]] void refuse(const MachineProcess& process) {
   const std::string who = "stats: process " + std::to_string(process.number) + " (" +
                           printable(process.status.name) + ") ";
-  bool is_readable = false;
-  const bool is_under_us = has_library(process.number, &is_readable);
+  const std::string maps = read_file("/proc/" + std::to_string(process.number) + "/maps");
+  const bool is_readable = !maps.empty();
+  const bool is_under_us = maps.find("/librdmalloc.so") != std::string::npos;
   const ProcessStatus& status = process.status;
   const uid_t self = geteuid();
   std::string why = "does not run under rdmalloc: start it with rdmalloc run -- PROGRAM";
@@ -85,15 +76,16 @@ void print_text(const MachineProcess& process, const ProcessCounters& counters) 
     printf("  %-24s%s\n", key.c_str(), text.c_str());
   }
   if (counters.phases.empty()) return;
-  printf("\n  %-24s%9s%12s%16s%16s%16s%16s\n", "phase", "entered", "seconds", "peak live",
-         "peak held", "peak pinned", "peak overflow");
+  printf("\n  %-14s%9s%10s%11s%11s%11s%11s\n", "phase", "entered", "seconds", "peak live", "held",
+         "pinned", "overflow");
   for (const PhaseCounters& phase : counters.phases) {
-    printf("  %-24s%9llu%12.3f%16llu%16llu%16llu%16llu\n", printable(phase.name).c_str(),
-           static_cast<unsigned long long>(phase.entered), static_cast<double>(phase.ns) * 1e-9,
-           static_cast<unsigned long long>(phase.peak_live),
-           static_cast<unsigned long long>(phase.peak_held),
-           static_cast<unsigned long long>(phase.peak_pinned),
-           static_cast<unsigned long long>(phase.peak_overflow));
+    printf("  %-14s%9lu%10.3f", printable(phase.name).c_str(), phase.entered,
+           static_cast<double>(phase.ns) * 1e-9);
+    for (const uint64_t peak :
+         {phase.peak_live, phase.peak_held, phase.peak_pinned, phase.peak_overflow}) {
+      printf("%11s", size_text(peak).c_str());
+    }
+    puts("");
   }
 }
 
@@ -103,14 +95,6 @@ PlacedPages placed_pages(pid_t process, const ProcessCounters& counters) {
   throw Refusal(errno == ENOENT ? "stats: there is no " + file + ": this kernel knows no NUMA nodes"
                                 : "stats: " + file + " may not be read: ask as root",
                 kExitProblem);
-}
-
-ordered_json to_json(const MachineProcess& process, const ProcessCounters& counters) {
-  ordered_json json = counters_json(counters);
-  json["pid"] = process.number;
-  json["name"] = process.status.name;
-  json["phases"] = phases_json(counters);
-  return json;
 }
 
 }  // namespace
@@ -128,7 +112,10 @@ int stats(const StatsRequest& request, bool json) {
   if (!counters) refuse(found);
   const auto placed = request.numa ? placed_pages(request.process, *counters) : PlacedPages();
   if (json) {
-    ordered_json all = to_json(found, *counters);
+    ordered_json all = counters_json(*counters);
+    all["pid"] = found.number;
+    all["name"] = found.status.name;
+    all["phases"] = phases_json(*counters);
     if (request.numa) all["numa"] = placed_pages_json(placed);
     puts(as_text(all, 2).c_str());
   } else {

@@ -180,12 +180,12 @@ std::vector<std::string> head_lines(const TopView& view, size_t width) {
   std::vector<std::string> lines = {count_text(view.scan.seen, "process") + ", " +
                                     std::to_string(view.scan.processes.size()) + " shown"};
   if (ledger.is_kept && ledger.cap) {
-    lines.push_back("the node's limit is " + size_text(*ledger.cap) + ": " +
+    lines.push_back("the machine's limit is " + size_text(*ledger.cap) + ": " +
                     size_text(ledger.sum()) + " granted to " +
                     count_text(ledger.granted.size(), "process") + ", " + size_text(ledger.left()) +
                     " left (" + printable(ledger.path) + ")");
   } else if (ledger.is_kept && ledger.granted_in_groups.empty()) {
-    lines.push_back("the node's ledger has no process in it (" + printable(ledger.path) + ")");
+    lines.push_back("the machine's ledger has no process in it (" + printable(ledger.path) + ")");
   }
   if (!ledger.granted_in_groups.empty()) {
     lines.push_back(count_text(ledger.granted_in_groups.size(), "process") +

@@ -57,7 +57,7 @@ std::string line_of(const MachineProcess& process, std::span<const ColumnInfo> c
 std::string total_line(const std::vector<MachineProcess>& processes,
                        std::span<const ColumnInfo> columns);
 
-// What is said above the table: the node, the ledger, the notes. In lines of at most `width`.
+// What is said above the table: the machine, the ledger, the notes. In lines of at most `width`.
 std::vector<std::string> head_lines(const TopView& view, size_t width);
 
 }  // namespace rdmalloc::cli

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -12,6 +11,7 @@
 #include <optional>
 
 #include "allocator/tools/refusal.h"
+#include "allocator/tools/text.h"
 #include "allocator/trace/text_format.h"
 #include "allocator/trace/trace_file.h"
 
@@ -90,31 +90,28 @@ void import_text(const std::string& name, trace::TextParser& parser, NewTrace& t
 
 }  // namespace
 
-void add_trace_import_flags(CLI::App& app, TraceImportRequest& request) {
-  app.add_option("text", request.text, "the text; - is standard input")->required();
-  app.add_option("file", request.file, "the trace to write")->required();
+int note_truncated(const std::string& file) {
+  fprintf(stderr, "rdmalloc: %s: the trace is cut off: this is the part that is there\n",
+          file.c_str());
+  return kExitTruncated;
 }
 
-void add_trace_text_flags(CLI::App& app, TraceTextRequest& request) {
-  app.add_option("file", request.file, "the trace")->required();
-}
-
-int trace_import(const TraceImportRequest& request) {
+int trace_import(const std::string& text, const std::string& file) {
   trace::TextParser parser;
-  NewTrace trace(request.file);
-  import_text(request.text, parser, trace);
+  NewTrace trace(file);
+  import_text(text, parser, trace);
   const trace::Header header = trace.finish(parser.program());
-  printf("%s: %ju events of %ju threads\n", request.file.c_str(),
-         static_cast<uintmax_t>(header.events), static_cast<uintmax_t>(header.threads));
+  printf("%s: %s of %s\n", file.c_str(), count_text(header.events, "event").c_str(),
+         count_text(header.threads, "thread").c_str());
   if (parser.unknown_frees() > 0) {
-    printf("left out: %ju frees of what was allocated before the text begins\n",
-           static_cast<uintmax_t>(parser.unknown_frees()));
+    printf("left out: %s of what was allocated before the text begins\n",
+           count_text(parser.unknown_frees(), "free").c_str());
   }
   return kExitOk;
 }
 
-int trace_text(const TraceTextRequest& request) {
-  trace::Reader reader(request.file);
+int trace_text(const std::string& file) {
+  trace::Reader reader(file);
   std::string program = reader.header().program;
   // One line, whatever the program's arguments were.
   for (char& c : program) c = c == '\n' || c == '\r' ? ' ' : c;
@@ -127,10 +124,7 @@ int trace_text(const TraceTextRequest& request) {
     before = event;
   }
   if (fflush(stdout) != 0) throw Refusal(std::string("standard output: ") + strerror(errno));
-  if (!reader.truncated()) return kExitOk;
-  fprintf(stderr, "rdmalloc: %s: the trace is cut off: this is the part that is there\n",
-          request.file.c_str());
-  return kExitTruncated;
+  return reader.truncated() ? note_truncated(file) : kExitOk;
 }
 
 }  // namespace rdmalloc::cli

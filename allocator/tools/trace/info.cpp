@@ -1,5 +1,4 @@
 // `rdmalloc trace info`.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -116,50 +115,42 @@ void print_sizes(const Sum& sum) {
     if (count == 0) continue;
     constexpr uint64_t kWidth = 40;
     const auto bar = static_cast<size_t>((count * kWidth + most - 1) / most);
-    printf("  up to %10s %12ju %5.1f %%  %s\n", size_text(uint64_t{1} << i).c_str(),
-           static_cast<uintmax_t>(count),
+    printf("  up to %10s %12lu %5.1f %%  %s\n", size_text(uint64_t{1} << i).c_str(), count,
            100 * static_cast<double>(count) / static_cast<double>(all),
            std::string(bar, '#').c_str());
   }
 }
 
 void print_text(const Sum& sum) {
-  const auto count = [&sum](EventKind kind) {
-    return static_cast<uintmax_t>(sum.of_kind[static_cast<size_t>(kind)]);
+  const auto count = [&sum](EventKind kind, const char* name) {
+    return count_text(sum.of_kind[static_cast<size_t>(kind)], name);
   };
   printf("program   %s\n", sum.program.empty() ? "(not known)" : sum.program.c_str());
-  printf("events    %ju: %ju allocations, %ju zeroed ones, %ju resizes, %ju frees; %ju aligned\n",
-         static_cast<uintmax_t>(sum.counts.events), count(EventKind::kAllocate),
-         count(EventKind::kAllocateZeroed), count(EventKind::kResize), count(EventKind::kFree),
-         static_cast<uintmax_t>(sum.aligned));
-  printf("threads   %ju\n", static_cast<uintmax_t>(sum.counts.threads));
+  printf("events    %lu: %s, %s, %s, %s; %lu aligned\n", sum.counts.events,
+         count(EventKind::kAllocate, "allocation").c_str(),
+         count(EventKind::kAllocateZeroed, "zeroed allocation").c_str(),
+         count(EventKind::kResize, "resize").c_str(), count(EventKind::kFree, "free").c_str(),
+         sum.aligned);
+  printf("threads   %lu\n", sum.counts.threads);
   printf("duration  %.6f s\n", static_cast<double>(sum.counts.duration_ns) / 1e9);
-  printf("peak      %s asked for at once (%ju bytes), in at most %ju objects\n",
-         size_text(sum.counts.peak_bytes).c_str(), static_cast<uintmax_t>(sum.counts.peak_bytes),
-         static_cast<uintmax_t>(sum.counts.objects));
-  printf("at end    %s alive, in %ju objects\n", size_text(sum.alive_bytes).c_str(),
-         static_cast<uintmax_t>(sum.alive));
+  printf("peak      %s asked for at once (%lu bytes), in at most %s\n",
+         size_text(sum.counts.peak_bytes).c_str(), sum.counts.peak_bytes,
+         count_text(sum.counts.objects, "object").c_str());
+  printf("at end    %s alive, in %s\n", size_text(sum.alive_bytes).c_str(),
+         count_text(sum.alive, "object").c_str());
   print_sizes(sum);
 }
 
 }  // namespace
 
-void add_trace_info_flags(CLI::App& app, TraceInfoRequest& request) {
-  app.add_flag("--json", request.json, "print one JSON object");
-  app.add_option("file", request.file, "the trace")->required();
-}
-
-int trace_info(const TraceInfoRequest& request) {
-  const Sum sum = sum_up(request.file);
-  if (request.json) {
-    puts(as_text(as_json(request.file, sum), 2).c_str());
+int trace_info(const std::string& file, bool json) {
+  const Sum sum = sum_up(file);
+  if (json) {
+    puts(as_text(as_json(file, sum), 2).c_str());
   } else {
     print_text(sum);
   }
-  if (!sum.is_truncated) return kExitOk;
-  fprintf(stderr, "rdmalloc: %s: the trace is cut off: this describes the part that is there\n",
-          request.file.c_str());
-  return kExitTruncated;
+  return sum.is_truncated ? note_truncated(file) : kExitOk;
 }
 
 }  // namespace rdmalloc::cli

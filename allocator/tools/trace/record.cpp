@@ -1,3 +1,4 @@
+#include "allocator/tools/child.h"
 #include "allocator/tools/trace/trace.h"
 
 #include <unistd.h>
@@ -78,13 +79,8 @@ std::vector<RawFile> find_recordings(const std::string& folder) {
       // The process was killed before it had begun: the file is empty.
     }
   }
-  std::vector<std::pair<uint64_t, size_t>> order;
-  for (size_t i = 0; i < found.size(); ++i) order.emplace_back(found[i].units(), i);
-  std::sort(order.begin(), order.end(), std::greater<>());
-  std::vector<RawFile> sorted;
-  sorted.reserve(found.size());
-  for (const auto& [words, i] : order) sorted.push_back(std::move(found[i]));
-  return sorted;
+  std::ranges::stable_sort(found, std::greater<>(), &RawFile::units);
+  return found;
 }
 
 // Moves the requested recordings to the front; returns how many there are.

@@ -94,10 +94,8 @@ void RecordingReport::print(double cost_s) const {
   print_overhead(cost_s);
   const size_t others = processes_ - packed_processes_;
   if (others == 0) return;
-  fprintf(stderr, "rdmalloc trace record: %s recorded, too: --all or --process NAME packs %s\n",
-          others == 1 ? "another process image was"
-                      : (std::to_string(others) + " other process images were").c_str(),
-          others == 1 ? "it" : "them");
+  fprintf(stderr, "rdmalloc trace record: %s recorded, too (--all, --process NAME)\n",
+          (count_text(others, "other process image") + (others == 1 ? " was" : " were")).c_str());
 }
 
 }  // namespace rdmalloc::cli

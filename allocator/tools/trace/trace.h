@@ -51,44 +51,16 @@ std::string find_replay();
 // Does not return: the replay takes this process's place, or a Refusal is thrown.
 int trace_replay(const TraceReplayRequest& request);
 
-// import, text and info: traces made from text, shown as text, and summarized.
 // Of replay, text and info: the trace was cut off, and what there is of it was shown.
 inline constexpr int kExitTruncated = 3;
+// Says so, and returns that.
+int note_truncated(const std::string& file);
 
-struct TraceImportRequest {
-  std::string text;  // "-": standard input
-  std::string file;
-};
-struct TraceTextRequest {
-  std::string file;
-};
-struct TraceInfoRequest {
-  std::string file;
-  bool json = false;
-};
+// Makes a trace from text; "-" is standard input.
+int trace_import(const std::string& text, const std::string& file);
 
-void add_trace_import_flags(CLI::App& app, TraceImportRequest& request);
-void add_trace_text_flags(CLI::App& app, TraceTextRequest& request);
-void add_trace_info_flags(CLI::App& app, TraceInfoRequest& request);
-
-int trace_import(const TraceImportRequest& request);
-int trace_text(const TraceTextRequest& request);
-int trace_info(const TraceInfoRequest& request);
-
-struct TraceRequest {
-  std::string verb;  // the sub-command of trace that was given
-  TraceRecordRequest record;
-  TraceReplayRequest replay;
-  TraceImportRequest import;
-  TraceTextRequest text;
-  TraceInfoRequest info;
-  bool cost_with_threads = false;
-};
-
-// `request` must outlive the App.
-void add_trace_verbs(CLI::App& trace, TraceRequest& request);
-
-// Does what the request's verb asks for. Returns the exit status, or throws a Refusal.
-int trace(const TraceRequest& request);
+// Prints a trace as text; sums it up.
+int trace_text(const std::string& file);
+int trace_info(const std::string& file, bool json);
 
 }  // namespace rdmalloc::cli

@@ -4,7 +4,7 @@
 
 promise "the books equal VmLck and VmPin with no, one and two verbs domains" 60 \
   env RDMALLOC_NUMA=local $with "$programs/books"
-promise "so they do where blocks are registered when they are looked up" 60 \
+promise "the books equal VmLck and VmPin where blocks are registered at their first lookup" 60 \
   $with "$programs/books" looked-up
 control "a registration the library does not know of is noticed in the books" 60 \
   "the books say 0 bytes are pinned by registering, the kernel [1-9]" \

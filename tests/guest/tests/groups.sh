@@ -21,6 +21,6 @@ promise "version 2: 2 processes share a control group, each with a domain" 60 \
 promise "version 2: on glibc's malloc they live, too" 60 $case $run 2 300 220 307200 3
 promise "version 2: pages that come at once stop short of memory.high" 60 \
   $preloaded --high 256 RDMALLOC_POPULATE=now $run 1 400 100 409600
-control "version 2: whoever touches more than memory.high is slowed down" 60 \
+control "version 2: a process that touches more than memory.high is slowed down" 60 \
   "^slowed down [0-9]+ times" \
   $case --high 256 $run 1 400 300 409600

@@ -43,7 +43,7 @@ promise "MPICH's windows over malloc'd memory carry the right bytes over the dev
 export UCX_NET_DEVICES=rxe0:1 UCX_TLS=rc_v,self UCX_UD_VERBS_ETH_DGID_CHECK=n
 recipes="env RDMALLOC_BUILD=$GUEST_BUILD python3 -B $GUEST_SOURCE/tests/mpi/recipes_test.py"
 of_cards="$GUEST_SOURCE/regcache/MPI.md"
-promise "each line that MPI.md gives for Open MPI with a card works as it stands there" 90 \
+promise "each line that MPI.md gives for Open MPI with a card works as written" 90 \
   $recipes openmpi $of_cards:openmpi-card
-promise "each line that MPI.md gives for MPICH with a card works as it stands there" 90 \
+promise "each line that MPI.md gives for MPICH with a card works as written" 90 \
   $recipes mpich $of_cards:mpich-card

@@ -10,7 +10,7 @@ export RDMALLOC_VERBS_STATS=on
 # The program registers one region itself: the peer's buffer, which is not from malloc.
 promise "a thousand malloc'd messages are sent by a few registrations under the shim" 60 \
   $counted 40 $verbs "$programs/messages" 1000
-promise "the library alone, without the shim, does no harm to who registers by himself" 60 \
+promise "the library alone, without the shim, does no harm to a program that registers by itself" 60 \
   $counted 1001 $with "$programs/messages" 1000
 control "a thousand messages are a thousand registrations" 60 \
   "^1001 memory regions were registered by the driver" \

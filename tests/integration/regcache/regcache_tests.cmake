@@ -83,7 +83,7 @@ rdm_case("after warm-up nothing is registered"
   SAYS "^after warm-up a buffer of .* has no key")
 
 rdm_program(domain_manners rdmalloc)
-rdm_case("a process ends with the program's last thread, whatever threads of ours there are"
+rdm_case("a process ends with the program's last thread, whatever threads of ours run"
   PROGRAM domain_manners ARGUMENTS last_thread)
 rdm_case("a process ends with the program's last thread, though another than main opened the domain"
   PROGRAM domain_manners ARGUMENTS last_thread_of_another)
@@ -91,15 +91,15 @@ rdm_case("threads of ours run where the thread that starts them does"
   PROGRAM domain_manners ARGUMENTS bound)
 rdm_case("threads of ours run anywhere when asked to, and the program's where it bound them"
   PROGRAM domain_manners ARGUMENTS unbound LIMITS RDMALLOC_THREAD_CPUS=all)
-rdm_case("control: unless asked to they do not"
+rdm_case("control: unless asked to, threads of ours do not leave those processors"
   PROGRAM domain_manners ARGUMENTS unbound LIMITS --expect 1 --says "the registrar may run on")
-rdm_case("threads of ours stay where they are when the processors asked for cannot be had"
+rdm_case("threads of ours stay where they are when the processors asked for are not available"
   PROGRAM domain_manners ARGUMENTS bound LIMITS RDMALLOC_THREAD_CPUS=1023)
-rdm_case("control: it does not end while another thread lives on"
+rdm_case("control: a process does not end while another thread lives on"
   PROGRAM domain_manners ARGUMENTS other_thread LIMITS --expect 142)
 rdm_case("a process ends when main does by pthread_exit, once a ring of our own is closed"
   PROGRAM domain_manners ARGUMENTS ring_closed)
-rdm_case("control: while a ring of our own is open it does not"
+rdm_case("control: while a ring of our own is open the process does not end"
   PROGRAM domain_manners ARGUMENTS ring_open LIMITS --expect 1 --says "it lives on")
 rdm_case("a process without a domain may have a user namespace of its own"
   PROGRAM domain_manners ARGUMENTS namespace)

@@ -10,32 +10,30 @@ Json or_null(const Figure& value) { return value ? Json(*value) : Json(); }
 Json of_look(const Look& look) {
   return {{"light", look.light},
           {"dark", look.dark},
-          {"dash", look.dash},
-          {"symbol", look.symbol},
-          {"hollow", look.hollow}};
+          {"dash", dash_name(look)},
+          {"symbol", mark_name(look)},
+          {"hollow", look.is_hollow()}};
 }
 
 // In KiB and tenths of a millisecond: finer steps cannot be seen, and would double the size of the
 // page.
 Json of_series(const Series& series) {
-  const std::vector<size_t> chosen = thinned(series);
   Json result = {{"configuration", series.configuration},
                  {"repeat", series.repeat},
                  {"shown", series.shown},
                  {"samples", series.samples}};
   Json seconds = Json::array();
-  for (const size_t i : chosen) seconds.push_back(std::round(series.seconds[i] * 1e4) / 1e4);
+  for (const double at : series.seconds) seconds.push_back(std::round(at * 1e4) / 1e4);
   result["seconds"] = std::move(seconds);
   for (size_t m = 0; m < kMeasures; ++m) {
     Json values;
     if (!series.bytes[m].empty()) {
       values = Json::array();
-      for (const size_t i : chosen) {
-        const Figure& bytes = series.bytes[m][i];
+      for (const Figure& bytes : series.bytes[m]) {
         values.push_back(bytes ? Json(std::llround(*bytes / 1024)) : Json());
       }
     }
-    result[measures()[m].key] = std::move(values);
+    result[kAllMeasures[m].key] = std::move(values);
   }
   return result;
 }
@@ -74,10 +72,9 @@ Json chart_document(const Json& study) {
     one["cap"] = or_null(configurations[c].cap);
     result["configurations"].push_back(std::move(one));
   }
-  for (const Measure& measure : measures()) {
+  for (const Measure& measure : kAllMeasures) {
     Json one = of_look(measure.look);
     one["key"] = measure.key;
-    one["name"] = measure.name;
     result["measures"].push_back(std::move(one));
   }
   for (const Series& series : series_of(study, configurations)) {

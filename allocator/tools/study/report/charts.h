@@ -6,7 +6,7 @@
 namespace rdmalloc::cli::report {
 
 // {"configurations": [{label, allocator, light, dark, dash, symbol, hollow, pinned, cap}],
-//  "measures": [{key, name, light, dark, dash, symbol, hollow}],
+//  "measures": [{key, light, dark, dash, symbol, hollow}],
 //  "series": [{configuration, repeat, shown, samples, seconds: [...], resident: [KiB or null] or
 //  null, ...}], "runs": [{configuration, repeat, ok, seconds, peak, overflow, phases: [{name, live,
 //  held, pinned}]}], "medians": [{configuration, seconds, peak, overflow, pareto}], "smallest_cap":

@@ -150,7 +150,7 @@ function memoryLines(choice, run, hidden) {
       const subject = kind === 'measure' ? study.configurations[series.configuration] : measure;
       const entry = kind === 'measure' ? 'c' + series.configuration : 'm' + key;
       if (!series[key] || hidden.has(entry)) continue;
-      lines.push({name: subject.label || subject.name, look: subject, series,
+      lines.push({name: subject.label || subject.key, look: subject, series,
         faint: run === 'all' && !series.shown,
         bytes: series[key].map((value) => known(value) ? value * KIB : null)});
     }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <set>
 
 #include "allocator/tools/text.h"
 
@@ -24,33 +23,23 @@ Figure as_figure(const Json& value) {
   return std::isfinite(number) ? Figure(number) : Figure();
 }
 
-constexpr Look kOthers[] = {
-    {"#444444", "#c8c8c8", "solid", "circle", false, 1, 7},
-    {"#d55e00", "#f07c28", "solid", "rect", false, 1, 5},
-    {"#009e73", "#1fc196", "solid", "triangle", false, 1, 9},
-    {"#cc79a7", "#e08fbe", "solid", "diamond", false, 1, 13},
-};
-constexpr Look kOurs[] = {
-    {"#56b4e9", "#8fd0fa", "solid", "down", false, 1, 11},
-    {"#0072b2", "#3fa0e0", "solid", "pentagon", false, 1, 15},
-};
-constexpr Look kCaps[] = {
-    {"#5e3c00", "#8a6420", "dashed", "triangle", true, 2, 8},
-    {"#7b5000", "#a07628", "dashed", "diamond", true, 2, 12},
-    {"#986400", "#b58a30", "dashed", "circle", true, 2, 6},
-    {"#b57a00", "#c99e3c", "dashed", "rect", true, 2, 4},
-    {"#d09010", "#dfb24c", "dashed", "down", true, 2, 10},
-    {"#e6a817", "#f7c95c", "dashed", "pentagon", true, 2, 14},
-};
+constexpr Look kOthers[] = {{"#444444", "#c8c8c8", 1, 7},
+                            {"#d55e00", "#f07c28", 1, 5},
+                            {"#009e73", "#1fc196", 1, 9},
+                            {"#cc79a7", "#e08fbe", 1, 13}};
+constexpr Look kOurs[] = {{"#56b4e9", "#8fd0fa", 1, 11}, {"#0072b2", "#3fa0e0", 1, 15}};
+constexpr Look kCaps[] = {{"#5e3c00", "#8a6420", 2, 8},  {"#7b5000", "#a07628", 2, 12},
+                          {"#986400", "#b58a30", 2, 6},  {"#b57a00", "#c99e3c", 2, 4},
+                          {"#d09010", "#dfb24c", 2, 10}, {"#e6a817", "#f7c95c", 2, 14}};
+
+constexpr std::array kDashes{"solid", "dashed", "dotted"};
+constexpr std::array kMarks{"rect", "circle", "triangle", "down", "diamond", "pentagon"};
 
 // One look of a set; beyond its end the same colours repeat with other dashes.
 template <size_t kCount>
 Look look_in(const Look (&looks)[kCount], size_t index) {
-  constexpr const char* kDashes[] = {"solid", "dashed", "dotted"};
   Look look = looks[index % kCount];
-  const size_t dash = (static_cast<size_t>(look.gnuplot_dash) - 1 + index / kCount) % 3;
-  look.dash = kDashes[dash];
-  look.gnuplot_dash = static_cast<int>(dash) + 1;
+  look.dash = (look.dash - 1 + index / kCount) % kDashes.size() + 1;
   return look;
 }
 
@@ -126,25 +115,17 @@ const Json& list(const Json& object, const char* key) {
   return value.is_array() ? value : empty;
 }
 
-const std::array<Measure, kMeasures>& measures() {
-  static const std::array<Measure, kMeasures> all = {{
-      {"resident",
-       "peak_resident_bytes",
-       "resident",
-       {"#444444", "#c8c8c8", "solid", "circle", false, 1, 7}},
-      {"live", "peak_live_bytes", "live", {"#009e73", "#1fc196", "solid", "diamond", false, 1, 13}},
-      {"held", "peak_held_bytes", "held", {"#0072b2", "#3fa0e0", "solid", "triangle", false, 1, 9}},
-      {"pinned",
-       "peak_pinned_bytes",
-       "pinned",
-       {"#e69f00", "#f2b632", "dashed", "rect", false, 2, 5}},
-      {"overflow",
-       "peak_overflow_bytes",
-       "overflow",
-       {"#d55e00", "#f07c28", "dotted", "down", false, 3, 11}},
-  }};
-  return all;
-}
+const std::array<Measure, kMeasures> kAllMeasures = {{
+    {"resident", "peak_resident_bytes", {"#444444", "#c8c8c8", 1, 7}},
+    {"live", "peak_live_bytes", {"#009e73", "#1fc196", 1, 13}},
+    {"held", "peak_held_bytes", {"#0072b2", "#3fa0e0", 1, 9}},
+    {"pinned", "peak_pinned_bytes", {"#e69f00", "#f2b632", 2, 5}},
+    {"overflow", "peak_overflow_bytes", {"#d55e00", "#f07c28", 3, 11}},
+}};
+
+// gnuplot's dashes are 1, 2, 3; its points from 4 on are pairs, an outline and a filled mark.
+const char* dash_name(const Look& look) { return kDashes.at(look.dash - 1); }
+const char* mark_name(const Look& look) { return kMarks.at(look.mark / 2 - 2); }
 
 std::vector<Configuration> configurations_of(const Json& study) {
   std::vector<Configuration> all;
@@ -193,7 +174,7 @@ Series read_series(const Json& entry) {
     kept.push_back(i);
   }
   for (size_t m = 0; m < kMeasures; ++m) {
-    const Json& values = list(entry, (std::string(measures()[m].key) + "_bytes").c_str());
+    const Json& values = list(entry, (std::string(kAllMeasures[m].key) + "_bytes").c_str());
     std::vector<Figure> bytes;
     bool any = false;
     for (const size_t i : kept) {
@@ -245,20 +226,6 @@ void choose_shown(const Json& study, const std::vector<Configuration>& configura
   }
 }
 
-// Adds the highest and lowest value of each measure between two samples.
-void add_extremes(const Series& series, size_t from, size_t to, std::set<size_t>* chosen) {
-  for (const std::vector<Figure>& bytes : series.bytes) {
-    if (bytes.empty()) continue;
-    size_t high = from, low = from;
-    for (size_t i = from; i < to; ++i) {
-      if (!bytes[i]) continue;
-      if (!bytes[high] || *bytes[i] > *bytes[high]) high = i;
-      if (!bytes[low] || *bytes[i] < *bytes[low]) low = i;
-    }
-    chosen->insert({high, low});
-  }
-}
-
 bool plain_for_a_shell(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          std::string("_-./=:,+@%").find(c) != std::string::npos;
@@ -281,23 +248,6 @@ std::vector<Series> series_of(const Json& study, const std::vector<Configuration
   std::ranges::stable_sort(all, {}, &Series::configuration);
   choose_shown(study, configurations, &all);
   return all;
-}
-
-std::vector<size_t> thinned(const Series& series, size_t limit) {
-  const size_t count = series.seconds.size();
-  std::set<size_t> chosen;
-  if (count <= limit) {
-    for (size_t i = 0; i < count; ++i) chosen.insert(chosen.end(), i);
-  } else {
-    size_t known = 0;
-    for (const auto& bytes : series.bytes) known += bytes.empty() ? 0 : 1;
-    const size_t stretches = std::max<size_t>(1, (limit - 2) / std::max<size_t>(1, 2 * known));
-    for (size_t s = 0; s < stretches; ++s) {
-      add_extremes(series, count * s / stretches, count * (s + 1) / stretches, &chosen);
-    }
-    chosen.insert({0, count - 1});
-  }
-  return {chosen.begin(), chosen.end()};
 }
 
 std::string command_line(const Json& study) {

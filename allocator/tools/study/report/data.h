@@ -1,6 +1,5 @@
 // A study's document as the page and the plots read it: tolerant of everything that may be missing.
-// Also the choices that both must make alike (colours, which run represents a configuration, which
-// samples are shown).
+// Also the choices that both must make alike (colours, which run represents a configuration).
 #pragma once
 
 #include <array>
@@ -35,22 +34,20 @@ std::vector<std::string> texts(const Json& object, const char* key);  // the tex
 struct Look {
   const char* light;
   const char* dark;
-  const char* dash;    // the page's name
-  const char* symbol;  // the page's name
-  bool hollow;         // the mark is an outline
-  int gnuplot_dash;
-  int gnuplot_point;
+  size_t dash, mark;  // as gnuplot numbers them: see dash_name() and mark_name()
+  bool is_hollow() const { return mark % 2 == 0; }  // the mark is an outline
 };
+const char* dash_name(const Look& look);
+const char* mark_name(const Look& look);
 
 struct Measure {
   const char* key;   // in a series: KEY_bytes
   const char* peak;  // in a run
-  const char* name;
   Look look;
 };
 inline constexpr size_t kMeasures = 5;
 enum : size_t { kResident, kLive, kHeld, kPinned, kOverflow };
-const std::array<Measure, kMeasures>& measures();
+extern const std::array<Measure, kMeasures> kAllMeasures;
 
 struct Configuration {
   std::string name, label, allocator;
@@ -75,11 +72,6 @@ struct Series {
 };
 // In the order of the configurations, as the tables and legends: runs take turns in the document.
 std::vector<Series> series_of(const Json& study, const std::vector<Configuration>& configurations);
-
-// Which samples to draw, in order: all if there are at most `limit`; otherwise both ends, and the
-// highest and lowest of each measure in equal stretches of the run, so that no peak is lost.
-inline constexpr size_t kShownSamples = 1200;
-std::vector<size_t> thinned(const Series& series, size_t limit = kShownSamples);
 
 double median(std::vector<double> values);  // 0 if empty
 

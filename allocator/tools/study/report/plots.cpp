@@ -43,8 +43,8 @@ std::string looks_for_gnuplot(const std::string& prefix, const std::vector<Label
   };
   add("labels", [](const auto& one) { return quoted_for_gnuplot(shortened(one.first, 56)); });
   add("colours", [](const auto& one) { return quoted_for_gnuplot(one.second.light); });
-  add("dashes", [](const auto& one) { return std::to_string(one.second.gnuplot_dash); });
-  add("marks", [](const auto& one) { return std::to_string(one.second.gnuplot_point); });
+  add("dashes", [](const auto& one) { return std::to_string(one.second.dash); });
+  add("marks", [](const auto& one) { return std::to_string(one.second.mark); });
   return arrays;
 }
 
@@ -53,7 +53,7 @@ namespace {
 // A data block: seconds, then each measure in units of `unit` bytes.
 std::string data_of(const Series& series, double unit) {
   std::string data;
-  for (const size_t i : thinned(series)) {
+  for (size_t i = 0; i < series.seconds.size(); ++i) {
     data += number_for_gnuplot(series.seconds[i]);
     for (const auto& bytes : series.bytes) {
       const Figure value = bytes.empty() ? Figure() : bytes[i];
@@ -119,7 +119,7 @@ Plot measures_plot(const Json& study) {
   const int height = 90 + 250 * static_cast<int>(rows);
   const auto part = [&](double pixels) { return number_for_gnuplot(pixels / height); };
   std::vector<LabelledLook> looks;
-  for (const Measure& measure : measures()) looks.emplace_back(measure.name, measure.look);
+  for (const Measure& measure : kAllMeasures) looks.emplace_back(measure.key, measure.look);
   return plot_from_template(study, "measures", height,
                             looks_of(study, all) + looks_for_gnuplot("measure_", looks),
                             {{"rows", std::to_string(rows)},
@@ -146,7 +146,7 @@ Plot ratio_plot(const Json& study) {
   double most_ratio = 1;
   for (const Series& series : all) {
     const double least = most_bytes({series}, {kLive}) / 100;
-    for (const size_t i : thinned(series)) {
+    for (size_t i = 0; i < series.seconds.size(); ++i) {
       const Figure held = series.bytes[kHeld][i], live = series.bytes[kLive][i];
       const bool told = held && live && *live > 0 && *live >= least;
       if (told) most_ratio = std::max(most_ratio, *held / *live);

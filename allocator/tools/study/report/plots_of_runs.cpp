@@ -190,7 +190,7 @@ Plot phases_plot(const Json& study) {
       const std::string name = text(phase, "name");
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
       for (const size_t m : kShown) {
-        const Figure peak = figure(phase, measures()[m].peak);
+        const Figure peak = figure(phase, kAllMeasures[m].peak);
         if (peak) peaks[{name, m}].push_back(*peak);
         most = std::max(most, peak.value_or(0));
       }
@@ -208,7 +208,7 @@ Plot phases_plot(const Json& study) {
     data += "\n";
   }
   std::vector<LabelledLook> looks;
-  for (const size_t m : kShown) looks.emplace_back(measures()[m].name, measures()[m].look);
+  for (const size_t m : kShown) looks.emplace_back(kAllMeasures[m].key, kAllMeasures[m].look);
   return plot_from_template(
       study, "phases", 540, looks_for_gnuplot("", looks),
       {{"title", quoted_for_gnuplot(shortened(configurations[c].label, 56))},

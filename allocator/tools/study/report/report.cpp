@@ -1,14 +1,8 @@
 #include "allocator/tools/study/report/report.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <fstream>
-#include <map>
 #include <random>
-#include <stdexcept>
 
+#include "allocator/tools/study/output_folder.h"
 #include "allocator/tools/study/report/assets.h"
 #include "allocator/tools/study/report/charts.h"
 #include "allocator/tools/study/report/html.h"
@@ -85,24 +79,12 @@ std::string page_of(const Json& study) {
                            : ""}});
 }
 
-[[noreturn]] void fail(const std::string& path, const std::string& new_file) {
-  const int error = errno;
-  remove(new_file.c_str());
-  throw std::runtime_error("cannot write " + path + ": " + strerror(error));
-}
-
 }  // namespace
 
 bool report_has_charts() { return !chart_library().empty(); }
 
-void write_report(const Json& study, const std::string& folder) {
-  const std::string path = folder + "/report.html", new_file = path + ".new";
-  const std::string page = page_of(study);
-  errno = 0;
-  std::ofstream file(new_file, std::ios::binary | std::ios::trunc);
-  file << page;
-  file.close();
-  if (!file || rename(new_file.c_str(), path.c_str()) != 0) fail(path, new_file);
+void write_report(const Json& study, study::OutputFolder& folder) {
+  folder.write("report.html", page_of(study));
 }
 
 }  // namespace rdmalloc::cli

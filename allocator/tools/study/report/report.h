@@ -9,15 +9,19 @@
 
 namespace rdmalloc::cli {
 
-// Writes `folder`/report.html: one file that needs no network and no other file. Replaces an older
-// one only once the new one is complete. Throws std::runtime_error with a message.
-void write_report(const nlohmann::json& study, const std::string& folder);
+namespace study {
+class OutputFolder;
+}
+
+// Writes report.html: one file that needs no network and no other file. Throws WriteFailure.
+void write_report(const nlohmann::json& study, study::OutputFolder& folder);
 
 // Whether reports have charts: not if the chart library was unavailable at build time.
 bool report_has_charts();
 
-// Writes `folder`/plots: data, gnuplot scripts, and if gnuplot is installed an SVG and a PNG of
-// each. Returns problems as notes, one sentence each, because a study is useful without plots.
-std::vector<std::string> write_plots(const nlohmann::json& study, const std::string& folder);
+// Writes plots/: data, gnuplot scripts, and if gnuplot is installed an SVG and a PNG of each.
+// Throws WriteFailure; returns gnuplot's problems as notes, one sentence each, because a study is
+// useful without pictures.
+std::vector<std::string> write_plots(const nlohmann::json& study, study::OutputFolder& folder);
 
 }  // namespace rdmalloc::cli

@@ -159,7 +159,7 @@ class Chart {
 const legendOf = (indices) => Array.from(new Set(indices)).sort((a, b) => a - b)
     .map((index) => ['c' + index, study.configurations[index].label, study.configurations[index]]);
 const legendOfMeasures = (keys) => study.measures.filter((measure) => keys.includes(measure.key))
-    .map((measure) => ['m' + measure.key, measure.name, measure]);
+    .map((measure) => ['m' + measure.key, measure.key, measure]);
 
 // How to look at something: one measure of all configurations, or all measures of one.
 const comparisons = (keys) => keys.map((key) => ['measure:' + key, 'all configurations: ' + key]);

@@ -72,6 +72,14 @@ void add_phase(PhaseRuns* phases, const Json& phase) {
   }
 }
 
+// As markup, with each figure on the line of its percent sign.
+std::string sentence(std::string text) {
+  for (size_t at = 0; (at = text.find(" %", at)) != std::string::npos;) {
+    text.replace(at, 1, "\u00a0");
+  }
+  return escaped(text);
+}
+
 std::string bytes_text(const Figure& bytes) {
   if (!bytes) return "";
   constexpr double kMiB = 1 << 20, kGiB = 1 << 30;
@@ -87,8 +95,8 @@ std::string tiles(const Json& study) {
        {std::pair("memory", "Memory"), {"time", "Time"}, {"cap", "Recommended cap"}}) {
     const std::string verdict = text(member(all, key), "verdict");
     html += std::string("<article><h2>") + title + "</h2><p class=\"verdict\">" +
-            escaped(verdict.empty() ? "not known" : verdict) + "</p><p>" +
-            escaped(text(member(all, key), "figures")) + "</p></article>\n";
+            sentence(verdict.empty() ? "not known" : verdict) + "</p><p>" +
+            sentence(text(member(all, key), "figures")) + "</p></article>\n";
   }
   return html;
 }
@@ -96,7 +104,7 @@ std::string tiles(const Json& study) {
 std::string answers(const Json& study) {
   std::string html;
   for (const std::string& answer : texts(member(study, "summary"), "answers")) {
-    html += "<p>" + escaped(answer) + "</p>\n";
+    html += "<p>" + sentence(answer) + "</p>\n";
   }
   return html.empty() ? "<p>No answer: no run went well enough to be compared.</p>\n" : html;
 }

@@ -142,7 +142,7 @@ verbs() {
   promise_printed "librdmalloc-verbs.so"
   cp "$work/lib/librdmalloc.so.0" "$work/lib/librdmalloc-verbs.so"
   try "$rdmalloc" doctor
-  grep -qE "^(ok|note) +verbs +(run --verbs stands before|libibverbs.so.1 is not)" "$work/out" ||
+  grep -qE "^(ok|note) +verbs +(run --verbs interposes|libibverbs.so.1 is not)" "$work/out" ||
     fail "doctor does not say which libibverbs there is"
 }
 

@@ -109,7 +109,7 @@ mtrace() {
 END
   try "$rdmalloc" trace import text out.rdtrace
   promise_status 0
-  promise_printed "1 frees of what was allocated before"
+  promise_printed "1 free of what was allocated before"
   "$rdmalloc" trace text out.rdtrace >shown
   printf 'a 0 100\na 1 16\nr 0 4096\nf 1\nr 0 8192\n' | cmp - shown || fail "$(cat shown)"
 }

@@ -14,7 +14,7 @@ function(record_case name sentence)
 endfunction()
 if(RDMALLOC_SYSTEM_PYTHON)
   foreach(allocator glibc jemalloc mimalloc tcmalloc rdmalloc)
-    record_case(storm "every call of four threads over ${allocator} is in the trace, in an order that can be"
+    record_case(storm "every call of four threads over ${allocator} is in the trace, in a possible order"
       UNDER ${allocator})
   endforeach()
   foreach(allocator glibc rdmalloc)

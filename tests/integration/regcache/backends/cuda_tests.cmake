@@ -24,7 +24,7 @@ cuda_case(foreign kept "foreign memory is registered once, and let go of when it
 cuda_case(foreign larger "a larger buffer at a freed address is registered, and nobody notices"
   CONTROL "a cache that gives nothing up is refused the larger buffer"
   SAYS "at the same address: CUDA error 712" LABELS memlock_8M)
-cuda_case(foreign named "of a domain of named memory what is named is direct, and all else staged" LABELS memlock_8M)
+cuda_case(foreign named "a domain of named memory copies named memory directly, and stages all else" LABELS memlock_8M)
 cuda_case(foreign all "control: all copies of a heap that is registered are direct"
   OPTIONS --expect 1 --says "a buffer that was put: a copy was direct")
 foreach(monitor interposed userfaultfd none)
@@ -49,7 +49,7 @@ rdm_case("cuda: copies of a growing heap arrive on a device" PROGRAM cuda_real A
   SAYS "the driver has not registered")
 rdm_case("cuda: no stale byte of foreign memory arrives on a device" PROGRAM cuda_real
   ARGUMENTS foreign LABELS gpu
-  CONTROL "cuda: with a cache that nobody tells of unmapped memory, old bytes arrive on a device"
+  CONTROL "cuda: with a cache that is not told of unmapped memory, old bytes arrive on a device"
   SAYS "old bytes|stale|other bytes")
 rdm_case("cuda: copies of a growing heap arrive" PROGRAM cuda_real ARGUMENTS heap LIMITS ${fake}
   CONTROL "cuda: the driver knows nothing of stock malloc's memory"

@@ -58,7 +58,7 @@ rdm_case("no byte is stale at an address taken early when only the kernel tells 
 rdm_case("control: addresses are taken before the kernel has told of their unmapping"
   PROGRAM foreign_race ARGUMENTS raw_taker userfaultfd 1000
   LIMITS RDMALLOC_MONITOR=userfaultfd --expect 1 --says "stale bytes in")
-rdm_case("control: at an address taken early bytes are stale when nobody tells"
+rdm_case("control: at an address taken early bytes are stale without a monitor"
   PROGRAM foreign_race ARGUMENTS raw_taker interposed 300
   LIMITS RDMALLOC_MONITOR=interposed --expect 1 --says "stale bytes in")
 
@@ -99,7 +99,7 @@ rdm_case("a hundred thousand buffers do so under userfaultfd"
 rdm_case("control: with twice the limit there are more registrations"
   PROGRAM foreign_million ARGUMENTS 10000 128 64 LIMITS --expect 1 --says "after buffer 1024: 127 registrations")
 
-rdm_case("what rdm_get and rdm_put cannot do they say in a sentence"
+rdm_case("rdm_get and rdm_put say in a sentence what they cannot do"
   PROGRAM foreign_bad_input ARGUMENTS arguments)
 rdm_case("memory that cannot be registered is refused in a sentence"
   PROGRAM foreign_bad_input ARGUMENTS memory)
@@ -117,7 +117,7 @@ rdm_case("a forked child is told that it owns no foreign registration, and may m
   PROGRAM foreign_fork ARGUMENTS child)
 rdm_case("no byte is stale among forks of other threads"
   PROGRAM foreign_fork ARGUMENTS storm 5)
-rdm_case("control: among forks bytes are stale when nobody tells what changed"
+rdm_case("control: among forks bytes are stale when changes go unnoticed"
   PROGRAM foreign_fork ARGUMENTS storm 5 raw
   LIMITS RDMALLOC_MONITOR=interposed --expect 1 --says "stale bytes in")
 

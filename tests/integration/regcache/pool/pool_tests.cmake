@@ -1,6 +1,6 @@
 # Pools of buffers, and the adapters for other libraries' pools, in whole processes.
 rdm_program(pool_misuse rdmalloc)
-rdm_case("what a pool's calls cannot do they say in a sentence"
+rdm_case("a pool's calls say in a sentence what they cannot do"
   PROGRAM pool_misuse)
 
 add_executable(integration_adapter_c ${CMAKE_CURRENT_LIST_DIR}/adapter_c.c)
@@ -47,7 +47,7 @@ rdm_case("control: a pool that keeps the keys that it once had sends other bytes
 
 rdm_case("a reserve beyond the memlock limit is refused with a sentence that says who holds memory"
   PROGRAM pool_reserve LIMITS --user --memlock 8192 LABELS root ALONE)
-rdm_case("control: where no memlock limit applies the reserve is had"
+rdm_case("control: where no memlock limit applies the reserve is pinned"
   PROGRAM pool_reserve LIMITS --expect 1 --says "buffers were had, whatever the limit")
 
 rdm_case("a forked child owns no buffer of its parent's pool, and the parent's device stays right"

@@ -92,13 +92,13 @@ mpi_case(exposed_by_default "MPI_Alloc_mem's memory is exposed by a setting"
   OPTIONS RDMALLOC_MPI_EXPOSED=on --only-lines 0 LABELS memlock)
 mpi_case(unexposed "what cannot be exposed is ordinary memory, and that is said once"
   OPTIONS RDMALLOC_MPI_EXPOSED=on RDMALLOC_CAP=0 --lines 1 "that was to be exposed is ordinary")
-mpi_case(mixed "each block goes back to who allocated it, by whatever name")
-mpi_case(errors "what cannot be had is an error of the right class")
+mpi_case(mixed "each block goes back to its allocator, whatever the call's name")
+mpi_case(errors "a failed allocation is an error of the right class")
 mpi_case(errors "control: without us MPICH reports success without memory" MPI mpich
   OPTIONS --library $<TARGET_FILE:rdmalloc> --expect 1 --says "bytes: error class 0")
-mpi_case(fatal "what cannot be had ends a program that handles no errors" MPI openmpi
+mpi_case(fatal "a failed allocation ends a program that handles no errors" MPI openmpi
   OPTIONS --expect 39 --lines 1 "MPI_ERR_NO_MEM")
-mpi_case(fatal "what cannot be had ends a program that handles no errors" MPI mpich
+mpi_case(fatal "a failed allocation ends a program that handles no errors" MPI mpich
   OPTIONS --expect 34 --lines 1 "Unable to allocate memory")
 mpi_case(threads "threads allocate and free at the same time")
 mpi_case(callback "memory may be freed and allocated while MPI_Finalize runs")
@@ -193,17 +193,17 @@ if(TARGET rdmalloc_mpool AND OMPI_INFO AND "openmpi" IN_LIST mpis)
     OMPI_MCA_mca_base_component_path=$<TARGET_FILE_DIR:rdmalloc_mpool>:${openmpi_components})
   set(library --library $<TARGET_FILE:rdmalloc>)
   set(run -- ${CMAKE_CURRENT_BINARY_DIR}/openmpi/mpool_component)
-  rdm_test("openmpi: the component serves who names it, and who names no pool" LABELS mpi
+  rdm_test("openmpi: the component serves callers that name it, and callers that name no pool" LABELS mpi
     COMMAND ${case} ${library} ${component} --lines 1 "rdmalloc mpool matches hints: none given"
       --lines 1 "matches hints: mpool=rdmalloc" --lines 1 "does not match hints: mpool=hugepage"
       ${run} served 3)
-  rdm_test("openmpi: with a low priority the component serves who names it" LABELS mpi
+  rdm_test("openmpi: with a low priority the component serves callers that name it" LABELS mpi
     COMMAND ${case} ${library} ${component} OMPI_MCA_mpool_rdmalloc_priority=10 ${run} served 1)
   rdm_test("openmpi: the component exposes on demand" LABELS mpi memlock
     COMMAND ${case} ${library} ${component} ${run} exposed)
   rdm_test("control: openmpi: without the component nothing is exposed" LABELS mpi
     COMMAND ${case} ${library} --expect 1 --says "^not exposed" ${run} exposed)
-  rdm_test("openmpi: the component withdraws where rdmalloc is not" LABELS mpi
+  rdm_test("openmpi: the component withdraws without rdmalloc" LABELS mpi
     COMMAND ${case} ${component} --lines 1 "rdmalloc mpool withdraws: rdmalloc is not in"
       ${run} served 0)
 endif()

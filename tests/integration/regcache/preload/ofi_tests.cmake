@@ -85,7 +85,7 @@ endforeach()
 ofi_case(ofi_lives domains_end "domains end as they would, and leave nothing registered")
 ofi_case(ofi_lives busy "a domain that is in use is busy, and works on")
 ofi_case(ofi_lives by_hand "a domain of libfabric may be attached by hand as well, and closed too early" LABELS memlock)
-ofi_case(ofi_lives another_monitor "who brings a memory monitor comes second"
+ofi_case(ofi_lives another_monitor "a memory monitor of the program's own comes second"
   CONTROL "there was none before" LABELS memlock_8M)
 ofi_case(ofi_shim copying "providers that copy are left alone")
 ofi_case(ofi_lives forks "children may close what their parent opened, which goes on" LABELS memlock_8M)

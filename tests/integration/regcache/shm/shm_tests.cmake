@@ -38,14 +38,14 @@ foreach(layout page cacheline aggregated mpsc)
       ARGUMENTS ${layout} ${ranks} 5000 ${threads} ${seed})
   endforeach()
   # ranks, rounds, seed
-  shm_case(deaths "whoever is killed, the others are told and nothing stays, over ${layout}"
+  shm_case(deaths "when any rank is killed, the others are told and nothing stays, over ${layout}"
     ARGUMENTS killed ${layout} 4 4 1)
   shm_case(deaths "of many that are killed, the others are always told, over ${layout}" LABELS long
     ARGUMENTS killed ${layout} 6 60 2)
-  shm_case(deaths "who sleeps is told of a death, over ${layout}" ARGUMENTS asleep ${layout})
-  shm_case(deaths "who sends and never waits is told of a death, over ${layout}"
+  shm_case(deaths "a sleeping rank is told of a death, over ${layout}" ARGUMENTS asleep ${layout})
+  shm_case(deaths "a rank that sends and never waits is told of a death, over ${layout}"
     ARGUMENTS pushing ${layout})
-  shm_case(deaths "control: where nobody is killed, nobody is told, over ${layout}"
+  shm_case(deaths "control: where no rank is killed, none is told, over ${layout}"
     ARGUMENTS nobody ${layout})
 endforeach()
 shm_case(deaths "the name of a creator that died alone can be removed, or taken over"
@@ -63,7 +63,7 @@ shm_case(space "one rank that cannot map a segment makes all ranks fail" ARGUMEN
 shm_case(space "one rank whose malloc fails makes all ranks fail" ARGUMENTS memory)
 shm_case(space "a limit of file sizes is a status, not a signal" ARGUMENTS file_size)
 shm_case(hwloc "a rank's part is bound to its node, through hwloc" ARGUMENTS bound)
-shm_case(hwloc "control: who asks not to be bound is not" ARGUMENTS unbound)
+shm_case(hwloc "control: a rank that asks not to be bound is not" ARGUMENTS unbound)
 shm_case(hwloc "nothing is bound where there is one node" ARGUMENTS one_node)
 shm_case(hwloc "ranks are told of a creator that was killed before its part was there"
   ARGUMENTS unfinished)

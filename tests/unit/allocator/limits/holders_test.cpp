@@ -58,7 +58,7 @@ TEST_CASE("the greatest holders come first, of the user's other processes alone"
   REQUIRE(find_holders("/nowhere", 1000, 50, found, 3) == 0);
 }
 
-TEST_CASE("a process that names itself badly is told of in one line") {
+TEST_CASE("a process with a bad name for itself is warned of in one line") {
   Proc proc;
   proc.add("11", "a\tb\x1b[1m\xff and longer than any", 1000, 1, 1);
   Holder found[1];

@@ -28,7 +28,7 @@ const std::string kAfterState = " 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 ";
 
 TEST_CASE("without a launcher a process is alone") { CHECK(ranks({"PATH=/bin"}) == 1); }
 
-TEST_CASE("each launcher's number of ranks on the node is known") {
+TEST_CASE("each launcher's number of ranks on the machine is known") {
   CHECK(ranks({"OMPI_COMM_WORLD_LOCAL_SIZE=4"}) == 4);
   CHECK(ranks({"MPI_LOCALNRANKS=3"}) == 3);
   CHECK(ranks({"MV2_COMM_WORLD_LOCAL_SIZE=2"}) == 2);
@@ -36,7 +36,7 @@ TEST_CASE("each launcher's number of ranks on the node is known") {
   CHECK(ranks({"SLURM_TASKS_PER_NODE=5"}) == 5);
 }
 
-TEST_CASE("Slurm's list is read for this node") {
+TEST_CASE("Slurm's list is read for this machine") {
   const std::string list = "SLURM_TASKS_PER_NODE=4(x2),3,2(x10)";
   CHECK(ranks({list, "SLURM_NODEID=0"}) == 4);
   CHECK(ranks({list, "SLURM_NODEID=1"}) == 4);

@@ -1,4 +1,4 @@
-// The node's ledger over real files and real processes: who is granted what, and what becomes of
+// The machine's ledger over real files and real processes: who is granted what, and what becomes of
 // dead processes' shares.
 #include <fcntl.h>
 #include <sys/file.h>
@@ -50,7 +50,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "without a limit for the node there is no ledger") {
+TEST_CASE_METHOD(Fixture, "without a limit for the machine there is no ledger") {
   MachineLedger none;
   none.boot(file.path(), 0);
   CHECK_FALSE(none.is_kept());
@@ -72,7 +72,8 @@ TEST_CASE_METHOD(Fixture, "what others were granted is not granted again") {
   CHECK(other.ask(1, kMiB) == 0);
 }
 
-TEST_CASE_METHOD(Fixture, "one file serves control groups and the node, each with its own limit") {
+TEST_CASE_METHOD(Fixture,
+                 "one file serves control groups and the machine, each with its own limit") {
   MachineLedger of_group;
   of_group.boot(file.path(), kCap, 4711);
   LedgerProcess same(file.path(), kCap, 4711);
@@ -98,7 +99,9 @@ TEST_CASE_METHOD(Fixture, "how many take part is not known while another has the
   CHECK(nowhere.sharers() == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "who takes part is seen before it asks, and no more once it is dead") {
+TEST_CASE_METHOD(
+    Fixture,
+    "a process is seen from when it joins, not only when it asks, and no more once it is dead") {
   MachineLedger mine;
   mine.boot(file.path(), kCap, 4711);
   CHECK(mine.sharers() == 1);
@@ -111,7 +114,7 @@ TEST_CASE_METHOD(Fixture, "who takes part is seen before it asks, and no more on
   CHECK(mine.sharers() == 1);
 }
 
-TEST_CASE_METHOD(Fixture, "who is refused is told who has how much, the greatest first") {
+TEST_CASE_METHOD(Fixture, "a refusal says which processes have how much, the greatest first") {
   LedgerProcess small(file.path(), kCap);
   LedgerProcess large(file.path(), kCap);
   CHECK(small.ask(kMiB, kMiB) == kMiB);

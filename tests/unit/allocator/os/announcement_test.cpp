@@ -42,7 +42,7 @@ bool child_claims(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("words and a descriptor arrive at who listens") {
+TEST_CASE("words and a descriptor reach the listener") {
   const std::string name = own_name("words");
   const int socket = listen_at(name);
   int ends[2];
@@ -66,7 +66,7 @@ TEST_CASE("words and a descriptor arrive at who listens") {
   for (const int fd : {arrived, ends[0], ends[1], socket}) close(fd);
 }
 
-TEST_CASE("nobody is waited for long: neither who is not there nor who does not listen") {
+TEST_CASE("an absent listener and a busy one are not waited for long") {
   CHECK_FALSE(os::announce(os::text("rdmalloc-test-nobody"), os::text("x"), 0));
   const std::string name = own_name("deaf");
   const int socket = listen_at(name);

@@ -298,7 +298,7 @@ TEST_CASE("one failing call, whichever it is, leaves exposed memory sound") {
   }
 }
 
-TEST_CASE("an exposed extent that there is no record for is lost, and not given out twice") {
+TEST_CASE("an exposed extent without a record is lost, and not handed out twice") {
   TestHeap tested;
   tested.boot();
   std::vector<void*> all;

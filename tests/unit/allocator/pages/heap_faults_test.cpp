@@ -141,7 +141,7 @@ TEST_CASE("without address space the heap has no window and says so with null") 
   CHECK(tested->validate());
 }
 
-TEST_CASE("a region without a record for its pool is given back, not lost") {
+TEST_CASE("a region that cannot be recorded is given back, not lost") {
   TestHeap tested;
   tested.boot();
   fake::fail_from(Call::kMapMetadata, 1);

@@ -89,10 +89,10 @@ TEST_CASE("the heap goes back to base pages when those come though huge ones wer
   Watch watch;
   watch.note(kBaseNs, kHuge / kPage);
   CHECK(watch.huge.finding() == Finding::kMissing);
-  CHECK(std::string(watch.huge.text()).find("not to be had") != std::string::npos);
+  CHECK(std::string(watch.huge.text()).find("there are no huge ones") != std::string::npos);
 }
 
-TEST_CASE("what was there before tells nothing of huge pages") {
+TEST_CASE("pages that were there before say nothing about huge pages") {
   Watch watch;
   for (int i = 0; i < 40; ++i) {
     watch.note(1, 0);

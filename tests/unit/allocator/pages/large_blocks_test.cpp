@@ -182,7 +182,7 @@ TEST_CASE("cached blocks count as cached, and neither as live nor as lost") {
   CHECK(tested.unsound() == "");
 }
 
-TEST_CASE("what processors keep is given out before malloc fails") {
+TEST_CASE("blocks that processors keep are handed out before malloc fails") {
   TestHeap tested({"MEMORY_CAP=64M", "GATHER=off"});
   tested.boot();
   std::vector<void*> all;

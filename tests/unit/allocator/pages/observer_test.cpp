@@ -78,7 +78,7 @@ TEST_CASE("an observer sees a region as it is for good") {
   CHECK(checker.ready == tested->regions().size());
 }
 
-TEST_CASE("an acquisition that failed is told to nobody") {
+TEST_CASE("observers are not told of a failed acquisition") {
   TestHeap tested({"STRICT=on"});
   tested.boot();
   Recorder observer;
@@ -89,7 +89,7 @@ TEST_CASE("an acquisition that failed is told to nobody") {
   CHECK(tested.unsound() == "");
 }
 
-TEST_CASE("an observer attached twice is told of each region once") {
+TEST_CASE("an observer that is attached twice is told of each region once") {
   TestHeap tested;
   tested.boot();
   REQUIRE(tested.take(kPage) != nullptr);

@@ -244,7 +244,7 @@ TEST_CASE_METHOD(
   CHECK(fake::violations().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "words that there is no memory for are asked for again") {
+TEST_CASE_METHOD(Fixture, "words for which there was no memory are requested again") {
   BlockTable table(window);
   REQUIRE(ok(table.boot()));
   fake::fail(fake::Call::kOpen, 1);

@@ -71,7 +71,7 @@ TEST_CASE("a memory policy that a thread sets later is left alone") {
   CHECK(fake::calls(Call::kPreferNode) == 0);
 }
 
-TEST_CASE("a freed block is had again on the node that it lies on, and not where it was freed") {
+TEST_CASE("a freed block is reused on the node that it lies on, not where it was freed") {
   Nodes four;
   void* const block = four.malloc(0, kMiB);
   fake::touch(block, kMiB, 1);
@@ -83,7 +83,7 @@ TEST_CASE("a freed block is had again on the node that it lies on, and not where
   CHECK(four.heap->validate());
 }
 
-TEST_CASE("with local placement it is had again on the node that it was bound to") {
+TEST_CASE("with local placement a freed block is reused on the node that it was bound to") {
   Nodes four({"NUMA=local"});
   void* const block = four.malloc(0, kMiB);
   fake::touch(block, kMiB, 1);
@@ -92,7 +92,7 @@ TEST_CASE("with local placement it is had again on the node that it was bound to
   CHECK(four.malloc(0, kMiB) == block);
 }
 
-TEST_CASE("a block that lies on several nodes is had again by the thread that freed it") {
+TEST_CASE("a block that lies on several nodes is reused by the thread that freed it") {
   Nodes four;
   void* const block = four.malloc(0, 4 * kMiB);
   for (int node = 0; node < 4; ++node) {

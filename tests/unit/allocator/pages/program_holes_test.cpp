@@ -170,7 +170,7 @@ TEST_CASE("lookups look at each page of a region up to a hole's end, and not beh
   }
 }
 
-TEST_CASE("from the moment a call is about to be made, its pages are nobody's") {
+TEST_CASE("pages are given to no one from the moment a call is about to destroy them") {
   Program f;
   char* const block = f.malloc(100);
   const Account before(f);
@@ -234,7 +234,7 @@ TEST_CASE("a call that begins before the window or ends behind it takes what it 
   CHECK(f.tested.unsound() == "");
 }
 
-TEST_CASE("free pages that are destroyed are given to nobody") {
+TEST_CASE("destroyed free pages are never handed out") {
   Program f;
   char* const block = f.malloc(100);
   (void)f.malloc(100);
@@ -554,7 +554,7 @@ TEST_CASE("an extent that is freed shut is taken open, and so is exposed memory"
   CHECK(f.tested.unsound() == "");
 }
 
-TEST_CASE("what cannot be opened when it is freed is given to nobody") {
+TEST_CASE("memory that cannot be opened when it is freed is never handed out") {
   Program f;
   char* const block = f.malloc(20);
   f.shut(block + 3 * kPage, 2);

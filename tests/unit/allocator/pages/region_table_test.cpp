@@ -109,7 +109,7 @@ TEST_CASE_METHOD(Fixture, "what is carved from the two ends never meets") {
   CHECK(window.carve(kGranule) == nullptr);
 }
 
-TEST_CASE_METHOD(Fixture, "what is given back at an end is carved there again") {
+TEST_CASE_METHOD(Fixture, "addresses given back at an end are carved there again") {
   REQUIRE(ok(window.reserve(16 * kGranule)));
   for (const Window::End end : {Window::End::kLow, Window::End::kHigh}) {
     REQUIRE(window.carve(kPage, kGranule, end) != nullptr);
@@ -153,7 +153,7 @@ TEST_CASE_METHOD(Fixture, "no address space left means no window") {
   CHECK(window.reserve(Window::kSmallest) == Status::kNoMemory);
 }
 
-TEST_CASE_METHOD(Fixture, "a window without memory for its table is given up") {
+TEST_CASE_METHOD(Fixture, "a window is given up if there is no memory for its table") {
   REQUIRE(ok(window.reserve(4 * kGranule)));
   fake::fail(fake::Call::kMapMetadata, 1);
   CHECK(table.boot() == Status::kNoMemory);

@@ -86,7 +86,7 @@ TEST_CASE("a phase has the peaks of its own time, and goes on when it is entered
   CHECK(phase(page, 1).peak_pinned == phase(page, 1).peak_held);
 }
 
-TEST_CASE("the phases beyond the last that there is room for are one") {
+TEST_CASE("the phases beyond the last one with room are counted as one") {
   TestHeap tested;
   tested.boot();
   const CounterPage& page = tested->counter_page();
@@ -151,7 +151,7 @@ TEST_CASE("below the usual number of a descriptor the highest that is allowed is
         }).status() == 0);
 }
 
-TEST_CASE("without a descriptor to be had nothing is shared, and nothing left open") {
+TEST_CASE("with no descriptor left nothing is shared, and nothing stays open") {
   CHECK(test::run_child([] {
           const rlimit none = {0, 0};
           os::SharedPage page;

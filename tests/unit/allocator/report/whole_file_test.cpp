@@ -103,7 +103,7 @@ TEST_CASE("a link is written through") {
   CHECK(contents(folder / "target") == "new");
 }
 
-TEST_CASE("a folder that is not there has no file") {
+TEST_CASE("a missing folder has no file") {
   CHECK_FALSE(put("/tmp/rdmalloc-no-such-folder/a", "new"));
 }
 

@@ -453,7 +453,7 @@ TEST_CASE("what the driver does not let go of is said; what it does not have is 
   CHECK(device.remove() == RDM_OK);
 }
 
-TEST_CASE("an error that nobody knows is said by its number") {
+TEST_CASE("an unknown error is given by its number") {
   Device device;
   const Pages pages;
   REQUIRE(device.open() == RDM_OK);

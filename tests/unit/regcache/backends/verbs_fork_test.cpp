@@ -156,7 +156,7 @@ TEST_CASE("a fork waits for no registration that hides nothing, unless forks der
   VerbsBackend::destroy(backend);
 }
 
-TEST_CASE("a registration that would start during a fork is put off") {
+TEST_CASE("a registration that would start during a fork is postponed") {
   static constinit FakeVerbs* fake = nullptr;
   static constinit VerbsBackend* backend = nullptr;
   static constinit const Heap* memory = nullptr;
@@ -234,7 +234,7 @@ const int registered = pthread_atfork(
     nullptr, nullptr);
 }  // namespace
 
-TEST_CASE("what a driver registers by name is not put off by a fork that waits for the driver") {
+TEST_CASE("what a driver registers by name is not postponed by a fork that waits for the driver") {
   fork_gate.register_handlers();
   REQUIRE(fork_gate.enter());
   std::thread forks([] { (void)test::run_child([] {}); });

@@ -423,7 +423,7 @@ TEST_CASE("a get that cannot fit takes nothing from what is idle") {
   CHECK(f.foreign() == 3);
 }
 
-TEST_CASE("what is idle and not charged is left alone by who lacks what may be pinned") {
+TEST_CASE("a lack of budget does not touch what is idle and not charged") {
   Fixture f;
   f.source.limit = 4 * kMiB;
   fake::Backend on_demand;

@@ -68,7 +68,7 @@ TEST_CASE("a get of pinned memory of the window is a lookup, and its put does no
   f.check_closes_clean();
 }
 
-TEST_CASE("a domain of named memory registers of the heap what is got, and while it is got only") {
+TEST_CASE("a domain of named memory registers heap memory only while it is held by a get") {
   Fixture f;
   const bool is_named = GENERATE(true, false);
   const bool in_malloc = GENERATE(true, false);
@@ -477,7 +477,8 @@ TEST_CASE("foreign memory gets all the rights of its domain") {
   f.check_closes_clean();
 }
 
-TEST_CASE("what was got while its region was refused is given back when it was registered since") {
+TEST_CASE(
+    "what was got while its region was refused is given back after the region was registered") {
   Fixture f;
   f.backend.limits.abilities = 0;
   f.options.flags = RDM_DOMAIN_PARTIAL;

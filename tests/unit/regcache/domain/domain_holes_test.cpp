@@ -133,7 +133,8 @@ TEST_CASE_METHOD(Fixture,
   CHECK(backend.violations().empty());
 }
 
-TEST_CASE_METHOD(Fixture, "a backend that does not run inside malloc has the registrar let go") {
+TEST_CASE_METHOD(Fixture,
+                 "for a backend that does not run inside malloc the registrar deregisters") {
   const Region& region = source.acquire(64 * kPage);
   Domain* domain = opened();
   REQUIRE(look_up(domain, region, 0) == RDM_OK);

@@ -93,7 +93,7 @@ void Fixture::contend(const std::vector<const Region*>& regions) {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "what nobody has a key of is given back, and the rest stays") {
+TEST_CASE_METHOD(Fixture, "registrations whose key nobody has are given back, and the rest stays") {
   Domain* const domain = open();
   const Region& first = source.acquire(kRegion);
   const Region& second = source.acquire(kRegion);
@@ -255,7 +255,7 @@ TEST_CASE_METHOD(Fixture, "room is made of all that is asked, or of nothing") {
   CHECK_FALSE(registry->room().make_room(&domain, 1, 1, false));
 }
 
-TEST_CASE_METHOD(Fixture, "nobody takes the room that was made while it is tried") {
+TEST_CASE_METHOD(Fixture, "the room that was made is kept until it has been tried") {
   Domain* const domain = open();
   const Region& region = source.acquire(kRegion);
   domain->key_holds().let_go(hold(domain, region).use);
@@ -304,7 +304,7 @@ TEST_CASE_METHOD(Fixture, "a child lets go of its parent's keys, and gives nothi
   CHECK(registry->close(domain) == RDM_OK);
 }
 
-TEST_CASE_METHOD(Fixture, "of who asks for a key and who gives it back one wins") {
+TEST_CASE_METHOD(Fixture, "asking for a key and giving it back race, and one wins") {
   contend({&source.acquire(kRegion), &source.acquire(kRegion), &source.acquire(kRegion)});
   check_backend();
 }

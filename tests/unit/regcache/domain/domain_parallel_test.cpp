@@ -122,7 +122,7 @@ TEST_CASE_METHOD(Fixture, "a domain is closed while the devices of others are at
 }
 
 // Replaying happens under the registry's lock: the third domain shows that it is held.
-TEST_CASE_METHOD(Fixture, "while a domain is opened over a large heap nobody else waits") {
+TEST_CASE_METHOD(Fixture, "no other thread waits while a domain is opened over a large heap") {
   slowness = std::chrono::milliseconds{0};
   const Region& first = source.acquire(kLarge);
   Domain* const one = opened(backend);
@@ -171,7 +171,7 @@ TEST_CASE_METHOD(Fixture, "while a domain is opened over a large heap nobody els
 }
 
 // A ring lets one thread in at a time: whoever registers in it, or deregisters, waits for the rest.
-TEST_CASE_METHOD(Fixture, "nobody who mallocs waits for a ring that registers a large heap") {
+TEST_CASE_METHOD(Fixture, "no malloc waits for a ring that registers a large heap") {
   struct Ring {
     std::mutex lock;
     std::atomic<int> calls{0};

@@ -678,7 +678,7 @@ TEST_CASE("no operation of a backend opens or closes a domain") {
   CHECK(device.refused == 4);
 }
 
-TEST_CASE("who may not wait is told when another thread opens a domain") {
+TEST_CASE("a caller that may not wait is told when another thread opens a domain") {
   Fixture f;
   f.source.acquire(kMiB);
   struct Second {

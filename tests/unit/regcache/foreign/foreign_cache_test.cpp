@@ -499,7 +499,7 @@ TEST_CASE("each failing call leaves nothing behind") {
   }
 }
 
-TEST_CASE("what was put twice, or never got, is refused") {
+TEST_CASE("a put without its get is refused") {
   Fixture f;
   const rdm_mr mr = got(f, 0, 4);
   rdm_mr altered = mr;
@@ -577,7 +577,7 @@ TEST_CASE("what cannot be deregistered is lost, told at closing, and forgotten w
   check_closes_clean(f);
 }
 
-TEST_CASE("idle registrations are given up for who needs the budget more") {
+TEST_CASE("idle registrations are given up for those that need the budget more") {
   Fixture f;
   const rdm_mr a = used(f, 0, 2);
   const rdm_mr b = used(f, 4, 2);

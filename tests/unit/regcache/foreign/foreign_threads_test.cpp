@@ -105,7 +105,7 @@ TEST_CASE("threads that want the same memory at the same time register it once")
   CHECK(f.is_registered(mr));
 }
 
-TEST_CASE("who wants other memory does not wait for what is being registered") {
+TEST_CASE("a get of other memory does not wait for a registration in progress") {
   Fixture f;
   f.device.registering.shut();
   Getter slow(f, 0, 4);
@@ -135,7 +135,7 @@ TEST_CASE("a change while another thread registers the memory dooms what that th
   CHECK(!f.is_registered(stale));
 }
 
-TEST_CASE("who waited for a registration that failed tries itself") {
+TEST_CASE("a thread that waited for a failed registration tries itself") {
   Fixture f;
   f.device.registering.shut();
   Getter failing(f, 0, 4);
@@ -168,7 +168,7 @@ TEST_CASE("with foreign_wait_ms a get waits for a put of any kind, and not longe
   CHECK(f.device.violations().empty());
 }
 
-TEST_CASE("who waits for room in vain is told after foreign_wait_ms") {
+TEST_CASE("a thread that waits for room in vain is told after foreign_wait_ms") {
   Fixture f;
   f.settings.limits.count = 1;
   f.settings.wait_ms = 50;
@@ -182,7 +182,7 @@ TEST_CASE("who waits for room in vain is told after foreign_wait_ms") {
   CHECK(ms_since(start) < 5'000);
 }
 
-TEST_CASE("nobody waits for a union when what is asked for has room alone") {
+TEST_CASE("no thread waits for a union when its own range has room") {
   Fixture f;
   f.settings.wait_ms = 3'000;
   f.open();
@@ -213,7 +213,7 @@ TEST_CASE("a union that the device has no room for ends no other idle registrati
   CHECK(f.is_registered(mr));
 }
 
-TEST_CASE("who needs room that another thread is just making waits for that") {
+TEST_CASE("a thread waits for room that another is just making") {
   Fixture f;
   f.settings.limits.count = 1;
   f.device.runs_in_malloc = false;
@@ -278,7 +278,7 @@ TEST_CASE("a cache does not close under a thread that registers") {
   CHECK(f.close() == RDM_OK);
 }
 
-TEST_CASE("closing waits for who is still deregistering") {
+TEST_CASE("closing waits for threads that are still deregistering") {
   Fixture f;
   f.device.runs_in_malloc = false;
   rdm_mr mr{};
@@ -300,7 +300,7 @@ TEST_CASE("closing waits for who is still deregistering") {
   CHECK(f.device.count() == 0);
 }
 
-TEST_CASE("who waits for room when the cache is closed is told that it is") {
+TEST_CASE("a thread that waits for room is told when the cache is closed") {
   Fixture f;
   f.settings.limits.count = 1;
   f.settings.wait_ms = 10'000;

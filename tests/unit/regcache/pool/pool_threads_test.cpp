@@ -31,7 +31,7 @@ TEST_CASE("a thread that ends gives back what it kept") {
   put_all(pool, all);
 }
 
-TEST_CASE("what a living thread keeps is still to be had, with membarrier and without") {
+TEST_CASE("what a living thread keeps is still available, with membarrier and without") {
   PoolFixture f;
   fake::process_barrier.is_there = GENERATE(true, false);
   f.boot();

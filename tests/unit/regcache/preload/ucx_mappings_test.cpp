@@ -40,7 +40,7 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("a handle that nobody mapped under is what UCX says") {
+TEST_CASE("a handle of unknown memory is UCX's own") {
   Fixture test;
   CHECK(test.says(0, kRegion));
 }

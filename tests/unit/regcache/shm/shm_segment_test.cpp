@@ -343,7 +343,7 @@ TEST_CASE("messages to nobody, to oneself and beyond all fragments are refused")
   CHECK(run_ranks(2, layout, work) == std::vector<int>(2, RDM_OK));
 }
 
-TEST_CASE("who has left can still be heard, and nobody waits for it") {
+TEST_CASE("a rank that has left can still be heard, and none waits for it") {
   const auto layout = GENERATE(as<unsigned>(), RDM_SHM_CACHELINE, RDM_SHM_MPSC);
   const auto work = [](unsigned rank, rdm_shm* segment) {
     if (rdm_shm_commit(segment, RDM_OK) != RDM_OK) return -2;

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "allocator/tools/study/output_folder.h"
 #include "allocator/tools/study/report/report.h"
 
 int main(int count, char** arguments) {
@@ -11,8 +12,9 @@ int main(int count, char** arguments) {
   try {
     std::ifstream file(arguments[1]);
     const auto study = nlohmann::json::parse(file);
-    rdmalloc::cli::write_report(study, arguments[2]);
-    for (const auto& note : rdmalloc::cli::write_plots(study, arguments[2])) {
+    rdmalloc::cli::study::OutputFolder folder(arguments[2], true);
+    rdmalloc::cli::write_report(study, folder);
+    for (const auto& note : rdmalloc::cli::write_plots(study, folder)) {
       std::cout << note << "\n";
     }
   } catch (const std::exception& problem) {

@@ -1,7 +1,8 @@
 # A study's report and plots, made from test documents and seen as a reader would: in a browser, and
 # drawn by gnuplot.
-add_executable(integration_report_writer ${CMAKE_CURRENT_LIST_DIR}/report_writer.cpp)
-target_link_libraries(integration_report_writer PRIVATE rdmalloc_report)
+add_executable(integration_report_writer ${CMAKE_CURRENT_LIST_DIR}/report_writer.cpp
+  ${PROJECT_SOURCE_DIR}/allocator/tools/study/output_folder.cpp)
+target_link_libraries(integration_report_writer PRIVATE rdmalloc_report rdmalloc_core rdmalloc_os)
 set_target_properties(integration_report_writer PROPERTIES
   RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR})
 
@@ -18,7 +19,7 @@ if(RDMALLOC_SYSTEM_PYTHON)
   report_case(used "a report's choices, legends and keys change what its charts show")
   report_case(odd "a report of a study in which things are missing has the charts that it can have")
   report_case(control "control: a report with a broken document or script does not pass")
-  report_case(quiet "a report asks nobody for anything")
+  report_case(quiet "a report makes no request")
   report_case(plots "a study's plots are drawn, and can be drawn again")
   report_case(hostile_plots "names of programs that are commands of gnuplot are text in plots")
   report_case(no_gnuplot "without gnuplot a study's plots are data, scripts and a sentence")

@@ -180,7 +180,7 @@ def with_ledger():
             check(books["left_bytes"] == 64 * MIB - total, f"{books}")
             check("over share" in shown[large.pid]["over"], "the large one is not over its share")
             check("over share" not in shown[small.pid]["over"], "the small one is over its share")
-            check("the node's limit is 64 MiB" in ask("top", ledger=ledger), "no line of it")
+            check("the machine's limit is 64 MiB" in ask("top", ledger=ledger), "no line of it")
 
 
 def bad_ledger():

@@ -20,7 +20,7 @@ if(NOT LIBURING)
 endif()
 
 rdm_program(monitor_early)
-rdm_case("functions that are stood before work before libc is initialised" PROGRAM monitor_early)
+rdm_case("interposed functions work before libc is initialised" PROGRAM monitor_early)
 
 foreach(program calls heard patched)
   rdm_program(monitor_${program} ${LIBURING})
@@ -29,13 +29,13 @@ add_library(integration_monitor_plugin MODULE ${CMAKE_CURRENT_LIST_DIR}/monitor_
 add_dependencies(integration_monitor_heard integration_monitor_plugin)
 
 foreach(monitor interposed userfaultfd)
-  rdm_case("results and errno of every call that is stood before are libc's: ${monitor}"
+  rdm_case("every interposed call has libc's results and errno: ${monitor}"
     PROGRAM monitor_calls ARGUMENTS ${monitor} LABELS memlock_8M LIMITS RDMALLOC_MONITOR=${monitor})
-  rdm_case("every way to change memory is heard of, threads' ends and dlclose too: ${monitor}"
+  rdm_case("every way to change memory is noticed, even a thread's end and dlclose: ${monitor}"
     PROGRAM monitor_heard ARGUMENTS ${monitor} $<TARGET_FILE:integration_monitor_plugin>
     LABELS memlock_8M LIMITS RDMALLOC_MONITOR=${monitor})
 endforeach()
-rdm_case("control: without a monitor no change is heard of"
+rdm_case("control: without a monitor no change is noticed"
   PROGRAM monitor_heard ARGUMENTS none LIMITS RDMALLOC_MONITOR=none --expect 1 --says "^munmap was not heard of")
 
 set(interposed LIMITS RDMALLOC_MONITOR=interposed)
@@ -49,11 +49,11 @@ rdm_case("code that was overwritten so that calls reach us by syscall() does no 
   PROGRAM monitor_patched ARGUMENTS forwarded ${interposed})
 rdm_case("where brk alone is lost memory above the program break is kept"
   PROGRAM monitor_patched ARGUMENTS break ${interposed})
-rdm_case("UCX, which patches libc's code, and the interposed monitor both hear of a change"
+rdm_case("UCX, which patches libc's code, and the interposed monitor both notice a change"
   PROGRAM monitor_patched ARGUMENTS ucx ${interposed} UCX_MEM_MMAP_HOOK_MODE=bistro LABELS memlock)
 rdm_case("where UCX changes what symbols are bound to nothing is kept any more"
   PROGRAM monitor_patched ARGUMENTS bound ${interposed} UCX_MEM_MMAP_HOOK_MODE=reloc LABELS memlock)
 # Its calls then bypass our functions: only the kernel reports them.
-rdm_case("UCX, which changes what symbols are bound to, and userfaultfd both hear of a change"
+rdm_case("UCX, which changes what symbols are bound to, and userfaultfd both notice a change"
   PROGRAM monitor_patched ARGUMENTS ucx userfaultfd LABELS memlock
   LIMITS RDMALLOC_MONITOR=userfaultfd UCX_MEM_MMAP_HOOK_MODE=reloc)

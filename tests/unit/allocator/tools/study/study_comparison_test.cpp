@@ -34,7 +34,7 @@ double share_of(Outcome outcome, double one, double other, double noise, size_t 
 
 }  // namespace
 
-TEST_CASE("what takes as long is told to differ in one study of twenty at most") {
+TEST_CASE("equal programs are called different in at most one study of twenty") {
   for (const size_t repeats : {3, 10}) {
     for (const double noise : {0.001, 0.05, 0.3}) {
       CAPTURE(repeats, noise);

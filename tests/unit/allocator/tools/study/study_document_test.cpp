@@ -146,7 +146,7 @@ TEST_CASE("an allowance is a share of the time that has passed") {
   CHECK(allowance.allowed_from() == 200'000);
 }
 
-TEST_CASE("bytes are told with three digits") {
+TEST_CASE("sizes have three digits") {
   CHECK(size_text(0) == "0 bytes");
   CHECK(size_text(64U << 20U) == "64 MiB");
   CHECK(size_text(1234567) == "1.18 MiB");

@@ -51,15 +51,20 @@ TEST_CASE("the mean is that of the time, not that of the samples") {
   CHECK(mean_resident({{0, 0}, {0.001, 0}, {0.002, 0}, {1, 0}, {1, 100}, {4, 100}}) == 75);
 }
 
-TEST_CASE("thinning out keeps the first, the last and the peak") {
-  std::vector<Sample> series;
-  for (int i = 0; i < 10000; ++i) series.push_back({i * 0.01, i == 5003 ? 999U : 5U});
-  const std::vector<Sample> few = thinned(series, 100);
-  CHECK(few.size() <= 100);
-  CHECK(few.front().seconds == 0);
-  CHECK(few.back().seconds == series.back().seconds);
-  CHECK(std::ranges::count(few, uint64_t{999}, &Sample::resident) == 1);
-  CHECK(thinned(few, 100).size() == few.size());
+TEST_CASE("thinning out keeps both ends and every peak of every figure") {
+  std::vector<Sample> series(50'000);
+  for (size_t i = 0; i < series.size(); ++i) {
+    series[i] = {.seconds = static_cast<double>(i), .resident = 5, .live = 4};
+  }
+  series[33'333].resident = 900;
+  series[20'001].live = 1;
+  const std::vector<Sample> few = thinned(series, 500);
+  CHECK(few.size() <= 500);
+  CHECK(std::ranges::is_sorted(few, {}, &Sample::seconds));
+  for (const double kept : {0.0, 20'001.0, 33'333.0, 49'999.0}) {
+    CHECK(std::ranges::count(few, kept, &Sample::seconds) == 1);
+  }
+  CHECK(thinned(few, 500).size() == few.size());
   CHECK(thinned({}, 2).empty());
 }
 

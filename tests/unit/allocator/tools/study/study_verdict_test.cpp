@@ -81,7 +81,7 @@ TEST_CASE("a study without a run that succeeded has no answer but that") {
   CHECK(!verdict.smallest_cap_without_loss);
 }
 
-TEST_CASE("what never returning costs is told against glibc and the best of the others") {
+TEST_CASE("the cost of never returning memory is given against glibc and the best of the others") {
   std::vector<Run> runs;
   add(runs, run_of("glibc", 1, 100));
   add(runs, run_of("jemalloc", 1, 80));
@@ -92,7 +92,7 @@ TEST_CASE("what never returning costs is told against glibc and the best of the 
   CHECK(says(verdict, "1.20 times what is live"));
 }
 
-TEST_CASE("a lower peak is told as lower, and time that is lost as lost") {
+TEST_CASE("a lower peak is called lower, and lost time lost") {
   std::vector<Run> runs;
   add(runs, run_of("glibc", 1, 200));
   add(runs, ours("rdmalloc-unpinned", 1, 100, 90));
@@ -117,7 +117,7 @@ TEST_CASE("what the repeats do not tell apart is not claimed, and said to be so"
              "glibc cannot be told: measured 15 % more, between "));
 }
 
-TEST_CASE("the interval of a difference is told, and holds it") {
+TEST_CASE("a difference comes with its interval, which contains it") {
   std::vector<Run> runs;
   add(runs, run_of("glibc", 1.0, 100), 0.01);
   add(runs, ours("rdmalloc", 1.5, 100, 90), 0.01);
@@ -165,7 +165,7 @@ TEST_CASE("nothing is concluded about pinning where nothing was pinned") {
   CHECK(!says(verdict, "saves"));
 }
 
-TEST_CASE("CPU time is told beside wall time, as what waits takes no longer") {
+TEST_CASE("CPU time is given beside wall time, because a waiting program takes no longer") {
   std::vector<Run> runs;
   add(runs, with_cpu(run_of("glibc", 1, 100), 0.2));
   add(runs, with_cpu(ours("rdmalloc", 1, 100, 90), 0.3));
@@ -174,7 +174,7 @@ TEST_CASE("CPU time is told beside wall time, as what waits takes no longer") {
   CHECK(says(verdict, " (0.300 s, 0.200 s)."));
 }
 
-TEST_CASE("how busy the machine was is told, and what follows of it") {
+TEST_CASE("the machine's load is given, and what follows from it") {
   std::vector<Run> runs;
   add(runs, run_of("glibc", 1, 100));
   Machine machine;
@@ -216,7 +216,7 @@ TEST_CASE("a cap that no counters were seen of is not said to be enough") {
   CHECK(says(verdict, "what could not be pinned is not known"));
 }
 
-TEST_CASE("what could not be pinned without a cap is told") {
+TEST_CASE("memory that could not be pinned without a cap is reported") {
   const Verdict verdict = verdict_of({ours("rdmalloc", 1, 100, 70, 93)});
   CHECK(says(verdict, "93 MiB could not be pinned"));
 }
@@ -231,7 +231,7 @@ TEST_CASE("the tiles have the verdicts on memory and time, and the cap to set") 
   CHECK(verdict.memory.verdict == "50 % less than glibc");
   CHECK(
       verdict.memory.figures.starts_with("Peak 100 MiB (rdmalloc, pinned) against 200 MiB (glibc). "
-                                         "Measured: between 51 % less "));
+                                         "Measured between 51 % less "));
   CHECK(verdict.time.verdict == "50 % more than glibc");
   CHECK(verdict.time.figures.starts_with("1.50 s (rdmalloc, pinned) against 1.00 s (glibc)."));
   CHECK(verdict.cap.verdict == "RDMALLOC_CAP=80M");
@@ -246,14 +246,14 @@ TEST_CASE("the tiles say what cannot be told, and why") {
   const Verdict open = verdict_of(runs);
   for (const Tile& tile : {open.memory, open.time}) {
     CHECK(tile.verdict == "cannot be told");
-    CHECK(tile.figures.find(" (jemalloc). Measured: 1") != std::string::npos);
-    CHECK(tile.figures.find(" repeats would tell (--repeats).") != std::string::npos);
+    CHECK(tile.figures.find(" (jemalloc). Nothing can be told: measured 1") != std::string::npos);
+    CHECK(tile.figures.find(" repeats would tell (--repeats)") != std::string::npos);
   }
   CHECK(open.cap.verdict == "none");
   CHECK(open.cap.figures == "No runs with a cap to judge by (--caps).");
   const Verdict few = verdict_of({run_of("glibc", 1, 1), ours("rdmalloc", 2, 3, 2)});
-  CHECK(few.memory.figures.ends_with(" Less than 4 MiB tells nothing."));
-  CHECK(few.time.figures.ends_with(" It takes three runs or more to tell (--repeats)."));
+  CHECK(few.memory.figures.ends_with(" Nothing can be told of less than 4 MiB."));
+  CHECK(few.time.figures.ends_with(" Nothing can be told from fewer than three runs (--repeats)."));
   CHECK(verdict_of({}).memory.verdict == "cannot be told");
 }
 

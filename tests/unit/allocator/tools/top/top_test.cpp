@@ -72,7 +72,7 @@ std::vector<pid_t> numbers(const MachineScan& scan) {
   return numbers;
 }
 
-TEST_CASE("shown are who pins, who locks, who is under rdmalloc, and whom the ledger has") {
+TEST_CASE("processes that pin, lock, run under rdmalloc or are in the ledger are shown") {
   const Proc proc;
   proc.add(10, "locks", 0, 4, 0);
   proc.add(20, "pins", 1234567, 0, 4);
@@ -119,7 +119,7 @@ MachineProcess process(pid_t number, uint64_t locked, uint64_t pinned) {
 
 using Words = std::vector<std::string>;
 
-TEST_CASE("over memlock is who has locked or pinned more than its limit, each for itself") {
+TEST_CASE("a process that has locked or pinned more than its limit is over memlock") {
   CHECK(over(process(1, 8 * kMib, 8 * kMib), {}) == Words{});
   CHECK(over(process(1, 8 * kMib + 1, 0), {}) == Words{"over memlock"});
   MachineProcess one = process(1, 0, 9 * kMib);
@@ -140,7 +140,7 @@ TEST_CASE("overflow is memory that could not be pinned") {
   CHECK(over(one, {}) == Words{"overflow"});
 }
 
-TEST_CASE("over share is who has more than an even share that others could not have") {
+TEST_CASE("a process with more than an even share, while less is left to others, is over share") {
   LedgerView ledger;
   ledger.is_kept = true;
   ledger.cap = 64 * kMib;
@@ -171,7 +171,7 @@ std::vector<pid_t> sorted(std::vector<MachineProcess> processes, Order order) {
   return numbers;
 }
 
-TEST_CASE("those with most come first, and those of whom it is not known last") {
+TEST_CASE("the largest come first, unknown ones last") {
   std::vector<MachineProcess> all = {process(3, 5, 5), process(1, 20, 0), process(2, 0, 30)};
   all[0].granted = 7;
   all[2].granted = 0;

@@ -115,7 +115,7 @@ TEST_CASE("A change leaves errno as it was, whatever those do who are told") {
   CHECK(sink.told == before + 1);
 }
 
-TEST_CASE("Who waits until all is told goes on when it is") {
+TEST_CASE("A thread that waits for all changes goes on once they are reported") {
   changes.hold_up();
   changes.hold_up();
   std::atomic<bool> waited{false};
@@ -211,7 +211,7 @@ TEST_CASE("No registration made before a change is kept after it, in three threa
   CHECK(race(true) == 0);
 }
 
-TEST_CASE("Control: who does not look for announcements keeps stale registrations") {
+TEST_CASE("Control: without looking for announcements stale registrations stay") {
   CHECK(race(false) > 0);
 }
 

@@ -162,7 +162,7 @@ TEST_CASE("What the kernel drops after telling is not kept for a while") {
   munmap(memory, kLength);
 }
 
-TEST_CASE("What is not watched any more costs whoever unmaps it nothing") {
+TEST_CASE("Unmapping what is no longer watched costs nothing") {
   if (monitor() == nullptr) return;
   char* const memory = map_pages();
   REQUIRE(sink.add(address(memory), kLength, *monitor()));
@@ -311,12 +311,12 @@ uint64_t take_addresses(bool settles, int seconds, uint64_t enough) {
   return stale;
 }
 
-TEST_CASE("Who gets an address before its unmapping is told finds no old registration there") {
+TEST_CASE("An address taken before its unmapping is reported has no old registration") {
   if (monitor() == nullptr) return;
   CHECK(take_addresses(true, 5, UINT64_MAX) == 0);
 }
 
-TEST_CASE("Control: who does not wait until changes have settled finds old registrations") {
+TEST_CASE("Control: without waiting for changes to be reported old registrations are found") {
   if (monitor() == nullptr) return;
   CHECK(take_addresses(false, 60, 1) > 0);
 }

@@ -15,16 +15,6 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 
-Series straight_series(size_t count) {
-  Series series;
-  for (size_t i = 0; i < count; ++i) {
-    series.seconds.push_back(static_cast<double>(i) / 100);
-    series.bytes[kResident].push_back(100 * kMiB);
-    series.bytes[kLive].push_back(50 * kMiB);
-  }
-  return series;
-}
-
 Json run_of(const char* configuration, int repeat, double seconds, double peak) {
   return {{"configuration", configuration},
           {"repeat", repeat},
@@ -104,26 +94,6 @@ TEST_CASE("what fills a page's name is not filled itself") {
   REQUIRE_THROWS_AS(filled("{{a", {{"a", "1"}}), std::logic_error);
 }
 
-TEST_CASE("thinned curves keep both ends and every peak of every measure") {
-  Series series = straight_series(50'000);
-  const size_t high = 33'333, low = 20'001;
-  series.bytes[kResident][high] = 900 * kMiB;
-  series.bytes[kLive][low] = kMiB;
-  series.bytes[kLive][low + 1] = Figure();
-  const std::vector<size_t> chosen = thinned(series, 500);
-  REQUIRE(chosen.size() <= 500);
-  REQUIRE(chosen.size() >= 100);
-  REQUIRE(std::is_sorted(chosen.begin(), chosen.end()));
-  const std::set<size_t> kept(chosen.begin(), chosen.end());
-  for (const size_t index : {size_t{0}, low, high, size_t{49'999}}) REQUIRE(kept.count(index) == 1);
-}
-
-TEST_CASE("short curves are not thinned") {
-  REQUIRE(thinned(straight_series(500), 500).size() == 500);
-  REQUIRE(thinned(straight_series(1), 500).size() == 1);
-  REQUIRE(thinned(Series(), 500).empty());
-}
-
 TEST_CASE("the run with the median time stands for its configuration, a failed one only in need") {
   Json study = small_study();
   REQUIRE(shown_repeat(study) == 2);
@@ -156,10 +126,10 @@ TEST_CASE("the usual configurations are told apart by their marks alone, on pape
                                        {"cap_bytes", i > 5 ? Json(kMiB * i) : Json()}});
   }
   std::set<std::string> symbols;
-  std::set<int> points;
+  std::set<size_t> points;
   for (const Configuration& one : configurations_of(study)) {
-    symbols.insert(one.look.symbol + std::to_string(one.look.hollow));
-    points.insert(one.look.gnuplot_point);
+    symbols.insert(mark_name(one.look) + std::to_string(one.look.is_hollow()));
+    points.insert(one.look.mark);
   }
   REQUIRE(symbols.size() == 12);
   REQUIRE(points.size() == 12);
@@ -175,7 +145,7 @@ TEST_CASE("configurations are told apart by colour, mark or dashes, also in grea
   }
   std::set<std::string> looks;
   for (const Configuration& one : configurations_of(study)) {
-    looks.insert(std::string(one.look.light) + one.look.dash + one.look.symbol);
+    looks.insert(std::string(one.look.light) + dash_name(one.look) + mark_name(one.look));
   }
   REQUIRE(looks.size() >= 20);
 }
