@@ -129,6 +129,7 @@ inline void Churn::change_while_held(Range& range) {
   ForeignDevice& device = any_device();
   rdm_mr held{};
   if (device.get(range.base, range.length, &held) != RDM_OK) {
+    if (kernel_refuses_file(range.base, range.length)) return;
     return shared_.staleness.verdict().broken("seed %lu: holding %zu bytes: %s", shared_.seed,
                                               range.length, foreign().last_error());
   }

@@ -133,8 +133,10 @@ class Ranges {
     void* got =
         calls_.remap(range.base, range.length, range.length, MREMAP_MAYMOVE | MREMAP_FIXED, place);
     if (got == MAP_FAILED) {
+      // Before Linux 6.17 the place is unmapped by then, and may be another thread's.
+      const bool is_ours = errno != EFAULT;
       const Changed changed = refused(range, "mremap to another place");
-      calls_.unmap(place, content_length);
+      if (is_ours) calls_.unmap(place, content_length);
       return changed;
     }
     range.base = static_cast<char*>(got);
