@@ -161,7 +161,13 @@ void check_get(probe::KeyedDevice& keyed, const Hole& hole, char* at, size_t siz
     if (status == RDM_OK) verdict.broken("rdm_get of unmapped pages succeeds");
     return;
   }
-  // Linux 6.1 does not register memory of a file together with any other.
+  // Linux 6.1 registers no System V segment, and no memory of a file together with any other.
+  if (status == RDM_SYSTEM && probe::kernel_refuses(at, size) == EOPNOTSUPP) {
+    if (strstr(last_error(), "a file that the kernel does not pin") == nullptr) {
+      verdict.broken("rdm_get does not say what is not pinned: %s", last_error());
+    }
+    return;
+  }
   if (status == RDM_SYSTEM && hole.at != nullptr && probe::kernel_refuses(at, size) == EINVAL) {
     if (strstr(last_error(), "register its parts") == nullptr) {
       verdict.broken("rdm_get does not say what helps: %s", last_error());
