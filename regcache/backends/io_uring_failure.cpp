@@ -82,6 +82,13 @@ int explain_io_uring_failure(IoUringStep step, int error, size_t length, char* w
                  step == IoUringStep::kBuffer ? RDM_SYSTEM : RDM_INVALID, why, size);
     case EOPNOTSUPP:
       if (setup) break;
+      if (step == IoUringStep::kBuffer) {
+        return say(
+            "some of the range belongs to a file that the kernel does not pin (before Linux 6.5 "
+            "also System V segments and what dlopen() maps), or the descriptor is no longer one "
+            "of an io_uring",
+            RDM_SYSTEM, why, size);
+      }
       return say("the descriptor is not one of an io_uring", RDM_INVALID, why, size);
     case ENXIO:
       return say(
@@ -96,6 +103,12 @@ int explain_io_uring_failure(IoUringStep step, int error, size_t length, char* w
       if (step == IoUringStep::kTable) {
         return say("this kernel has no sparse tables of buffers: Linux 5.19 or newer is needed",
                    RDM_UNSUPPORTED, why, size);
+      }
+      if (step == IoUringStep::kBuffer) {
+        return say(
+            "the kernel refuses the range (EINVAL): before Linux 6.5 all of it must lie in one "
+            "file, or be anonymous; register its parts",
+            RDM_SYSTEM, why, size);
       }
       break;
     case EACCES:

@@ -93,9 +93,16 @@ int get_of_window(Domain& domain, const void* address, size_t length, rdm_mr* ou
   const bool is_callers_only = parts.rules.is_callers_only();
   if ((!is_beside && parts.mrs.takes(*region)) || is_callers_only) {
     // The region was being re-registered during the lookup; by now it is registered, or refused
-    // because of a hole that another thread has made in it.
-    if (domain.lookup(address, length, out) == RDM_OK) return RDM_OK;
-    if (is_callers_only || !is_beside_now()) {
+    // because of a hole that another thread has made in it; or it is re-registered again.
+    constexpr int kTries = 10;
+    bool is_beside_by_now = false;
+    for (int i = 0; i < kTries && !is_beside_by_now; ++i) {
+      if (domain.lookup(address, length, out) == RDM_OK) return RDM_OK;
+      if (is_callers_only) break;
+      is_beside_by_now = is_beside_now();
+      if (domain.why()[0] != '\0') break;
+    }
+    if (!is_beside_by_now) {
       return fail(status, domain.why()[0] != '\0'
                               ? domain.why()
                               : "the device's limits do not allow to register all of "

@@ -90,6 +90,24 @@ bool attach_over(const Hole& hole) {
   return is_done;
 }
 
+// A block may lie in several mappings, which before Linux 6.17 cannot be moved at once.
+bool move_away(const Hole& hole) {
+  const auto room = [&] {
+    void* const there = mmap(nullptr, hole.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return static_cast<char*>(there);
+  };
+  const auto move = [](char* from, size_t bytes, char* to) {
+    return mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
+  };
+  if (move(hole.at, hole.bytes, room())) return true;
+  if (errno != EFAULT) return false;
+  // The refused call has unmapped its room, which may be another thread's by now.
+  char* const away = room();
+  size_t moved = 0;
+  while (moved < hole.bytes && move(hole.at + moved, kPage, away + moved)) moved += kPage;
+  return moved == hole.bytes;
+}
+
 // Replaces whole pages with foreign ones that hold known bytes.
 void destroy(const char* way, Hole* hole) {
   hole->content.assign(hole->bytes, static_cast<char>('a' + ++seed % 26));
@@ -112,9 +130,7 @@ void destroy(const char* way, Hole* hole) {
     is_done = munmap(hole->at, hole->bytes) == 0;
   } else if (strcmp(way, "mremap") == 0) {
     hole->is_mapped = false;
-    void* const away = mmap(nullptr, hole->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    is_done =
-        mremap(hole->at, hole->bytes, hole->bytes, MREMAP_MAYMOVE | MREMAP_FIXED, away) == away;
+    is_done = move_away(*hole);
   }
   if (!is_done) return verdict.broken("%s fails: %s", way, strerror(errno));
   if (hole->is_mapped) memcpy(hole->at, hole->content.data(), hole->bytes);
@@ -136,12 +152,33 @@ void check_not_stale(probe::KeyedDevice& keyed, const Hole& hole, char* at, size
   if (probe::library().loaded()) verdict.broken("a lookup finds %zu bytes with a hole", size);
 }
 
-// Registers the new pages with rdm_get, together with malloc'd memory on both sides.
+// Registers the new pages with rdm_get, together with malloc'd memory on both sides, or else one
+// after the other.
 void check_get(probe::KeyedDevice& keyed, const Hole& hole, char* at, size_t size) {
   rdm_mr mr{};
   const int status = get(keyed.domain(), at, size, &mr);
   if (!hole.is_mapped) {
     if (status == RDM_OK) verdict.broken("rdm_get of unmapped pages succeeds");
+    return;
+  }
+  // Linux 6.1 registers no System V segment, and no memory of a file together with any other.
+  if (status == RDM_SYSTEM && probe::kernel_refuses(at, size) == EOPNOTSUPP) {
+    if (strstr(last_error(), "a file that the kernel does not pin") == nullptr) {
+      verdict.broken("rdm_get does not say what is not pinned: %s", last_error());
+    }
+    return;
+  }
+  if (status == RDM_SYSTEM && hole.at != nullptr && probe::kernel_refuses(at, size) == EINVAL) {
+    if (strstr(last_error(), "register its parts") == nullptr) {
+      verdict.broken("rdm_get does not say what helps: %s", last_error());
+    }
+    const Hole part{nullptr, 0, true, {}};
+    char* const behind = hole.at + hole.bytes;
+    if (hole.at != at) check_get(keyed, part, at, static_cast<size_t>(hole.at - at));
+    check_get(keyed, part, hole.at, hole.bytes);
+    if (behind != at + size) {
+      check_get(keyed, part, behind, static_cast<size_t>(at + size - behind));
+    }
     return;
   }
   if (status != RDM_OK) return verdict.broken("rdm_get: status %d: %s", status, last_error());

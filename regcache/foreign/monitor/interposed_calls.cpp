@@ -67,7 +67,8 @@ Result settled(Result mapped, size_t length) {
 
 // mremap() accepts only one mapping, and watching may have split it into several. Trying mremap()
 // first is wrong: when it fails, it may already have unmapped the target, which another thread may
-// then map.
+// then map. And madvise() lets go of the mapping while it reports a drop of watched pages: if it is
+// split meanwhile, Linux 6.1 drops the first part, and says that it has dropped all.
 void make_one_mapping(const void* address, size_t length) {
   if (LateMonitor* const late = changes.late()) {
     const os::KeepErrno keep;
@@ -229,7 +230,8 @@ long change_by_number(long number, long a, long b, long c, long d, long e, long 
     note_protection(base, static_cast<size_t>(b), (c & PROT_WRITE) != 0);
   }
   const Announced announced(of_number(number, a, b, c, d, e));
-  if (number == SYS_mremap) make_one_mapping(base, static_cast<size_t>(b));
+  const bool is_drop = number == SYS_madvise && is_dropping(static_cast<int>(c));
+  if (number == SYS_mremap || is_drop) make_one_mapping(base, static_cast<size_t>(b));
   const long result = call_by_number(number, a, b, c, d, e, f);
   if (number == SYS_madvise && result != 0 &&
       follow_advice(const_cast<void*>(base), static_cast<size_t>(b), static_cast<int>(c))) {
@@ -238,7 +240,7 @@ long change_by_number(long number, long a, long b, long c, long d, long e, long 
   if (number == SYS_mmap || number == SYS_mremap) {
     return settled(result, static_cast<size_t>(number == SYS_mmap ? b : c));
   }
-  return told(result, number == SYS_madvise && is_dropping(static_cast<int>(c)));
+  return told(result, is_drop);
 }
 
 }  // namespace
@@ -298,6 +300,7 @@ RDM_INTERPOSED int madvise(void* address, size_t length, int advice) noexcept {
   probe.note(address);
   const bool is_drop = is_dropping(advice);
   const Change change(address, is_drop ? in_pages(length) : 0);
+  if (is_drop) make_one_mapping(address, length);
   auto* const call = next.madvise.get();
   const int result = call != nullptr
                          ? call(address, length, advice)

@@ -179,6 +179,17 @@ class KeyedDevice {
   std::unique_ptr<NaiveCache> cache_;
 };
 
+// The error with which the kernel refuses to register this memory with a ring of its own; 0 if it
+// does not refuse.
+inline int kernel_refuses(void* memory, size_t length) {
+  io_uring ring{};
+  if (io_uring_queue_init(1, &ring, 0) != 0) skip("no second io_uring here");
+  const iovec buffer{memory, length};
+  const int status = io_uring_register_buffers(&ring, &buffer, 1);
+  io_uring_queue_exit(&ring);
+  return -status;
+}
+
 inline uint64_t pinned_by_kernel() { return kib_field("/proc/self/status", "VmPin:"); }
 
 // The kernel may release pins with a delay; in Linux 6.1 a second or more. False if not within that

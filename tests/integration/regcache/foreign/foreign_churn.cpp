@@ -26,7 +26,8 @@ void judge(const char* monitor, const rdm_stats& books) {
     verdict.broken("%lu hits and %lu invalidations in %lu rounds: nothing was tried",
                    books.foreign_hits, books.foreign_invalidations, shared.rounds.load());
   }
-  if (shared.rounds < 1000) verdict.broken("%lu rounds are too few", shared.rounds.load());
+  if (shared.rounds < probe::ChurnShared::kFewestRounds)
+    verdict.broken("%lu rounds are too few", shared.rounds.load());
 }
 
 void run_threads(uint64_t rounds, uint64_t seconds) {

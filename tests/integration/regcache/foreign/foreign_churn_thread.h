@@ -21,6 +21,7 @@ struct ChurnShared {
   static constexpr size_t kRanges = 8;  // of a thread
   static constexpr size_t kMostThreads = 8;
   static constexpr size_t kDevices = 2;
+  static constexpr uint64_t kFewestRounds = 1000;  // however long they take
 
   Staleness staleness;
   uint64_t seed = 1;
@@ -44,7 +45,8 @@ class Churn {
 
  private:
   static constexpr size_t kStackBytes = size_t{48} << 10;
-  static constexpr uint64_t kRoundsOfRefusal = 1000;  // rounds per refused call that is tolerated
+  // Rounds per refused call that is tolerated: on an emulated Linux 6.1 some 200 were seen.
+  static constexpr uint64_t kRoundsOfRefusal = 100;
 
   ForeignDevice& any_device() { return *shared_.devices[random_.below(ChurnShared::kDevices)]; }
   void check(const char* what, char* memory, size_t length, const Content& content);
@@ -129,6 +131,7 @@ inline void Churn::change_while_held(Range& range) {
   ForeignDevice& device = any_device();
   rdm_mr held{};
   if (device.get(range.base, range.length, &held) != RDM_OK) {
+    if (kernel_refuses_file(range.base, range.length)) return;
     return shared_.staleness.verdict().broken("seed %lu: holding %zu bytes: %s", shared_.seed,
                                               range.length, foreign().last_error());
   }
@@ -247,7 +250,10 @@ inline void Churn::be_rare() {
 }
 
 inline void Churn::run(uint64_t rounds, uint64_t end_ns) {
-  for (uint64_t i = 0; i < rounds && now_ns() < end_ns; ++i) {
+  const auto is_time = [&] {
+    return now_ns() < end_ns || shared_.rounds < ChurnShared::kFewestRounds;
+  };
+  for (uint64_t i = 0; i < rounds && is_time(); ++i) {
     const size_t index = random_.below(ChurnShared::kRanges);
     Range& range = owned_[index];
     if (i % 4 == 0) be_rare();

@@ -100,7 +100,12 @@ class Ranges {
   Changed drop(Range& range) {
     const auto [at, length] = part(range);
     if (range.backing == Backing::kPrivate || range.backing == Backing::kPrivateFile) {
-      calls_.advise(at, length, MADV_DONTNEED);
+      // Where the monitor does not see the call, Linux 6.1 may drop only the first of several
+      // pages: see regcache/foreign/monitor/interposed_calls.cpp.
+      const size_t step = calls_.are_ends_raw() ? kPage : length;
+      for (size_t done = 0; done < length; done += step) {
+        calls_.advise(at + done, step, MADV_DONTNEED);
+      }
       return {"MADV_DONTNEED", at, length};
     }
     if (range.backing == Backing::kMixed) {
@@ -133,8 +138,10 @@ class Ranges {
     void* got =
         calls_.remap(range.base, range.length, range.length, MREMAP_MAYMOVE | MREMAP_FIXED, place);
     if (got == MAP_FAILED) {
+      // Before Linux 6.17 the place is unmapped by then, and may be another thread's.
+      const bool is_ours = errno != EFAULT;
       const Changed changed = refused(range, "mremap to another place");
-      calls_.unmap(place, content_length);
+      if (is_ours) calls_.unmap(place, content_length);
       return changed;
     }
     range.base = static_cast<char*>(got);

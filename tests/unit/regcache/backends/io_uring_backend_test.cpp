@@ -324,6 +324,12 @@ TEST_CASE("failures of io_uring are told apart by cause") {
   CHECK(explain(IoUringStep::kBuffer, EFAULT, &status).find("not mapped or not writable") !=
         std::string::npos);
   CHECK(status == RDM_SYSTEM);
+  CHECK(explain(IoUringStep::kBuffer, EINVAL, &status).find("register its parts") !=
+        std::string::npos);
+  CHECK(status == RDM_SYSTEM);
+  CHECK(explain(IoUringStep::kBuffer, EOPNOTSUPP, &status)
+            .find("a file that the kernel does not pin") != std::string::npos);
+  CHECK(status == RDM_SYSTEM);
   CHECK(explain(IoUringStep::kBuffer, EIO, &status).find("Input/output error") !=
         std::string::npos);
   CHECK(status == RDM_SYSTEM);

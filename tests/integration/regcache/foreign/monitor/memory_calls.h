@@ -33,6 +33,7 @@ class MemoryCalls {
     kAll = 3
   };
   explicit MemoryCalls(unsigned raw) : raw_(raw) {}
+  bool are_ends_raw() const { return (raw_ & kEnding) != 0; }
 
   void* map(void* at, size_t length, int flags, int fd = -1) const {
     constexpr int kAccess = PROT_READ | PROT_WRITE;
