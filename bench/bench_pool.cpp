@@ -159,7 +159,7 @@ Slice race_once(Pattern pattern, size_t threads, uint64_t slice_ns) {
   std::vector<Slice> slices(threads);
   std::barrier start(static_cast<ptrdiff_t>(threads));
   const auto run = [&](size_t self) {
-    settle(self);
+    bind_to_a_processor(self);
     (void)work<Way>(pattern == Pattern::kExchange ? Pattern::kBursts : pattern, self, threads);
     start.arrive_and_wait();
     const uint64_t started = now_ns(CLOCK_MONOTONIC);

@@ -5,7 +5,7 @@
 
 namespace rdmalloc::bench {
 
-void settle(size_t self) {
+void bind_to_a_processor(size_t self) {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
   size_t left = self % static_cast<size_t>(CPU_COUNT(&allowed));

@@ -25,7 +25,7 @@ inline uint64_t now_ns(clockid_t clock) {
 }
 
 // Binds thread number `self` to a processor of its own, as far as there are enough.
-void settle(size_t self);
+void bind_to_a_processor(size_t self);
 
 // Zero, unknown to the compiler.
 inline volatile uint32_t no_bits = 0;
@@ -54,7 +54,7 @@ Slice race_once(const Field& field, size_t threads, uint64_t slice_ns, const Fin
   std::vector<Slice> slices(threads);
   std::barrier start(static_cast<ptrdiff_t>(threads));
   const auto run = [&](size_t self) {
-    settle(self);
+    bind_to_a_processor(self);
     const std::vector<Buffer>& order = field.random_order(self);
     uint64_t sum = walk<kMode>(find, order.data(), order.data() + order.size());
     start.arrive_and_wait();

@@ -27,17 +27,17 @@ int CacheCore::put(CacheEntry* entry) {
   if (entry == nullptr) return fail(RDM_INVALID, words_.not_out);
   CacheEntries& entries = table_.policy().entries();
   const bool is_over = entries.release(entries.enter(), entries.index_of(*entry));
-  return is_over ? RDM_OK : settle_locked(entry);
+  return is_over ? RDM_OK : end_release_locked(entry);
 }
 
-int CacheCore::settle(CacheEntry* entry) {
-  if (table_.policy().entries().is_settled(*entry)) return RDM_OK;
+int CacheCore::end_release(CacheEntry* entry) {
+  if (table_.policy().entries().is_release_over(*entry)) return RDM_OK;
   os::NoCancel no_cancel;
   Locked hold(mutex());
-  return settle_locked(entry);
+  return end_release_locked(entry);
 }
 
-int CacheCore::settle_locked(CacheEntry* entry) {
+int CacheCore::end_release_locked(CacheEntry* entry) {
   if (table_.policy().entries().restore(*entry)) return fail(RDM_INVALID, words_.put_too_often);
   ender_.end_unused(entry);
   return RDM_OK;

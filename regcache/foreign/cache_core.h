@@ -43,14 +43,14 @@ class CacheCore {
   // Unlocks. Releases what find_in_use() has found; null: RDM_INVALID.
   int put(CacheEntry* entry) REQUIRES(cache_lock);
   // After a release that was perhaps the entry's last, or one too many.
-  int settle(CacheEntry* entry) EXCLUDES(cache_lock);
+  int end_release(CacheEntry* entry) EXCLUDES(cache_lock);
 
   // In the child of a fork: threads that held the lock, made or ended are gone.
   void forget_all() NO_THREAD_SAFETY_ANALYSIS;
   bool validate() const REQUIRES(cache_lock);
 
  private:
-  int settle_locked(CacheEntry* entry) REQUIRES(cache_lock);
+  int end_release_locked(CacheEntry* entry) REQUIRES(cache_lock);
 
   CacheTable table_;  // comes first, because a hit reads it
   CacheNews news_;

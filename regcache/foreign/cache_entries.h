@@ -64,7 +64,7 @@ class CacheEntries {
   bool release(uint32_t place, uint32_t index) { return release(place, entries_[index], index); }
   // After release() returned false: the reference came from another thread, and others may still
   // find the entry, so there is nothing more to do.
-  bool is_settled(const CacheEntry& entry) const {
+  bool is_release_over(const CacheEntry& entry) const {
     return users(entry) >= 0 && entry.state.load(std::memory_order_seq_cst) == EntryState::kLive;
   }
   // True: the entry was released more often than referenced; the excess release is undone.

@@ -52,7 +52,7 @@ bool ForeignCache::start() {
 void ForeignCache::release_touched(uint32_t touched) {
   CacheEntries& entries = core_.table().policy().entries();
   if (touched != PageMemo::kNone && !entries.release(entries.enter(), touched)) {
-    (void)core_.settle(&entries.at(touched));
+    (void)core_.end_release(&entries.at(touched));
   }
 }
 
@@ -73,7 +73,7 @@ int ForeignCache::get_slowly(const void* address, size_t length, rdm_mr* out, ui
 
 int ForeignCache::put_slowly(const rdm_mr& mr, uint32_t touched) {
   CacheEntries& entries = core_.table().policy().entries();
-  if (touched != PageMemo::kNone) return core_.settle(&entries.at(touched));
+  if (touched != PageMemo::kNone) return core_.end_release(&entries.at(touched));
   os::NoCancel no_cancel;
   Locked hold(core_.mutex());
   const auto is_it = [&](const CacheEntry& entry) { return is_of(entry, mr); };

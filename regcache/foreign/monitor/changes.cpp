@@ -97,12 +97,12 @@ void Changes::tell(uintptr_t base, uintptr_t end) {
   told->on_change(base, end);
 }
 
-void Changes::settle(uintptr_t base, uintptr_t end) const {
+void Changes::catch_up(uintptr_t base, uintptr_t end) const {
   LateMonitor* const monitor = late();
   if (monitor == nullptr || base >= end || !may_be_cached(base, end)) return;
   const os::KeepErrno keep;
   if (ChangeSink* const asked = sink(); asked != nullptr && asked->is_cached(base, end)) {
-    monitor->settle();
+    monitor->catch_up();
   }
 }
 

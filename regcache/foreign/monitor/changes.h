@@ -46,7 +46,7 @@ class LateMonitor {
   virtual void wait_until_told() noexcept = 0;
 
   // Waits until all changes made before this call have been reported.
-  virtual void settle() noexcept = 0;
+  virtual void catch_up() noexcept = 0;
 
   // Stops watching all of [base, base + length). To the kernel a watched range is a mapping of its
   // own, and the kernel refuses some calls that span several mappings.
@@ -86,7 +86,7 @@ class Changes {
   LateMonitor* late() const { return late_.load(std::memory_order_acquire); }
   // Memory was mapped at [base, end): when this returns, the end of what lay there has been
   // reported.
-  void settle(uintptr_t base, uintptr_t end) const;
+  void catch_up(uintptr_t base, uintptr_t end) const;
 
   // False: nothing of the range is counted in. True: perhaps.
   bool may_be_cached(uintptr_t base, uintptr_t end) const;

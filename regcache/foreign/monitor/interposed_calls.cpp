@@ -55,10 +55,10 @@ class Announced {
 };
 
 template <typename Result>
-Result settled(Result mapped, size_t length) {
+Result caught_up(Result mapped, size_t length) {
   if (reinterpret_cast<void*>(mapped) != MAP_FAILED) {
     const auto base = (uintptr_t)mapped;
-    changes.settle(base, base + in_pages(length));
+    changes.catch_up(base, base + in_pages(length));
     // A registration that is in progress there began when the range was still a hole.
     changes.tell(base, base + in_pages(length));
   }
@@ -117,15 +117,15 @@ class HeapMove {
               in_pages(length) - kept(length, new_length)),
         to_("mremap", target, (flags & MREMAP_FIXED) != 0 ? in_pages(new_length) : 0) {}
 
-  void settle(const void* result) {
+  void note_result(const void* result) {
     const bool is_done = result != MAP_FAILED;
-    to_.settle(is_done);
+    to_.note_result(is_done);
     if (!is_done || leaves_mapped_) {
-      from_.settle(is_done);
+      from_.note_result(is_done);
     } else if (result == base_ && !is_cut_) {
-      from_.settle_unchanged();
+      from_.note_unchanged();
     } else {
-      from_.settle_unmapped();
+      from_.note_unmapped();
     }
     // We had locked the pages, and the lock moved with them.
     if (is_done && result != base_ && from_.is_of_heap())
@@ -238,7 +238,7 @@ long change_by_number(long number, long a, long b, long c, long d, long e, long 
     return 0;
   }
   if (number == SYS_mmap || number == SYS_mremap) {
-    return settled(result, static_cast<size_t>(number == SYS_mmap ? b : c));
+    return caught_up(result, static_cast<size_t>(number == SYS_mmap ? b : c));
   }
   return told(result, is_drop);
 }
@@ -273,7 +273,7 @@ RDM_INTERPOSED int munmap(void* address, size_t length) noexcept {
   HeapHole hole("munmap", address, in_pages(length));
   const int result =
       lies_in_heap(address, in_pages(length)) ? reserve(address, length) : unmap(address, length);
-  hole.settle(result == 0);
+  hole.note_result(result == 0);
   return result;
 }
 
@@ -292,8 +292,8 @@ void* rdm_interposed_mremap(void* address, size_t length, size_t new_length, int
                                        : reinterpret_cast<void*>(libc_answer(system_call(
                                              SYS_mremap, word(address), static_cast<long>(length),
                                              static_cast<long>(new_length), flags, word(target))));
-  move.settle(result);
-  return settled(result, new_length);
+  move.note_result(result);
+  return caught_up(result, new_length);
 }
 
 RDM_INTERPOSED int madvise(void* address, size_t length, int advice) noexcept {
@@ -331,8 +331,8 @@ RDM_INTERPOSED void* mmap(void* address, size_t length, int protection, int flag
   const bool may_replace = touches_heap(address, length);
   HeapHole hole("mmap", address, may_replace ? replaced_of_heap(length, flags, fd) : 0);
   void* const result = map(address, length, protection, flags, fd, offset);
-  hole.settle(result != MAP_FAILED);
-  return settled(result, length);
+  hole.note_result(result != MAP_FAILED);
+  return caught_up(result, length);
 }
 
 RDM_INTERPOSED void* mmap64(void*, size_t, int, int, int, off_t) noexcept
@@ -365,7 +365,7 @@ RDM_INTERPOSED int remap_file_pages(void* address, size_t length, int protection
                          : static_cast<int>(libc_answer(system_call(
                                SYS_remap_file_pages, word(address), static_cast<long>(length),
                                protection, static_cast<long>(offset), flags)));
-  hole.settle(result == 0);
+  hole.note_result(result == 0);
   return result;
 }
 
@@ -406,8 +406,8 @@ RDM_INTERPOSED void* shmat(int id, const void* address, int flags) noexcept {
       call != nullptr
           ? call(id, address, flags)
           : reinterpret_cast<void*>(libc_answer(system_call(SYS_shmat, id, word(address), flags)));
-  hole.settle(reinterpret_cast<intptr_t>(result) != -1);
-  return settled(result, changes.sink() != nullptr ? segment_size(id) : 0);
+  hole.note_result(reinterpret_cast<intptr_t>(result) != -1);
+  return caught_up(result, changes.sink() != nullptr ? segment_size(id) : 0);
 }
 
 RDM_INTERPOSED int shmdt(const void* address) noexcept {
@@ -420,8 +420,8 @@ RDM_INTERPOSED int shmdt(const void* address) noexcept {
   const int result = call != nullptr
                          ? call(address)
                          : static_cast<int>(libc_answer(system_call(SYS_shmdt, word(address))));
-  if (result == 0) hole.settle_unmapped();
-  if (result != 0) hole.settle(false);
+  if (result == 0) hole.note_unmapped();
+  if (result != 0) hole.note_result(false);
   return result;
 }
 

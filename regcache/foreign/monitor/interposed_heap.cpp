@@ -82,7 +82,7 @@ void HeapHole::reserve() const {
   os::reserve_hole(reinterpret_cast<void*>(hole_.from), hole_.to - hole_.from);
 }
 
-void HeapHole::settle_unchanged() {
+void HeapHole::note_unchanged() {
   const os::KeepErrno keep;
   if (is_open_) heap.holes().undo(hole_);
 }

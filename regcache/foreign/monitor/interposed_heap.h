@@ -44,18 +44,18 @@ class [[nodiscard]] HeapHole {
   bool is_of_heap() const { return hole_.lost != 0; }
 
   // When the call has returned, call the one of these that applies; errno is preserved.
-  void settle(bool is_done) {
+  void note_result(bool is_done) {
     if (is_open_) [[unlikely]]
       end(is_done);
   }
   // Done, and nothing is mapped there now: the kernel must not place other mappings there.
-  void settle_unmapped() {
-    settle(true);
+  void note_unmapped() {
+    note_result(true);
     if (is_open_) [[unlikely]]
       reserve();
   }
   // Done, and these pages are unchanged.
-  void settle_unchanged();
+  void note_unchanged();
 
  private:
   void begin(const void* base, size_t length);

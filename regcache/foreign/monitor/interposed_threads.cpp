@@ -70,7 +70,7 @@ void begin_thread() {
   pthread_setspecific(end_of_thread, reinterpret_cast<void*>(1));
   constexpr size_t kNear = size_t{8} << 20;
   const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
-  changes.settle(here - kNear, here);
+  changes.catch_up(here - kNear, here);
 }
 
 template <typename Run>

@@ -57,9 +57,9 @@ void UserfaultfdMonitor::wait_until_told() noexcept {
   if (!is_userfaultfd_thread) changes.wait_until_told();
 }
 
-void UserfaultfdMonitor::settle() noexcept {
+void UserfaultfdMonitor::catch_up() noexcept {
   if (is_userfaultfd_thread) return;
-  requests_.settle();
+  requests_.catch_up();
   changes.wait_until_told();
 }
 

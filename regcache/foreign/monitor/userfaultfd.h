@@ -9,7 +9,7 @@
 // is reported. So a hit finds the registration gone, or looks again.
 //
 // The kernel frees the addresses before it reports. Another thread may map there at once, and must
-// not find the old registration. So the interposed calls that map memory wait (Changes::settle)
+// not find the old registration. So the interposed calls that map memory wait (Changes::catch_up)
 // until the kernel says that no change is in progress, if they mapped where something is
 // registered. One hole remains: a thread that maps by a system call past every interposed function
 // (as dlopen does, inside libc), at an address that another thread is freeing, also by a call past
@@ -50,7 +50,7 @@ class UserfaultfdMonitor final : public Monitor, public LateMonitor {
   void note_fork_child() noexcept override;
 
   void wait_until_told() noexcept override;
-  void settle() noexcept override;
+  void catch_up() noexcept override;
   void let_go(uintptr_t base, size_t length) noexcept override;
 
   // For tests: events read since the start.

@@ -40,7 +40,7 @@ void UserfaultfdKeeper::run() {
   started_.give(0);
   while (has_begun) {
     const uint32_t seen = requests_.work();
-    answer_settlers();
+    answer_callers();
     UserfaultfdRequest request;
     if (requests_.take(&request)) {
       serve(request);
@@ -50,11 +50,11 @@ void UserfaultfdKeeper::run() {
   }
 }
 
-void UserfaultfdKeeper::answer_settlers() {
+void UserfaultfdKeeper::answer_callers() {
   uint32_t asked = 0;
-  if (!requests_.has_settlers(&asked)) return;
+  if (!requests_.has_callers(&asked)) return;
   while (kernel_.is_changing()) sched_yield();
-  requests_.answer_settlers(asked);
+  requests_.answer_callers(asked);
 }
 
 int UserfaultfdKeeper::watch_now(uintptr_t base, size_t length) {

@@ -31,7 +31,7 @@ class UserfaultfdKeeper {
  private:
   void run();
   const char* begin();
-  void answer_settlers();
+  void answer_callers();
   void serve(const UserfaultfdRequest& request);
   int watch_now(uintptr_t base, size_t length);
 

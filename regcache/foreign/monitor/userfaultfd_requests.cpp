@@ -36,13 +36,13 @@ void UserfaultfdRequests::wake_keeper() {
   os::wake_all(work_);
 }
 
-void UserfaultfdRequests::settle() {
-  const uint32_t asked = settles_asked_.fetch_add(1, std::memory_order_seq_cst) + 1;
+void UserfaultfdRequests::catch_up() {
+  const uint32_t asked = catch_ups_asked_.fetch_add(1, std::memory_order_seq_cst) + 1;
   wake_keeper();
   for (;;) {
-    const uint32_t done = settles_done_.load(std::memory_order_acquire);
+    const uint32_t done = catch_ups_done_.load(std::memory_order_acquire);
     if (static_cast<int32_t>(done - asked) >= 0) break;
-    os::wait_while(settles_done_, done);
+    os::wait_while(catch_ups_done_, done);
   }
 }
 
@@ -60,14 +60,14 @@ bool UserfaultfdRequests::take(UserfaultfdRequest* request) {
   return is_any;
 }
 
-bool UserfaultfdRequests::has_settlers(uint32_t* asked) const {
-  *asked = settles_asked_.load(std::memory_order_seq_cst);
-  return *asked != settles_done_.load(std::memory_order_relaxed);
+bool UserfaultfdRequests::has_callers(uint32_t* asked) const {
+  *asked = catch_ups_asked_.load(std::memory_order_seq_cst);
+  return *asked != catch_ups_done_.load(std::memory_order_relaxed);
 }
 
-void UserfaultfdRequests::answer_settlers(uint32_t asked) {
-  settles_done_.store(asked, std::memory_order_release);
-  os::wake_all(settles_done_);
+void UserfaultfdRequests::answer_callers(uint32_t asked) {
+  catch_ups_done_.store(asked, std::memory_order_release);
+  os::wake_all(catch_ups_done_);
 }
 
 }  // namespace rdmalloc

@@ -33,15 +33,15 @@ class UserfaultfdRequests {
   // Returns the keeper's answer: 0 or an errno.
   int ask(UserfaultfdRequest::Kind kind, uintptr_t base, size_t length);
   // Waits until the keeper has found no change in progress since this was called.
-  void settle();
+  void catch_up();
 
   // For the keeper. What work() returned changes when there is something to do.
   uint32_t work() const { return work_.load(std::memory_order_seq_cst); }
   void wait_for_work(uint32_t seen);
   // False: there is none.
   bool take(UserfaultfdRequest* request);
-  bool has_settlers(uint32_t* asked) const;
-  void answer_settlers(uint32_t asked);
+  bool has_callers(uint32_t* asked) const;
+  void answer_callers(uint32_t asked);
 
  private:
   static constexpr size_t kMost = 256;
@@ -49,8 +49,8 @@ class UserfaultfdRequests {
   void wake_keeper();
 
   std::atomic<uint32_t> work_{0};
-  std::atomic<uint32_t> settles_asked_{0};
-  std::atomic<uint32_t> settles_done_{0};
+  std::atomic<uint32_t> catch_ups_asked_{0};
+  std::atomic<uint32_t> catch_ups_done_{0};
 
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;  // guards what follows
   UserfaultfdRequest requests_[kMost];

@@ -134,23 +134,23 @@ TEST_CASE("A thread that waits for all changes goes on once they are reported") 
 
 TEST_CASE("What is mapped waits for a late monitor only where something is registered") {
   struct Late final : LateMonitor {
-    int settled = 0;
+    int caught_up = 0;
     void wait_until_told() noexcept override {}
-    void settle() noexcept override { ++settled; }
+    void catch_up() noexcept override { ++caught_up; }
     void let_go(uintptr_t, size_t) noexcept override {}
   } late;
   changes.attach(&sink);
-  changes.settle(kBase, kEnd);
+  changes.catch_up(kBase, kEnd);
   changes.attach_late(&late);
-  changes.settle(kBase, kEnd);
-  CHECK(late.settled == 0);
+  changes.catch_up(kBase, kEnd);
+  CHECK(late.caught_up == 0);
   {
     const CountedIn counted(kBase, kEnd);
-    changes.settle(kBase, kEnd);
-    CHECK(late.settled == 0);  // it no longer belongs to the cache
+    changes.catch_up(kBase, kEnd);
+    CHECK(late.caught_up == 0);  // it no longer belongs to the cache
     sink.cached = true;
-    changes.settle(kBase, kEnd);
-    CHECK(late.settled == 1);
+    changes.catch_up(kBase, kEnd);
+    CHECK(late.caught_up == 1);
     sink.cached = false;
   }
   changes.attach_late(nullptr);

@@ -167,7 +167,7 @@ TEST_CASE("Unmapping what is no longer watched costs nothing") {
   char* const memory = map_pages();
   REQUIRE(sink.add(address(memory), kLength, *monitor()));
   monitor()->unwatch(address(memory), kLength);  // it is still cached, so it stays watched
-  monitor()->settle();
+  monitor()->catch_up();
   REQUIRE(sink.is_cached(address(memory), address(memory) + kPage));
   const uint32_t events = monitor()->events();
   munmap(memory, kPage);
@@ -255,7 +255,7 @@ void make_reader_slow() {
 
 // One thread unmaps; the other takes the address as soon as the kernel allows, before the first one
 // returns. Returns how often it found the registration.
-uint64_t take_addresses(bool settles, int seconds, uint64_t enough) {
+uint64_t take_addresses(bool catches_up, int seconds, uint64_t enough) {
   std::atomic<char*> offered{nullptr};
   std::atomic<bool> unmapped{false};
   std::atomic<bool> done{false};
@@ -278,7 +278,7 @@ uint64_t take_addresses(bool settles, int seconds, uint64_t enough) {
       char* const memory = offered.exchange(nullptr);
       if (memory == nullptr) continue;
       if (take(memory)) {
-        if (settles) changes.settle(address(memory), address(memory) + kLength);
+        if (catches_up) changes.catch_up(address(memory), address(memory) + kLength);
         if (is_hit(memory, kLength)) ++stale;
         raw(SYS_munmap, memory, kLength);
       }
