@@ -33,9 +33,7 @@ class GrowthPolicy {
   }
 
   // Bytes in regions of that use.
-  size_t held(RegionUse use) const REQUIRES(growth_lock) {
-    return held_[static_cast<size_t>(use)];
-  }
+  size_t held(RegionUse use) const REQUIRES(growth_lock) { return held_[static_cast<size_t>(use)]; }
 
   // What would be acquired for a request: a step, or its own size.
   size_t amount(const Request& request) const REQUIRES(growth_lock);
