@@ -22,8 +22,8 @@
 //
 // The watched part of a mapping is a mapping of its own to the kernel, which refuses to move
 // several at a time: mremap fails with EFAULT if it cannot merge them again. The interposed mremap
-// releases the range first; after that the failure is rare (once in some ten thousand random
-// calls).
+// releases the range first; after that the failure is rare (once in some ten thousand random calls,
+// and under Linux 6.1 once in some two hundred).
 //
 // These threads must never unmap what is watched: they would wait for themselves.
 #pragma once
