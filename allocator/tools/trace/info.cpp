@@ -32,48 +32,32 @@ struct Sum {
 
 size_t bucket_of(uint64_t size) { return size <= 1 ? 0 : std::bit_width(size - 1); }
 
-class Adder {
- public:
-  explicit Adder(Sum& sum) : sum_(sum) {}
-
-  void add(const trace::Event& event) {
-    ++sum_.counts.events;
-    ++sum_.of_kind[static_cast<size_t>(event.kind)];
-    sum_.counts.threads = std::max<uint64_t>(sum_.counts.threads, event.thread + 1);
-    sum_.counts.duration_ns = event.time_ns;
-    sum_.aligned += event.alignment_log2 != 0;
-    if (event.kind == EventKind::kFree) {
-      resize(event.object, 0);
-      sizes_.erase(event.object);
-      return;
-    }
-    ++sum_.up_to[bucket_of(event.size)];
-    resize(event.object, event.size);
-    sum_.counts.objects = std::max<uint64_t>(sum_.counts.objects, sizes_.size());
-  }
-
-  void finish() { sum_.alive = sizes_.size(); }
-
- private:
-  void resize(uint64_t object, uint64_t size) {
-    uint64_t& before = sizes_[object];
-    sum_.alive_bytes += size - before;
-    before = size;
-    sum_.counts.peak_bytes = std::max(sum_.counts.peak_bytes, sum_.alive_bytes);
-  }
-
-  Sum& sum_;
-  std::unordered_map<uint64_t, uint64_t> sizes_;  // of live objects
-};
-
 Sum sum_up(const std::string& file) {
   trace::Reader reader(file);
   Sum sum;
-  Adder adder(sum);
-  for (trace::Event event; reader.next(&event);) adder.add(event);
-  adder.finish();
   sum.program = reader.header().program;
+  trace::Counts& counts = sum.counts;
+  std::unordered_map<uint64_t, uint64_t> sizes;  // of live objects
+  for (trace::Event event; reader.next(&event);) {
+    ++counts.events;
+    ++sum.of_kind[static_cast<size_t>(event.kind)];
+    counts.threads = std::max<uint64_t>(counts.threads, event.thread + 1);
+    counts.duration_ns = event.time_ns;
+    sum.aligned += event.alignment_log2 != 0;
+    uint64_t& size = sizes[event.object];
+    sum.alive_bytes -= size;
+    if (event.kind == EventKind::kFree) {
+      sizes.erase(event.object);
+      continue;
+    }
+    ++sum.up_to[bucket_of(event.size)];
+    size = event.size;
+    sum.alive_bytes += size;
+    counts.peak_bytes = std::max(counts.peak_bytes, sum.alive_bytes);
+    counts.objects = std::max<uint64_t>(counts.objects, sizes.size());
+  }
   sum.is_truncated = reader.truncated();
+  sum.alive = sizes.size();
   return sum;
 }
 
