@@ -86,6 +86,13 @@ rdm_test("after warm-up no system call gives memory back"
 rdm_test("control: stock malloc gives memory back all the time"
   COMMAND sh ${quiet} --expect-some $<TARGET_FILE:integration_quiet>)
 
+set(files_of_proc ${CMAKE_CURRENT_SOURCE_DIR}/files_of_proc.sh)
+rdm_test("a process that never calls malloc opens no file of /proc or /sys"
+  COMMAND sh ${files_of_proc} $<TARGET_FILE:rdmalloc> /bin/true)
+rdm_test("control: one that fills megabytes opens some"
+  COMMAND sh ${files_of_proc} --expect-some $<TARGET_FILE:rdmalloc>
+          /usr/bin/python3 -c "bytearray(8 << 20)")
+
 rdm_case("a gigabyte of zeroes costs what is touched of it"
   PROGRAM sparse)
 rdm_case("control: populated, a gigabyte of zeroes costs a gigabyte"
