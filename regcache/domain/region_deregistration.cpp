@@ -80,11 +80,11 @@ void RegionDeregistration::retire_leftovers() {
 }
 
 bool RegionDeregistration::keeps(const Region& region) const {
-  const KeyEntry& entry = domain_->keys.entry_of(region);
-  return domain_->entrance.is_in_use() &&
-         (domain_->entrance.has_anyone_inside() ||
-          entry.state.load(std::memory_order_seq_cst) != kUnregistered ||
-          domain_->early.has_of(region.index));
+  // First, because a domain that is not in use may be opened now, and has perhaps no table yet.
+  if (!domain_->entrance.is_in_use()) return false;
+  return domain_->entrance.has_anyone_inside() ||
+         domain_->keys.entry_of(region).state.load(std::memory_order_seq_cst) != kUnregistered ||
+         domain_->early.has_of(region.index);
 }
 
 void RegionDeregistration::release_for_fork() {

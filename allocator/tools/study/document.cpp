@@ -115,7 +115,7 @@ json series_of(const Run& run) {
               {"seconds", list_of(series, [](const Sample& one) { return one.seconds; })}};
   for (const auto& [name, value, is_counter] : kSampleFields) {
     const bool is_known = run.samples.has_counters || !is_counter;
-    const auto of_sample = [value](const Sample& one) { return one.*value; };
+    const auto of_sample = [member = value](const Sample& one) { return one.*member; };
     all[name] = is_known ? list_of(series, of_sample) : json(nullptr);
   }
   return all;
