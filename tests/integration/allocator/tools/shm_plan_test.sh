@@ -143,9 +143,9 @@ bad_numbers() {
 
 bad_words() {
   plan --procs 4 --layout pages
-  promise_refused "use page, cacheline, aggregated or mpsc"
+  promise_refused "use aggregated, cacheline, mpsc or page"
   plan --procs 4 --threads 2
-  promise_refused "use single or multiple"
+  promise_refused "use multiple or single"
   plan --procs 4 --bogus
   promise_refused "there is no option '--bogus'"
   plan --procs 4 stray

@@ -82,6 +82,7 @@ class Page(html.parser.HTMLParser):
             self.figure = None
 
     def handle_data(self, text):
+        text = text.replace("\u00a0", " ")  # joins a figure and its unit, and reads as a space
         where = self.stack[-1] if self.stack else ("", "")
         if where[0] not in ("script", "style"):
             self.texts[""].append(text)
