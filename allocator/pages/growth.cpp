@@ -202,7 +202,7 @@ Growth::Acquired Growth::gather(const Request& request, const Plan& plan, bool p
   } else {
     gathering_.put_back();
   }
-  policy_.note_gathering(request, os::thread_cpu_ns() - started);
+  policy_.note_gathering(os::thread_cpu_ns() - started);
   return acquired;
 }
 

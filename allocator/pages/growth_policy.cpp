@@ -16,6 +16,7 @@ constexpr size_t kFirstStepOfBlocks = size_t{8} << 20;
 constexpr size_t kEarlyShare = 4;
 constexpr size_t kLargestEarlyStep = size_t{4} << 20;
 constexpr size_t kShare = 12;
+constexpr size_t kShareOfBlocks = 16;
 // A heap that memory is given back to holds little to spare: what is missing there is missing
 // because of holes, and the next gathering is cheap.
 constexpr size_t kShareInChurn = 64;
@@ -67,12 +68,13 @@ constexpr size_t kMostGathered = 3072;
 
 size_t GrowthPolicy::step(RegionUse use) const {
   const size_t held = this->held(use);
+  const size_t share = use == RegionUse::kExtents ? kShare : kShareOfBlocks;
   const size_t least = use == RegionUse::kBlocks ? kFirstStepOfBlocks : kFirstStep;
   // Small regions are not resident before they are touched, but each takes page tables, a page of
   // jemalloc's tree and two system calls.
   const bool is_first_granule = use == RegionUse::kExtents && held < Window::kGranule;
   const size_t early = is_first_granule ? held : std::min(held / kEarlyShare, kLargestEarlyStep);
-  size_t step = std::max({early, held / kShare, least});
+  size_t step = std::max({early, held / share, least});
   if (held > kSmallHeap && depots_.given() > held / kEarlyShare) {
     step = std::max(held / kShareInChurn, kLeastStepInChurn);
   }
@@ -110,14 +112,6 @@ void GrowthPolicy::note_gathered(const Request& request, size_t bytes) {
   if (request.size < kLargest) gathered_ += bytes;
 }
 
-Patience& GrowthPolicy::patience_for(const Request& request) {
-  return request.size >= kLarge ? patience_ : patience_for_smaller_;
-}
-
-void GrowthPolicy::note_gathering(const Request& request, uint64_t ns) {
-  patience_for(request).spend(ns);
-}
-
 // The holes are the program's: moving pages would not end. Or it would use up the addresses that
 // growing needs.
 bool GrowthPolicy::is_restless(const Request& request) {
@@ -125,7 +119,7 @@ bool GrowthPolicy::is_restless(const Request& request) {
   if (held - depots_.live() >= held / kShareOfRestless) return false;
   if (window_.left() < held) return true;
   return gathered_ / tolerance_of(request.size).moves_of_live > peak_live_ ||
-         patience_for(request).is_over();
+         patience_.is_over();
 }
 
 bool GrowthPolicy::is_ample(size_t size) const {

@@ -51,8 +51,8 @@ class GrowthPolicy {
   void note_live() REQUIRES(growth_lock);
   // `bytes` of free pages were moved for a request.
   void note_gathered(const Request& request, size_t bytes) REQUIRES(growth_lock);
-  // Gathering for it took that much CPU time, whatever came of it.
-  void note_gathering(const Request& request, uint64_t ns) REQUIRES(growth_lock);
+  // Gathering took that much CPU time, whatever came of it.
+  void note_gathering(uint64_t ns) REQUIRES(growth_lock) { patience_.spend(ns); }
 
   // True when pages may be moved for this request, gathering `target` bytes, in a heap of that many
   // regions.
@@ -66,7 +66,6 @@ class GrowthPolicy {
 
  private:
   size_t step(RegionUse use) const REQUIRES(growth_lock);
-  Patience& patience_for(const Request& request) REQUIRES(growth_lock);
   bool is_restless(const Request& request) REQUIRES(growth_lock);
   static size_t judged_size(const Request& request, size_t step);
 
@@ -74,9 +73,7 @@ class GrowthPolicy {
   const Budget& budget_;
   const Depots& depots_;
   bool is_forced_ = false;
-  Patience patience_ GUARDED_BY(growth_lock) = Patience(10'000'000);
-  // For these moving comes in bursts, after a program has long filled its heap.
-  Patience patience_for_smaller_ GUARDED_BY(growth_lock) = Patience(200'000'000);
+  Patience patience_ GUARDED_BY(growth_lock);
   size_t gathered_ GUARDED_BY(growth_lock) = 0;            // bytes, for all but the largest
   std::atomic<size_t> peak_live_{0};                       // bytes; taken when the heap grows
   size_t held_[kRegionUses] GUARDED_BY(growth_lock) = {};  // bytes in regions, by use

@@ -16,9 +16,6 @@ namespace rdmalloc {
 
 class Patience {
  public:
-  // At most so many ns are saved up while nothing moves.
-  explicit constexpr Patience(uint64_t most_saved) : most_saved_(most_saved) {}
-
   // Moving took that long, of one thread's CPU time.
   void spend(uint64_t ns) {
     spent_ns_ += ns;
@@ -29,7 +26,7 @@ class Patience {
   bool is_over() {
     if (left_ns_ >= 0) return false;
     const uint64_t elsewhere = os::process_cpu_ns() - spent_ns_;
-    const uint64_t missing = most_saved_ + static_cast<uint64_t>(-left_ns_);
+    const uint64_t missing = kMost + static_cast<uint64_t>(-left_ns_);
     // Unsigned: where the clock began anew, in a child of fork, the difference is huge.
     left_ns_ += static_cast<int64_t>(std::min(elsewhere - elsewhere_ns_, missing));
     elsewhere_ns_ = elsewhere;
@@ -37,8 +34,9 @@ class Patience {
   }
 
  private:
-  const uint64_t most_saved_;
-  int64_t left_ns_ = 10'000'000;
+  static constexpr uint64_t kMost = 10'000'000;  // ns that are saved up
+
+  int64_t left_ns_ = kMost;
   uint64_t spent_ns_ = 0;
   uint64_t elsewhere_ns_ = 0;  // what the process did beside moving, when that was last added
 };
