@@ -118,8 +118,7 @@ bool GrowthPolicy::is_restless(const Request& request) {
   const size_t held = budget_.held();
   if (held - depots_.live() >= held / kShareOfRestless) return false;
   if (window_.left() < held) return true;
-  return gathered_ / tolerance_of(request.size).moves_of_live > peak_live_ ||
-         patience_.is_over();
+  return gathered_ / tolerance_of(request.size).moves_of_live > peak_live_ || patience_.is_over();
 }
 
 bool GrowthPolicy::is_ample(size_t size) const {
