@@ -33,25 +33,28 @@ struct InlineLayout {
 
 namespace {
 
-int refuse_while_pools(uint32_t pools) {
+// `format` has one %u.
+[[gnu::format(printf, 1, 0)]] int refuse_busy(const char* format, uint32_t count) {
   char sentence[Complaints::kLongest];
-  snprintf(sentence, sizeof sentence,
-           "pools that are open (%u) hand out this domain's keys: rdm_pool_close each, then close "
-           "the domain",
-           pools);
+  snprintf(sentence, sizeof sentence, format, count);
   return fail(RDM_BUSY, sentence);
+}
+
+int refuse_while_pools(uint32_t pools) {
+  return refuse_busy(
+      "pools that are open (%u) hand out this domain's keys: rdm_pool_close each, then close the "
+      "domain",
+      pools);
 }
 
 int close_foreign(ForeignCache* foreign) {
   uint32_t users = 0;
   const int status = foreign->close(&users);
   if (status != RDM_BUSY) return status;
-  char sentence[Complaints::kLongest];
-  snprintf(sentence, sizeof sentence,
-           "%u registrations of foreign memory are in use: rdm_put each as often as rdm_get "
-           "returned it, then close the domain",
-           users);
-  return fail(RDM_BUSY, sentence);
+  return refuse_busy(
+      "%u registrations of foreign memory are in use: rdm_put each as often as rdm_get returned "
+      "it, then close the domain",
+      users);
 }
 
 }  // namespace
