@@ -1,5 +1,6 @@
 #include "regcache/domain/domain.h"
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -33,10 +34,12 @@ struct InlineLayout {
 
 namespace {
 
-// `format` has one %u.
-[[gnu::format(printf, 1, 0)]] int refuse_busy(const char* format, uint32_t count) {
+[[gnu::format(printf, 1, 2)]] int refuse_busy(const char* format, ...) {
   char sentence[Complaints::kLongest];
-  snprintf(sentence, sizeof sentence, format, count);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(sentence, sizeof sentence, format, arguments);
+  va_end(arguments);
   return fail(RDM_BUSY, sentence);
 }
 
