@@ -1,9 +1,25 @@
+#include "allocator/os/cpu_clock.h"
 #include "allocator/os/environment.h"
 #include "allocator/os/huge_page_size.h"
 #include "allocator/os/limits.h"
 #include "tests/support/fake_state.h"
 
-namespace rdmalloc::os {
+namespace rdmalloc {
+
+void fake::compute(uint64_t ns) {
+  const std::lock_guard<std::mutex> guard(state().mutex);
+  state().cpu_ns += ns;
+}
+
+namespace os {
+namespace {
+
+uint64_t cpu_ns() {
+  const std::lock_guard<std::mutex> guard(fake::state().mutex);
+  return fake::state().cpu_ns;
+}
+
+}  // namespace
 
 using fake::machine;
 
@@ -31,6 +47,9 @@ MemoryLeft memory_left() {
   return {machine().to_touch, machine().available};
 }
 
+uint64_t thread_cpu_ns() { return cpu_ns(); }
+uint64_t process_cpu_ns() { return cpu_ns(); }
+
 void for_each_environment(const char* prefix, void (*visit)(void* context, Text entry),
                           void* context) {
   for (const std::string& entry : fake::environment()) {
@@ -39,4 +58,5 @@ void for_each_environment(const char* prefix, void (*visit)(void* context, Text 
   }
 }
 
-}  // namespace rdmalloc::os
+}  // namespace os
+}  // namespace rdmalloc

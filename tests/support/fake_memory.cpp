@@ -215,6 +215,7 @@ void reset() {
   all.split_moves = 0;
   all.held.clear();
   all.huge_pages_used = 0;
+  all.cpu_ns = 0;
   all.violations.clear();
 }
 
@@ -512,6 +513,7 @@ Status move(void* from, size_t bytes, void* to) {
   }
   state().vacated[source] = bytes;
   fake::move_for_real(source, bytes, target);
+  state().cpu_ns += machine.move_takes_ns;
   return Status::kOk;
 }
 

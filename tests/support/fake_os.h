@@ -1,5 +1,5 @@
 // Fake system calls: the functions of
-// allocator/os/{memory,huge_page_size,limits,topology,environment}.h, linked in their place. They
+// allocator/os/{memory,huge_page_size,limits,topology,environment,cpu_clock}.h, linked in their place. They
 // work (ranges are real mappings, so memory can be written), count calls, fail when told to, and
 // remember what was done to every range.
 //
@@ -55,6 +55,7 @@ struct Machine {
   bool makes_huge = true;                     // transparent huge pages come when asked for, ...
   uint64_t huge_takes_us = 0;                 // ... each taking this many microseconds
   uint64_t base_takes_us = 0;                 // to populate a MiB of base pages
+  uint64_t move_takes_ns = 0;                 // of the CPU clocks, which stand still otherwise
   int nodes = 1;
   bool has_policy = false;       // the program has set a memory policy
   size_t most_mappings = 65530;  // vm.max_map_count
@@ -89,6 +90,9 @@ std::vector<std::string>& environment();  // "NAME=value"
 
 // Sets the node of the calling thread.
 void set_node(int node);
+
+// The CPU clocks go on by that much.
+void compute(uint64_t ns);
 
 // A thread of that node touches the range: pages that do not exist yet appear on that node, or
 // where the policy places them.

@@ -29,6 +29,7 @@ struct State {
   size_t split_moves = 0;
   std::map<uintptr_t, size_t> held;
   uint64_t huge_pages_used = 0;
+  uint64_t cpu_ns = 0;
   std::vector<std::string> violations;
 };
 

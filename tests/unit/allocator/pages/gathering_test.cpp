@@ -20,6 +20,7 @@ using fake::kPage;
 using fake::TestHeap;
 
 constexpr size_t kPiece = 64 * kKiB;
+constexpr size_t kLargest = 4 * kMiB;  // from here on, a request makes a region alone
 
 void write(void* address, size_t size, uint32_t id) {
   auto* words = static_cast<uint32_t*>(address);
@@ -192,23 +193,22 @@ TEST_CASE("gathering leaves the addresses that growing needs") {
 
 TEST_CASE("moving pages takes no more time than all else, saved up for some milliseconds") {
   constexpr uint64_t kMs = 1'000'000;
-  Patience patience;
-  const auto compute = [](uint64_t ns) {
-    const uint64_t started = os::thread_cpu_ns();
-    while (os::thread_cpu_ns() - started < ns) {
-    }
-    return os::thread_cpu_ns() - started;
+  Holes f({}, false, 2048);
+  // Each request needs pages from many holes.
+  const auto gathers = [&] {
+    const size_t before = f.tested->counters().gathered;
+    REQUIRE(f.tested.malloc(kLargest) != nullptr);
+    return f.tested->counters().gathered > before;
   };
-  int steps = 0;
-  for (; steps < 100 && !patience.is_over(); ++steps) patience.spend(compute(5 * kMs));
-  CHECK(steps > 1);
-  REQUIRE(steps < 100);
-  patience.spend(compute(5 * kMs));
-  CHECK(patience.is_over());
-  compute(100 * kMs);
-  CHECK_FALSE(patience.is_over());
-  patience.spend(compute(30 * kMs));  // more than was saved up
-  CHECK(patience.is_over());
+  REQUIRE(gathers());
+  fake::machine().move_takes_ns = 11 * kMs;
+  CHECK(gathers());  // with what was saved up
+  CHECK_FALSE(gathers());
+  fake::compute(kMs);
+  CHECK_FALSE(gathers());
+  fake::compute(10'000 * kMs);
+  CHECK(gathers());
+  CHECK_FALSE(gathers());
 }
 
 TEST_CASE("what gathered pages held before is not taken for zero") {
