@@ -1,7 +1,7 @@
 // Fake system calls: the functions of
-// allocator/os/{cpu_clock,environment,huge_page_size,limits,memory,topology}.h, linked in their place.
-// They work (ranges are real mappings, so memory can be written), count calls, fail when told to, and
-// remember what was done to every range.
+// allocator/os/{cpu_clock,environment,huge_page_size,limits,memory,topology}.h, linked in their
+// place. They work (ranges are real mappings, so memory can be written), count calls, fail when
+// told to, and remember what was done to every range.
 //
 // Calls that a correct allocator never makes (populating memory that is not open, opening what was
 // moved away, closing what somebody holds) are recorded in violations(). Thread-safe, like the
