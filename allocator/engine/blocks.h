@@ -17,7 +17,7 @@ namespace rdmalloc::engine {
 // Larger sizes are blocks. SIZE_MAX where jemalloc serves them. 0 until the heap has started, which
 // a process that never allocates is spared: then every size takes the path of large ones, and
 // is_large_once_started() sorts them.
-extern constinit size_t largest_small;
+[[gnu::visibility("hidden")]] extern constinit size_t largest_small;
 bool is_large_once_started(size_t size);
 inline bool is_large(size_t size) {
   return size > largest_small && (largest_small != 0 || is_large_once_started(size));
