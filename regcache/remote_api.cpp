@@ -3,28 +3,22 @@
 #include <pthread.h>
 #include <stddef.h>
 
-#include <atomic>
-#include <new>
-
 #include "allocator/last_error.h"
-#include "allocator/os/memory.h"
 #include "allocator/os/thread.h"
 #include "include/rdmalloc/remote.h"
 #include "regcache/caller_struct.h"
 #include "regcache/foreign/remote_cache.h"
 #include "regcache/posix_lock.h"
+#include "regcache/record_list.h"
 
 namespace rdmalloc {
 namespace {
 
 constexpr uint32_t kDefaultCount = 1024;
 
-// Caches are created on first use and never freed, so that a late call reads valid memory. The lock
-// is for opening and closing; a child of fork resets it.
+// The lock is for opening and closing; a child of fork resets it.
 class RemoteCaches {
  public:
-  static constexpr size_t kMost = 64;
-
   constexpr RemoteCaches() = default;
 
   int open(const rdm_remote_operations& operations, void* context, const RemoteSettings& settings,
@@ -32,52 +26,20 @@ class RemoteCaches {
   int close(RemoteCache* cache);
 
   // Null: the handle is not one of ours.
-  RemoteCache* find(const rdm_remote_cache* handle) const;
+  RemoteCache* find(const rdm_remote_cache* handle) const { return caches_.find(handle); }
   void note_fork_child();
 
  private:
-  int find_free(RemoteCache** out);
-
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
-  std::atomic<RemoteCache*> caches_[kMost] = {};
-  size_t next_ = 0;  // slots are reused round-robin, so a closed cache is not reused soon
+  RecordList<RemoteCache, 64> caches_;
   bool hears_of_forks_ = false;
 };
 
 constinit RemoteCaches remote_caches;
 
-int RemoteCaches::find_free(RemoteCache** out) {
-  for (size_t i = 0; i < kMost; ++i) {
-    std::atomic<RemoteCache*>& place = caches_[(next_ + i) % kMost];
-    RemoteCache* const known = place.load(std::memory_order_relaxed);
-    if (known != nullptr && known->is_in_use()) continue;
-    next_ = (next_ + i + 1) % kMost;
-    *out = known;
-    if (known != nullptr) return RDM_OK;
-    void* const memory = os::map_metadata(sizeof(RemoteCache));
-    if (memory == nullptr) return fail(RDM_SYSTEM, "no memory for bookkeeping");
-    *out = new (memory) RemoteCache();
-    place.store(*out, std::memory_order_release);
-    return RDM_OK;
-  }
-  return fail(RDM_UNSUPPORTED, "too many caches of opened handles are open: close one");
-}
-
-RemoteCache* RemoteCaches::find(const rdm_remote_cache* handle) const {
-  for (const std::atomic<RemoteCache*>& place : caches_) {
-    RemoteCache* const known = place.load(std::memory_order_acquire);
-    if (known == nullptr || static_cast<const void*>(known) != handle) continue;
-    return known->is_in_use() ? known : nullptr;
-  }
-  return nullptr;
-}
-
 void RemoteCaches::note_fork_child() {
   mutex_ = PTHREAD_MUTEX_INITIALIZER;
-  for (const std::atomic<RemoteCache*>& place : caches_) {
-    RemoteCache* const known = place.load(std::memory_order_relaxed);
-    if (known != nullptr) known->note_fork_child();
-  }
+  caches_.note_fork_child();
 }
 
 int RemoteCaches::open(const rdm_remote_operations& operations, void* context,
@@ -90,9 +52,12 @@ int RemoteCaches::open(const rdm_remote_operations& operations, void* context,
     }
     hears_of_forks_ = true;
   }
-  RemoteCache* cache = nullptr;
-  if (const int status = find_free(&cache); status != RDM_OK) return status;
-  if (!cache->open(operations, context, settings)) {
+  const size_t number = caches_.find_free();
+  if (number == caches_.kMost) {
+    return fail(RDM_UNSUPPORTED, "too many caches of opened handles are open: close one");
+  }
+  RemoteCache* const cache = caches_.make(number);
+  if (cache == nullptr || !cache->open(operations, context, settings)) {
     return fail(RDM_SYSTEM, "no memory for bookkeeping");
   }
   *out = cache;

@@ -130,6 +130,7 @@ void Domain::note_fork_child() {
   pools_ = 0;
   parts_.keys.clear(parts_.source->regions());
   parts_.early.clear();
+  parts_.early_claims.clear();
 }
 
 bool Domain::validate() const {

@@ -51,6 +51,28 @@ bool is_beside_registrations(const DomainParts& domain, const Region* region, ui
   return has_gap(entry, address - region->base, length);
 }
 
+// What is registered of the region covers the range, as one memory region.
+bool covers(const KeyEntry& entry, size_t offset, size_t length) {
+  const auto is_inside = [&](size_t from, size_t bytes) {
+    return offset >= from && offset - from < bytes && length <= bytes - (offset - from);
+  };
+  if (is_inside(0, entry.length.load(std::memory_order_acquire))) return true;
+  const uint32_t pieces = entry.pieces.load(std::memory_order_acquire);
+  return std::any_of(entry.piece, entry.piece + pieces,
+                     [&](const Piece& piece) { return is_inside(piece.offset, piece.length); });
+}
+
+// After a lookup was refused: the next one would be, too, because the domain does not register this
+// memory, or has tried, and nobody is trying again now.
+bool stays_refused(const DomainParts& domain, const Region* region, uintptr_t address,
+                   size_t length) {
+  if (region == nullptr || !domain.mrs.takes(*region)) return true;
+  const KeyEntry& entry = domain.keys.entry_of(*region);
+  const uint32_t state = entry.state.load(std::memory_order_acquire);
+  return state == kRefused ||
+         (state == kRegistered && !covers(entry, address - region->base, length));
+}
+
 // The MR is one that lookups hand out.
 bool is_of_region(const DomainParts& domain, const Region& region, const rdm_mr& mr) {
   const KeyEntry& entry = domain.keys.entry_of(region);
@@ -90,19 +112,23 @@ int get_of_window(Domain& domain, const void* address, size_t length, rdm_mr* ou
                 "malloc returned");
   }
   if (!domain.is_open()) return refuse_not_open(domain);
+  const PageMarks* const marks = parts.source->marks();
+  if (!is_beside && marks != nullptr && marks->is_retired(at, length)) {
+    return fail(RDM_NOT_OWNED, "the memory at these addresses was retired");
+  }
   const bool is_callers_only = parts.rules.is_callers_only();
   if ((!is_beside && parts.mrs.takes(*region)) || is_callers_only) {
-    // The region was being re-registered during the lookup; by now it is registered, or refused
+    // The region may have been re-registered during the lookup; by now it is registered, or refused
     // because of a hole that another thread has made in it; or it is re-registered again.
     constexpr int kTries = 10;
     bool is_beside_by_now = false;
-    for (int i = 0; i < kTries && !is_beside_by_now; ++i) {
-      if (domain.lookup(address, length, out) == RDM_OK) return RDM_OK;
-      if (is_callers_only) break;
+    for (int i = 0; i < kTries; ++i) {
+      const bool is_final = stays_refused(parts, region, at, length);
       is_beside_by_now = is_beside_now();
-      if (domain.why()[0] != '\0') break;
+      if (is_final || is_beside_by_now) break;
+      if (domain.lookup(address, length, out) == RDM_OK) return RDM_OK;
     }
-    if (!is_beside_by_now) {
+    if (!is_beside_by_now || is_callers_only) {
       return fail(status, domain.why()[0] != '\0'
                               ? domain.why()
                               : "the device's limits do not allow to register all of "

@@ -5,6 +5,7 @@
 #include "regcache/domain/complaints.h"
 #include "regcache/domain/device.h"
 #include "regcache/domain/domain_counters.h"
+#include "regcache/domain/early_claim.h"
 #include "regcache/domain/early_parts.h"
 #include "regcache/domain/entrance.h"
 #include "regcache/domain/key_table.h"
@@ -32,6 +33,7 @@ struct DomainParts {
   RegionMrs mrs;
   Refusals refusals;
   EarlyParts early;
+  EarlyClaims early_claims;
   RegistrationRules rules;
 };
 

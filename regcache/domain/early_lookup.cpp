@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "allocator/os/thread.h"
+#include "regcache/domain/early_claim.h"
 
 namespace rdmalloc {
 namespace {
@@ -32,35 +33,37 @@ bool is_still_to_come(const DomainParts& domain, const Region& region, size_t le
   return true;
 }
 
-// Registers whole units, so that later lookups nearby hit them; if the units have holes, only the
-// pages of the buffer. False for any other obstacle: the lookup then waits for the region.
-bool register_early(DomainParts& domain, const Region& region, uintptr_t address, size_t length) {
-  if (!domain.early.has_room()) return false;
+// The part to register for the buffer: whole units, so that later lookups nearby hit it; if these
+// have holes, only the pages of the buffer. False: there is none.
+bool choose_part(const DomainParts& domain, const Region& region, uintptr_t address, size_t length,
+                 EarlyParts::Part* out) {
   const rdm_backend_limits& limits = domain.device.limits();
   const PageMarks* const marks = domain.source->marks();
   const size_t offset = address - region.base;
-  size_t from = 0;
-  size_t to = 0;
-  bool has_all = false;
   for (const size_t unit : {std::max(EarlyParts::kUnit, limits.alignment), limits.alignment}) {
-    from = os::align_down(offset, unit);
-    to = std::min(os::align_up(offset + length, unit), domain.mrs.length_of(region));
+    const size_t from = os::align_down(offset, unit);
+    const size_t to = std::min(os::align_up(offset + length, unit), domain.mrs.length_of(region));
     const bool fits = to >= offset + length && to - from <= limits.max_length;
-    has_all = fits && (marks == nullptr || !marks->has_hole(region.base + from, to - from));
-    if (has_all) break;
+    if (!fits || (marks != nullptr && marks->has_hole(region.base + from, to - from))) continue;
+    *out = {region.base + from, to - from, {}};
+    return true;
   }
-  if (!has_all) return false;
-  os::NoCancel no_cancel;
+  return false;
+}
+
+// False: there was an obstacle, and the lookup takes the whole region.
+bool register_part(DomainParts& domain, const Region& region, EarlyParts::Part* part) {
   if (domain.mrs.fills(region) &&
-      !domain.source->populate_part(region, region.base + from, region.base + to)) {
+      !domain.source->populate_part(region, part->base, part->base + part->length)) {
     return false;
   }
-  EarlyParts::Part part{region.base + from, to - from, {}};
   char why[Complaints::kLongest] = {};
-  if (domain.mrs.register_range(region, from, part.length, &part.key, why, sizeof why) != RDM_OK)
+  if (domain.mrs.register_range(region, part->base - region.base, part->length, &part->key, why,
+                                sizeof why) != RDM_OK) {
     return false;
-  if (domain.early.add(region.index, part)) return true;
-  (void)domain.mrs.deregister_piece(region, {0, part.length, part.key}, false);
+  }
+  if (domain.early.add(region.index, *part)) return true;
+  (void)domain.mrs.deregister_piece(region, {0, part->length, part->key}, false);
   return false;
 }
 
@@ -75,10 +78,13 @@ bool look_up_early(DomainParts& domain, const Region& region, const void* addres
   if (!is_still_to_come(domain, region, length)) return false;
   const auto at = reinterpret_cast<uintptr_t>(address);
   EarlyParts::Part part;
-  const bool is_there = domain.early.find(at, length, &part);
-  if (!is_there &&
-      (!register_early(domain, region, at, length) || !domain.early.find(at, length, &part))) {
-    return false;
+  bool is_there = domain.early.find(at, length, &part);
+  if (!is_there) {
+    if (!domain.early.has_room() || !choose_part(domain, region, at, length, &part)) return false;
+    os::NoCancel no_cancel;
+    const EarlyClaim claim(domain.early_claims, part.base);
+    is_there = domain.early.find(at, length, &part);
+    if (!is_there && !register_part(domain, region, &part)) return false;
   }
   if (is_there || domain.early.is_half_full()) ask_for_rest(domain, domain.keys.entry_of(region));
   *out = mr_of(part.base, part.length, part.key);

@@ -131,8 +131,8 @@ int ForeignMiss::build(const EntryRange& range, CacheEntry* entry, rdm_mr* out) 
   entry->base.store(range.base, std::memory_order_relaxed);
   entry->length.store(range.length(), std::memory_order_relaxed);
   table_.building().push_back(*entry);
-  changes.count_in(range.base, range.end);
-  entry->changed = changes.is_announced(range.base, range.end);
+  changes.counts().count_in(range.base, range.end);
+  entry->changed = changes.announcements().has_any_of(range.base, range.end);
   add_locked(table_.counters().misses, 1);
   attempt_.is_watched = false;
   const int status = core_.maker().make(&attempt_, entry);
@@ -150,7 +150,7 @@ int ForeignMiss::build(const EntryRange& range, CacheEntry* entry, rdm_mr* out) 
     (void)ender_.end_all_idle(true);
     return status;
   }
-  changes.count_out(range.base, range.end);
+  changes.counts().count_out(range.base, range.end);
   policy_.remove(*entry);
   core_.news().tell();
   if (attempt_.is_watched) {
@@ -174,7 +174,7 @@ void ForeignMiss::publish(const EntryRange& range, CacheEntry* entry) {
   EntryState state = keeps ? EntryState::kLive : EntryState::kTransient;
   if (!is_findable || entry->changed || !replaces) state = EntryState::kDoomed;
   if (state == EntryState::kDoomed) {
-    changes.count_out(range.base, range.end);
+    changes.counts().count_out(range.base, range.end);
     table_.doomed().insert(*entry);
   } else {
     if (!is_alone) {

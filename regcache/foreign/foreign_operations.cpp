@@ -35,7 +35,7 @@ int ForeignOperations::make(CacheEntry& entry, CacheAttempt* attempt) {
 }
 
 void ForeignOperations::note_unindexed(CacheEntry& entry) {
-  changes.count_out(entry.begin(), entry.end());
+  changes.counts().count_out(entry.begin(), entry.end());
 }
 
 // Inside malloc, monitors may not run either.

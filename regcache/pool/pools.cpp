@@ -36,8 +36,15 @@ int Pools::create_held(const PoolSettings& settings, Pool** out, Message* why) {
       return RDM_SYSTEM;
     }
     if (fenced_) fenced_ = !os::enable_process_barrier();
-    pool = list_.take(*this, why);
-    if (pool == nullptr) return RDM_UNSUPPORTED;
+    const size_t number = list_.find_free();
+    if (number != PoolList::kMost) {
+      pool = list_.make(number, *this, static_cast<uint32_t>(number));
+    }
+    if (pool == nullptr) {
+      why->add("too many pools are open, or there is no memory for another's books: close one");
+      return RDM_UNSUPPORTED;
+    }
+    pool->take_for_use();
   }
   const int status = pool->create(settings, why);
   if (status == RDM_OK) *out = pool;

@@ -45,19 +45,19 @@ bool is_malloc_ours() {
 void start_fast_path(const RealMpi& real) {
   int key = 0;
   if (real.comm_create_keyval(&never_copy, &on_finalize, &key, nullptr) != kSuccess) return;
-  const bool set = real.comm_set_attr(real.comm_self(), key, nullptr) == kSuccess;
+  const bool set = real.comm_set_attr(real.handles.comm_self(), key, nullptr) == kSuccess;
   // The key lives as long as its attribute, so MPI libraries that look for leaks find none of ours.
   (void)real.comm_free_keyval(&key);
   if (!set) return;  // MPI is asked on each call
   State expected = State::kStarting;
   if (!state.compare_exchange_strong(expected, State::kRunning)) return;
-  const bool tool = real.tool_alloc_mem != nullptr || real.tool_free_mem != nullptr;
+  const bool tool = real.tool.alloc_mem != nullptr || real.tool.free_mem != nullptr;
   if (tool || !is_malloc_ours()) return;
   is_fast.store(true);
   fast.reasons.fetch_sub(1);
   if (settings().exposed) return;
-  fast.null_info.store(real.null_info());
-  fast.mask.store(real.handle_mask());
+  fast.null_info.store(real.handles.null_info());
+  fast.mask.store(real.handles.mask());
 }
 
 int pass_on(const RealMpi& real, Count size, Handle info, void* out) {
@@ -77,7 +77,7 @@ bool is_running(const RealMpi& real) {
   if (now == State::kRunning) return true;
   int initialized = 0;
   int finalized = 0;
-  if (real.kind == Kind::kOther || real.initialized(&initialized) != kSuccess ||
+  if (real.handles.kind == Kind::kOther || real.initialized(&initialized) != kSuccess ||
       real.finalized(&finalized) != kSuccess || initialized == 0 || finalized != 0) {
     return false;
   }
@@ -90,14 +90,14 @@ bool is_running(const RealMpi& real) {
 // Open MPI reports the error well when asked for an impossible size. MPICH (4.0) reports success
 // with an address near zero when it finds no memory, so its error handler is called instead.
 int raise_no_memory(const RealMpi& real) {
-  if (real.kind == Kind::kMpich) return raise_no_memory_on(real, real.comm_world());
+  if (real.handles.kind == Kind::kMpich) return raise_no_memory_on(real, real.handles.comm_world());
   void* memory = nullptr;
-  return real.alloc_mem(PTRDIFF_MAX, real.null_info(), &memory);
+  return real.alloc_mem(PTRDIFF_MAX, real.handles.null_info(), &memory);
 }
 
 int raise_no_memory_on(const RealMpi& real, Handle communicator) {
-  (void)real.comm_call_errhandler(communicator, real.no_memory());
-  return real.no_memory();
+  (void)real.comm_call_errhandler(communicator, real.handles.no_memory());
+  return real.handles.no_memory();
 }
 
 void* take(size_t size, size_t align, bool exposed) {
@@ -124,8 +124,8 @@ int allocate(Count size, Handle info, void* out) {
   if (!is_running(*real) || size <= 0 || out == nullptr) return pass_on(*real, size, info, out);
   Hints hints;
   hints.exposed = settings().exposed;
-  if (real->handle_of(info) != real->null_info()) {
-    if (!real->is_info(info)) return pass_on(*real, size, info, out);
+  if (real->handles.of(info) != real->handles.null_info()) {
+    if (!real->handles.is_info(info)) return pass_on(*real, size, info, out);
     hints = read_hints(*real, info);
   }
   if (hints.theirs) return pass_on(*real, size, info, out);

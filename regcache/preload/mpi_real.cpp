@@ -110,14 +110,14 @@ bool find_functions(void* library, RealMpi* out) {
 
 void find_tools(void* library, RealMpi* out) {
   const void* mpi = object_of(reinterpret_cast<const void*>(out->alloc_mem));
-  find_tool(library, "MPI_Alloc_mem", mpi, &out->tool_alloc_mem);
-  find_tool(library, "MPI_Free_mem", mpi, &out->tool_free_mem);
-  find_tool(library, "MPI_Win_allocate", mpi, &out->tool_win_allocate);
-  find_tool(library, "MPI_Win_allocate_c", mpi, &out->tool_win_allocate_c);
-  find_tool(library, "MPI_Win_free", mpi, &out->tool_win_free);
+  find_tool(library, "MPI_Alloc_mem", mpi, &out->tool.alloc_mem);
+  find_tool(library, "MPI_Free_mem", mpi, &out->tool.free_mem);
+  find_tool(library, "MPI_Win_allocate", mpi, &out->tool.win_allocate);
+  find_tool(library, "MPI_Win_allocate_c", mpi, &out->tool.win_allocate_c);
+  find_tool(library, "MPI_Win_free", mpi, &out->tool.win_free);
 }
 
-bool find_conversions(void* library, RealMpi* out) {
+bool find_conversions(void* library, MpiHandles* out) {
   return find_function(library, "PMPI_Info_f2c", &out->info_f2c) &&
          find_function(library, "PMPI_Comm_f2c", &out->comm_f2c) &&
          find_function(library, "PMPI_Type_f2c", &out->type_f2c) &&
@@ -141,9 +141,9 @@ bool says_mpich(void* library) {
 void find_kind(void* library, RealMpi* out) {
   const void* function = reinterpret_cast<const void*>(out->alloc_mem);
   if (dlsym(library, "ompi_mpi_info_null") != nullptr) {
-    if (find_conversions(library, out)) out->kind = Kind::kOpenMpi;
+    if (find_conversions(library, &out->handles)) out->handles.kind = Kind::kOpenMpi;
   } else if (strstr(file_of(function), "mpi_abi") == nullptr && says_mpich(library)) {
-    out->kind = Kind::kMpich;
+    out->handles.kind = Kind::kMpich;
   }
 }
 
@@ -162,25 +162,27 @@ constinit Published<RealMpi> published;
 
 // Converts from Fortran's numbers, which do not depend on where the linker put Open MPI's objects:
 // the program may have its own copies of these, which the library then uses, too.
-Handle RealMpi::null_info() const {
+Handle MpiHandles::null_info() const {
   return kind == Kind::kMpich ? kMpichNullInfo : info_f2c(kOpenMpiNullInfo);
 }
 
-Handle RealMpi::comm_self() const {
+Handle MpiHandles::comm_self() const {
   return kind == Kind::kMpich ? kMpichCommSelf : comm_f2c(kOpenMpiCommSelf);
 }
 
-Handle RealMpi::comm_world() const {
+Handle MpiHandles::comm_world() const {
   return kind == Kind::kMpich ? kMpichCommWorld : comm_f2c(kOpenMpiCommWorld);
 }
 
-Handle RealMpi::int_type() const {
+Handle MpiHandles::int_type() const {
   return kind == Kind::kMpich ? kMpichInt : type_f2c(kOpenMpiInteger);
 }
 
-Handle RealMpi::min_op() const { return kind == Kind::kMpich ? kMpichMin : op_f2c(kOpenMpiMin); }
+Handle MpiHandles::min_op() const { return kind == Kind::kMpich ? kMpichMin : op_f2c(kOpenMpiMin); }
 
-int RealMpi::no_memory() const { return kind == Kind::kMpich ? kMpichNoMemory : kOpenMpiNoMemory; }
+int MpiHandles::no_memory() const {
+  return kind == Kind::kMpich ? kMpichNoMemory : kOpenMpiNoMemory;
+}
 
 const RealMpi* real_mpi() { return published.get(find_all); }
 

@@ -30,13 +30,13 @@ inline int allocate_or(Count size, Handle info, void* base) {
 // Through a profiling tool's function of the same name, if there is one.
 [[gnu::noinline]] int allocate_odd(Count size, Handle info, void* base) {
   const RealMpi* real = real_mpi();
-  const auto tool = real != nullptr ? real->tool_alloc_mem : nullptr;
+  const auto tool = real != nullptr ? real->tool.alloc_mem : nullptr;
   return tool != nullptr ? tool(size, info, base) : allocate(size, info, base);
 }
 
 [[gnu::noinline]] int release_odd(void* base) {
   const RealMpi* real = real_mpi();
-  const auto tool = real != nullptr ? real->tool_free_mem : nullptr;
+  const auto tool = real != nullptr ? real->tool.free_mem : nullptr;
   return tool != nullptr ? tool(base) : release(base);
 }
 
@@ -73,7 +73,7 @@ RDM_API int PMPI_Win_free(void* window) { return free_window(window); }
 RDM_API int MPI_Win_allocate(Count size, int unit, Handle info, Handle communicator, void* base,
                              void* window) {
   const RealMpi* real = real_mpi();
-  const auto tool = real != nullptr ? real->tool_win_allocate : nullptr;
+  const auto tool = real != nullptr ? real->tool.win_allocate : nullptr;
   if (tool != nullptr) return tool(size, unit, info, communicator, base, window);
   return PMPI_Win_allocate(size, unit, info, communicator, base, window);
 }
@@ -81,14 +81,14 @@ RDM_API int MPI_Win_allocate(Count size, int unit, Handle info, Handle communica
 RDM_API int MPI_Win_allocate_c(Count size, Count unit, Handle info, Handle communicator, void* base,
                                void* window) {
   const RealMpi* real = real_mpi();
-  const auto tool = real != nullptr ? real->tool_win_allocate_c : nullptr;
+  const auto tool = real != nullptr ? real->tool.win_allocate_c : nullptr;
   if (tool != nullptr) return tool(size, unit, info, communicator, base, window);
   return PMPI_Win_allocate_c(size, unit, info, communicator, base, window);
 }
 
 RDM_API int MPI_Win_free(void* window) {
   const RealMpi* real = real_mpi();
-  const auto tool = real != nullptr ? real->tool_win_free : nullptr;
+  const auto tool = real != nullptr ? real->tool.win_free : nullptr;
   return tool != nullptr ? tool(window) : PMPI_Win_free(window);
 }
 

@@ -33,8 +33,8 @@ int create(const RealMpi& real, const WindowCall& call, void* memory) {
 int agree(const RealMpi& real, const WindowCall& call, bool have_memory, bool* all_have) {
   const int mine = have_memory ? 1 : 0;
   int least = 0;
-  const int error =
-      real.allreduce(&mine, &least, 1, real.int_type(), real.min_op(), call.communicator);
+  const int error = real.allreduce(&mine, &least, 1, real.handles.int_type(), real.handles.min_op(),
+                                   call.communicator);
   *all_have = error == kSuccess && least == 1;
   return error;
 }
@@ -42,7 +42,7 @@ int agree(const RealMpi& real, const WindowCall& call, bool have_memory, bool* a
 void* memory_for(const RealMpi& real, const WindowCall& call) {
   Hints hints;
   hints.exposed = settings().exposed;
-  if (real.handle_of(call.info) != real.null_info() && real.is_info(call.info)) {
+  if (real.handles.of(call.info) != real.handles.null_info() && real.handles.is_info(call.info)) {
     hints = read_hints(real, call.info);
   }
   // A window of zero bytes has an address, too.
@@ -61,7 +61,7 @@ int allocate_ours(const RealMpi& real, const WindowCall& call) {
     return error;
   }
   // Without a record the memory is never freed, which is better than a window without memory.
-  (void)!windows.put(real.handle_at(call.window), memory);
+  (void)!windows.put(real.handles.at(call.window), memory);
   *static_cast<void**>(call.base) = memory;
   return kSuccess;
 }
@@ -76,7 +76,7 @@ int allocate_window(const WindowCall& call) {
   int ranks = 0;
   if (const int error = real->comm_size(call.communicator, &ranks); error != kSuccess) return error;
   // Open MPI (4.1) has no one-rank window over given memory; it calls malloc itself.
-  if (ranks == 1 && real->kind == Kind::kOpenMpi) return pass_on(*real, call);
+  if (ranks == 1 && real->handles.kind == Kind::kOpenMpi) return pass_on(*real, call);
   return allocate_ours(*real, call);
 }
 
@@ -85,7 +85,7 @@ int free_window(void* window) {
   if (real == nullptr) return kNoMpi;
   void* memory = nullptr;
   // Removed first: once the window is freed, another thread may get the same handle.
-  const Handle handle = window != nullptr && !windows.is_empty() ? real->handle_at(window) : 0;
+  const Handle handle = window != nullptr && !windows.is_empty() ? real->handles.at(window) : 0;
   const bool ours = handle != 0 && windows.take(handle, &memory);
   const int error = real->win_free(window);
   if (!ours) return error;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "allocator/os/copy_on_fork.h"
 #include "allocator/os/page_size.h"
@@ -28,8 +29,12 @@ constinit MrSlab slab;
 
 // Held shared while libibverbs registers window memory and may hide it from children until we show
 // it again: no fork may happen in between. Our fork handlers run before malloc's own, so a
-// driver that allocates is not blocked.
+// driver that allocates is not blocked. One that hangs must not block every fork forever, so a fork
+// waits for so long at most, as ForkGate does.
 constinit pthread_rwlock_t fork_lock = PTHREAD_RWLOCK_INITIALIZER;
+constexpr time_t kLongestForkWaitS = 10;
+// This thread forks, and holds the lock alone.
+constinit thread_local bool holds_registrations_off = false;
 // How often this thread holds the lock: a driver may fork, and must not wait for itself.
 constinit thread_local unsigned fork_holds = 0;
 
@@ -358,11 +363,14 @@ void drop(ibv_pd* pd) { domains.drop(pd); }
 void drop(ibv_context* context) { domains.drop(context); }
 
 void before_fork() {
-  if (fork_holds == 0) pthread_rwlock_wrlock(&fork_lock);
+  timespec until{};
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += kLongestForkWaitS;
+  holds_registrations_off = fork_holds == 0 && pthread_rwlock_timedwrlock(&fork_lock, &until) == 0;
 }
 
 void after_fork_in_parent() {
-  if (fork_holds == 0) pthread_rwlock_unlock(&fork_lock);
+  if (holds_registrations_off) pthread_rwlock_unlock(&fork_lock);
 }
 
 void after_fork_in_child() {

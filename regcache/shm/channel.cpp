@@ -1,111 +1,154 @@
-// How a channel is set up: what it knows of its peers, and of its own fragments.
 #include "regcache/shm/channel.h"
 
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <new>
 
+#include "regcache/shm/clock.h"
 #include "regcache/shm/failure.h"
+#include "regcache/shm/starved.h"
 
 namespace rdmalloc::shm {
 
 namespace {
 
-template <typename T>
-T* make_array(size_t count) {
-  auto* array = static_cast<T*>(aligned_alloc(64, (count * sizeof(T) + 63) / 64 * 64));
-  for (size_t i = 0; array != nullptr && i < count; ++i) new (&array[i]) T();
-  return array;
+// Spinning does not help if the sender has no processor to run on.
+uint32_t spins_for(uint32_t procs) {
+  constexpr uint32_t kSpins = 2000;
+  cpu_set_t processors;
+  if (sched_getaffinity(0, sizeof processors, &processors) != 0) return kSpins;
+  return procs <= static_cast<uint32_t>(CPU_COUNT(&processors)) ? kSpins : 0;
 }
 
 }  // namespace
 
-void SpinLock::lock() {
-  while (!try_lock()) sched_yield();
-}
-
-Channel* Channel::make(Segment& segment) {
+Channel* Channel::make(const Mapping& mapping, Presence& presence) {
   void* memory = malloc(sizeof(Channel));
-  auto* channel = memory == nullptr ? nullptr : new (memory) Channel(segment);
-  if (channel != nullptr && channel->allocate()) return channel;
+  if (memory == nullptr) return nullptr;
+  auto* channel = new (memory) Channel(mapping, presence);
+  const bool is_made = channel->fragments_.make() &&
+                       (channel->has_pairs() ? channel->rings_.make() : channel->boxes_.make());
+  if (is_made) return channel;
   destroy(channel);
   return nullptr;
 }
 
 void Channel::destroy(Channel* channel) {
   if (channel == nullptr) return;
-  free(channel->peers_);
-  free(channel->boxes_);
-  free(channel->table_);
+  channel->~Channel();
   free(channel);
 }
 
-bool Channel::allocate() {
-  const Plan& plan = segment_.plan();
-  const uint32_t rank = segment_.rank();
-  const uint32_t eager = plan.eager_count();
-  const uint32_t large = plan.max_count();
-  peers_ = make_array<Peer>(segment_.procs());
-  table_ = make_array<Fragment*>(size_t{eager} + large + 1);
-  boxes_ = make_array<FastBox>(size_t{plan.box_count()} + 1);
-  if (peers_ == nullptr || table_ == nullptr || boxes_ == nullptr) return false;
-  for (uint32_t i = 0; i < eager; ++i) {
-    table_[i] = segment_.as<Fragment>(plan.eager_fragment(rank, i));
-  }
-  for (uint32_t i = 0; i < large; ++i) {
-    table_[eager + i] = segment_.as<Fragment>(plan.max_fragment(rank, i));
-  }
-  eager_ = FreeList(segment_.as<FreeList::Word>(plan.eager_list(rank)), table_, eager);
-  large_ = FreeList(segment_.as<FreeList::Word>(plan.max_list(rank)), table_ + eager, large);
-  return true;
-}
-
 int Channel::open() {
-  const Plan& plan = segment_.plan();
-  const uint32_t rank = segment_.rank();
-  spins_ = spins_for(segment_.procs());
-  for (uint32_t other = 0; other < segment_.procs(); ++other) {
-    peers_[other].bell = &segment_.slot(other)->bell;
-    if (is_mpsc() || other == rank) continue;
-    int status = open_ring(rank, other, &peers_[other].to);
-    if (status == RDM_OK) status = open_ring(other, rank, &peers_[other].from);
-    if (status != RDM_OK) return status;
-  }
-  if (is_mpsc()) {
-    inbox_ = inbox_of(rank);
-    for (uint32_t i = 0; i < plan.box_count(); ++i) boxes_[i] = box_of(rank, i);
-  }
+  spins_ = spins_for(mapping_.procs());
+  if (has_pairs()) return rings_.open();
+  boxes_.open();
   return RDM_OK;
 }
 
-// Reads what the receiver wrote, which must match the plan.
-int Channel::open_ring(uint32_t from, uint32_t to, Ring* out) {
-  const Plan& plan = segment_.plan();
-  const auto* fifo = segment_.as<Fifo>(plan.fifo(from, to));
-  const auto* wrapper = segment_.as<Wrapper>(plan.wrapper(from, to));
-  if (fifo->wrapper != plan.wrapper(from, to) || wrapper->queue != plan.queue(from, to) ||
-      wrapper->head != plan.head(from, to) || wrapper->tail != plan.tail(from, to) ||
-      wrapper->entries != plan.shape().queue_entries) {
-    return fail(RDM_SYSTEM, "the segment is damaged: the ring from rank %u to rank %u", from, to);
+int Channel::get(size_t size, rdm_shm_fragment* out) {
+  if (size > fragments_.most()) {
+    return fail(RDM_INVALID, "a fragment of %zu bytes: the segment's have %zu at most", size,
+                fragments_.most());
   }
-  *out =
-      Ring(segment_.as<Ring::Word>(wrapper->queue), wrapper->entries,
-           segment_.as<Ring::Position>(wrapper->head), segment_.as<Ring::Position>(wrapper->tail));
+  Fragment* fragment = fragments_.take(size);
+  if (fragment == nullptr) {
+    starved = {this, fragments_.takes_large(size) ? Starved::kLarge : Starved::kEager};
+    // Fragments held by dead ranks never come back.
+    const uint32_t lost = presence_.look_for_dead_now_and_then(now_ms());
+    return lost == 0 ? RDM_AGAIN : fail(RDM_PEER_DIED, "rank %u died", lost - 1);
+  }
+  out->data = fragment->bytes();
+  out->capacity = fragments_.capacity(fragment);
+  out->length = 0;
+  out->tag = 0;
+  out->handle = fragments_.offset_of(fragment);
   return RDM_OK;
 }
 
-Inbox Channel::inbox_of(uint32_t rank) const {
-  const uint64_t last = segment_.plan().inbox(rank);
-  const uint64_t first = last + segment_.plan().shape().cacheline;
-  return Inbox(segment_.at(0), segment_.as<Inbox::Word>(last), segment_.as<Inbox::Word>(first));
+void Channel::put(const rdm_shm_fragment* fragment) {
+  fragments_.put(fragments_.at(fragment->handle));
+  ring(mapping_.rank);  // another of our threads may be waiting for it
 }
 
-FastBox Channel::box_of(uint32_t rank, uint32_t index) const {
-  const Shape& shape = segment_.plan().shape();
-  return FastBox(segment_.at(segment_.plan().box(rank, index)),
-                 static_cast<uint32_t>(shape.box_size / shape.cacheline),
-                 static_cast<uint32_t>(shape.cacheline));
+int Channel::check_peer(uint32_t rank) const {
+  if (rank < mapping_.procs() && rank != mapping_.rank) return RDM_OK;
+  return fail(RDM_INVALID, "rank %u sends to rank %u, of %u", mapping_.rank, rank,
+              mapping_.procs());
+}
+
+int Channel::post(uint32_t peer, const rdm_shm_fragment* fragment) {
+  if (const int status = check_peer(peer); status != RDM_OK) return status;
+  Fragment* ours = fragments_.at(fragment->handle);
+  if (fragment->length > fragments_.capacity(ours)) {
+    return fail(RDM_INVALID, "%zu bytes in a fragment for %zu", fragment->length,
+                fragments_.capacity(ours));
+  }
+  ours->tag = fragment->tag;
+  ours->length = fragment->length;
+  return deliver(peer, ours);
+}
+
+int Channel::deliver(uint32_t peer, Fragment* fragment) {
+  const uint64_t offset = fragments_.offset_of(fragment);
+  if (!(has_pairs() ? rings_.push(peer, offset) : boxes_.push(peer, offset))) return refused(peer);
+  ring(peer);
+  return RDM_OK;
+}
+
+// A sender that keeps retrying until there is room must learn of a death here, because it may never
+// call wait().
+int Channel::refused(uint32_t peer) {
+  starved = {this, Starved::kPeer + peer};
+  const bool is_gone = presence_.look_for_dead_now_and_then(now_ms()) != 0
+                           ? !presence_.is_alive(peer)
+                           : presence_.has_left(peer);
+  return is_gone ? fail(RDM_PEER_DIED, "rank %u is gone", peer) : RDM_AGAIN;
+}
+
+int Channel::send(uint32_t peer, uint64_t tag, const void* data, size_t length) {
+  int status = check_peer(peer);
+  if (status != RDM_OK) return status;
+  bool is_sent = false;
+  if (!has_pairs() && boxes_.push_whole(peer, tag, data, length, &is_sent)) {
+    if (!is_sent) return refused(peer);
+    ring(peer);
+    return RDM_OK;
+  }
+  rdm_shm_fragment fragment = {};
+  status = get(length, &fragment);
+  if (status != RDM_OK) return status;
+  Fragment* ours = fragments_.at(fragment.handle);
+  if (length != 0) memcpy(ours->bytes(), data, length);
+  ours->tag = tag;
+  ours->length = length;
+  status = deliver(peer, ours);
+  if (status != RDM_OK) put(&fragment);
+  return status;
+}
+
+int Channel::poll(rdm_shm_message* out) {
+  if (!polling_.try_lock()) return RDM_AGAIN;
+  int status = RDM_AGAIN;
+  uint64_t offset = 0;
+  if (!has_pairs()) {
+    status = boxes_.poll(out);
+  } else if (rings_.pop(&offset)) {
+    status = fragments_.open(offset, out);
+  }
+  polling_.unlock();
+  return status;
+}
+
+void Channel::release(const rdm_shm_message* message) {
+  if (Boxes::is_slot(message->handle)) {
+    boxes_.done(message->handle);
+  } else {
+    fragments_.give_back(fragments_.at(message->handle));
+  }
+  ring(message->from);
 }
 
 }  // namespace rdmalloc::shm

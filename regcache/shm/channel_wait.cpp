@@ -4,12 +4,12 @@
 #include "regcache/shm/channel.h"
 #include "regcache/shm/clock.h"
 #include "regcache/shm/failure.h"
+#include "regcache/shm/starved.h"
 
 namespace rdmalloc::shm {
 
 namespace {
 
-constexpr uint32_t kSpins = 2000;
 constexpr uint32_t kYields = 16;
 constexpr uint64_t kSleepMs = kLookEveryMs;
 
@@ -27,24 +27,11 @@ inline void relax() {
 
 thread_local Starved starved;
 
-// Spinning does not help if the sender has no processor to run on.
-uint32_t Channel::spins_for(uint32_t procs) {
-  cpu_set_t processors;
-  if (sched_getaffinity(0, sizeof processors, &processors) != 0) return kSpins;
-  return procs <= static_cast<uint32_t>(CPU_COUNT(&processors)) ? kSpins : 0;
-}
-
 // Takes the lock although it only looks: a thread that polls moves positions, and briefly empties
 // an inbox; whoever looked at that moment would sleep although there is a message.
 bool Channel::has_message() {
   if (!polling_.try_lock()) return true;
-  bool has_any = is_mpsc() && inbox_.has_next();
-  for (uint32_t i = 0; i < segment_.plan().box_count() && !has_any; ++i) {
-    has_any = boxes_[i].peek() != nullptr;
-  }
-  for (uint32_t from = 0; from < segment_.procs() && !has_any && !is_mpsc(); ++from) {
-    has_any = from != segment_.rank() && peers_[from].from.has_next();
-  }
+  const bool has_any = has_pairs() ? rings_.has_next() : boxes_.has_next();
   polling_.unlock();
   return has_any;
 }
@@ -55,12 +42,12 @@ bool Channel::can_go_on() {
     case Starved::kNothing:
       return false;
     case Starved::kEager:
-      return eager_.has_some();
+      return fragments_.has_some(false);
     case Starved::kLarge:
-      return large_.has_some();
+      return fragments_.has_some(true);
     default: {
-      const Peer& peer = peers_[starved.by - Starved::kRing];
-      return is_mpsc() ? peer.box.has_room() : peer.to.has_room();
+      const uint32_t peer = starved.by - Starved::kPeer;
+      return has_pairs() ? rings_.has_room(peer) : boxes_.has_room(peer);
     }
   }
 }
@@ -69,7 +56,7 @@ int Channel::wait(uint32_t timeout_ms) {
   const auto has_cause = [this] { return has_message() || can_go_on(); };
   // Check for deaths even if there is a reason to go on: the living may keep each other busy
   // forever while one of them waits for the dead.
-  const uint32_t lost = segment_.look_for_dead_now_and_then(now_ms());
+  const uint32_t lost = presence_.look_for_dead_now_and_then(now_ms());
   if (lost != 0) return died(lost);
   int status = RDM_AGAIN;
   for (uint32_t i = 0; i < spins_ + kYields && status != RDM_OK; ++i) {
@@ -87,12 +74,12 @@ int Channel::wait(uint32_t timeout_ms) {
 }
 
 int Channel::sleep_until(uint64_t deadline) {
-  Doorbell bell(peers_[segment_.rank()].bell);
+  Doorbell bell(&mapping_.slot(mapping_.rank)->bell);
   for (;;) {
     const uint64_t now = now_ms();
-    const uint32_t lost = segment_.look_for_dead_now_and_then(now);
+    const uint32_t lost = presence_.look_for_dead_now_and_then(now);
     if (lost != 0) return died(lost);
-    const bool is_alone = segment_.is_alone();
+    const bool is_alone = presence_.is_alone();
     // After checking is_alone: messages sent by ranks that have since left still count.
     const uint32_t ticket = bell.enter();
     const bool has_cause = has_message() || can_go_on();

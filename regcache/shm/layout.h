@@ -24,6 +24,11 @@ constexpr uint64_t kTailBytes = 8;
 // Precedes the bytes of a message.
 constexpr uint64_t kFragmentHeaderBytes = 64;
 
+// `unit` is a power of two.
+constexpr uint64_t round_up(uint64_t bytes, uint64_t unit) {
+  return (bytes + unit - 1) & ~(unit - 1);
+}
+
 // An allocation of its own: this many bytes for an allocator's bookkeeping, then the payload at the
 // next multiple of the alignment. Its size is always the sum of both and the alignment, so that
 // sizes do not depend on addresses.
@@ -31,9 +36,15 @@ constexpr uint64_t kBlockHeaderBytes = 32;
 // Payloads are rounded up to this, so that the next header is aligned.
 constexpr uint64_t kBlockUnit = 16;
 
-// A free list of eager fragments grows in steps, each its own allocation.
-constexpr uint32_t kFirstStep = 8;
-constexpr uint32_t kNextStep = 64;
+struct Blocks {
+  uint64_t alignment;
+  uint64_t bytes_for(uint64_t payload) const {
+    return kBlockHeaderBytes + round_up(payload, kBlockUnit) + alignment;
+  }
+  uint64_t payload_of(uint64_t block) const {
+    return round_up(block + kBlockHeaderBytes, alignment);
+  }
+};
 
 struct Range {
   uint64_t offset;

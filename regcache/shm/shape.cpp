@@ -1,10 +1,11 @@
-// The parameters of a plan: defaults, ranges, and the messages for values out of range.
+#include "regcache/shm/shape.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "allocator/os/page_size.h"
-#include "regcache/shm/plan.h"
+#include "regcache/shm/layout.h"
 
 namespace rdmalloc::shm {
 namespace {
@@ -55,7 +56,6 @@ Number or_default(Number given, Number fallback) {
 }
 
 void fill_in_defaults(const rdm_shm_plan_options& given, Shape* out) {
-  const bool has_pairs = given.layout != RDM_SHM_MPSC;
   out->procs = given.procs;
   out->layout = given.layout;
   out->flags = given.flags;
@@ -64,8 +64,8 @@ void fill_in_defaults(const rdm_shm_plan_options& given, Shape* out) {
   out->cacheline = or_default<uint64_t>(given.cacheline, RDM_SHM_CACHELINE_SIZE);
   out->eager_limit = or_default<uint64_t>(given.eager_limit, RDM_SHM_EAGER_LIMIT);
   out->chunk_size = or_default<uint64_t>(given.chunk_size, RDM_SHM_CHUNK_SIZE);
-  const uint32_t fragments = has_pairs ? uint32_t{RDM_SHM_EAGER_FRAGMENTS} * given.procs
-                                       : uint32_t{RDM_SHM_EAGER_FRAGMENTS_MPSC};
+  const uint32_t fragments = out->has_pairs() ? uint32_t{RDM_SHM_EAGER_FRAGMENTS} * given.procs
+                                              : uint32_t{RDM_SHM_EAGER_FRAGMENTS_MPSC};
   out->eager_fragments = or_default<uint32_t>(given.eager_fragments, fragments);
   out->max_fragments = or_default<uint32_t>(given.max_fragments, RDM_SHM_MAX_FRAGMENTS);
   out->boxes = or_default<uint32_t>(given.boxes, RDM_SHM_BOXES);

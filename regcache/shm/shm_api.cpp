@@ -56,7 +56,7 @@ int open_with(Enter enter, rdm_shm** out) {
   auto* shm = new (memory) rdm_shm();
   int status = enter(shm->segment);
   if (status == RDM_OK) {
-    shm->channel = Channel::make(shm->segment);
+    shm->channel = Channel::make(shm->segment.mapping(), shm->segment.presence());
     if (shm->channel == nullptr) {
       status = fail(RDM_SYSTEM, "no memory for what is known of peers");
       shm->segment.give_up(status);
@@ -143,11 +143,14 @@ int rdm_shm_wait(rdm_shm* shm, unsigned timeout_ms) {
   return shm->is_open ? shm->channel->wait(timeout_ms) : not_open();
 }
 
-unsigned rdm_shm_rank(const rdm_shm* shm) { return shm->segment.rank(); }
-unsigned rdm_shm_processes(const rdm_shm* shm) { return shm->segment.procs(); }
+unsigned rdm_shm_rank(const rdm_shm* shm) { return shm->segment.mapping().rank; }
+unsigned rdm_shm_processes(const rdm_shm* shm) { return shm->segment.mapping().procs(); }
 
 int rdm_shm_is_alive(rdm_shm* shm, unsigned rank) {
-  return shm->is_open && rank < shm->segment.procs() && shm->segment.is_alive(rank) ? 1 : 0;
+  return shm->is_open && rank < shm->segment.mapping().procs() &&
+                 shm->segment.presence().is_alive(rank)
+             ? 1
+             : 0;
 }
 
 const char* rdm_shm_last_error(void) { return last_failure(); }

@@ -197,7 +197,7 @@ TEST_CASE("a reference keeps memory registered and none is stale, whatever threa
   s.f.device.promised_count = SIZE_MAX;
   CHECK(s.f.close() == RDM_OK);
   CHECK(s.f.device.count() == 0);
-  CHECK(!changes.may_be_cached(Pages::number(0), Pages::number(Pages::kCount)));
+  CHECK(!changes.counts().may_have(Pages::number(0), Pages::number(Pages::kCount)));
 }
 
 // The control: when the cache is not told of changes, the same run detects stale registrations.

@@ -232,10 +232,10 @@ TEST_CASE("of a thread that registers memory and one that changes it, one sees t
     // Set before the other thread can have passed this round.
     if (Clock::now() > until) last = round;
     start.meet(round);
-    changes.count_in(kBase, kEnd);
-    is_seen[round] = changes.is_announced(kBase, kEnd);
+    changes.counts().count_in(kBase, kEnd);
+    is_seen[round] = changes.announcements().has_any_of(kBase, kEnd);
     end.meet(round);
-    changes.count_out(kBase, kEnd);
+    changes.counts().count_out(kBase, kEnd);
   }
   changer.join();
   size_t unseen = 0;

@@ -374,7 +374,7 @@ void ForeignModel::close() {
     break_promise("lost or not: close() is wrong");
   }
   if (f_.cache->count() != 0 || f_.cache->bytes() != 0) break_promise("closed, and counts on");
-  if (changes.may_be_cached(Pages::number(0), Pages::number(Pages::kCount))) {
+  if (changes.counts().may_have(Pages::number(0), Pages::number(Pages::kCount))) {
     break_promise("closed, and changes are told still");
   }
   rdm_mr mr{};

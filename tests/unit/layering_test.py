@@ -45,7 +45,8 @@ LAYERS = [
     # Buffers for messaging libraries' internals: built on domains, which do not know them.
     ("pool", r"regcache/pool/.*", {"status", "os", "core", "region", "heap", "public", "regcache"}),
     # Between those who change memory and those who keep registrations of it.
-    ("board", r"regcache/foreign/monitor/(changes|monitor)\.(h|cpp)", {"status", "os"}),
+    ("board", r"regcache/foreign/monitor/(announcements|changes|monitor|range_counts)\.(h|cpp)",
+     {"status", "os"}),
     # One leaf per monitor, like the backends. Monitors may ask whose memory is changed.
     ("monitor", r"regcache/foreign/monitor/.*", {"status", "os", "board", "region", "heap"}),
     # A separate library, built only on the public headers and the code that reads /proc.

@@ -21,6 +21,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "regcache/foreign/monitor/announcements.h"
+#include "regcache/foreign/monitor/range_counts.h"
+
 namespace rdmalloc {
 
 // The keeper of registrations; there is one.
@@ -66,11 +69,11 @@ class Changes {
   void attach(ChangeSink* sink) { sink_.store(sink, std::memory_order_release); }
   ChangeSink* sink() const { return sink_.load(std::memory_order_acquire); }
 
-  // For caches: before registering, and once the registration can no longer be handed out.
-  void count_in(uintptr_t base, uintptr_t end);
-  void count_out(uintptr_t base, uintptr_t end);
-  // After count_in().
-  bool is_announced(uintptr_t base, uintptr_t end) const;
+  // What is registered. For caches: count in before registering, and out once the registration can
+  // no longer be handed out.
+  RangeCounts& counts() { return counts_; }
+  // What is being changed. For caches: ask after counting in.
+  Announcements& announcements() { return announcements_; }
 
   // A monitor that learns of changes after they were made holds this up before it lets the threads
   // that made them continue, and until it has reported them all. Hits check it.
@@ -88,47 +91,14 @@ class Changes {
   // reported.
   void catch_up(uintptr_t base, uintptr_t end) const;
 
-  // False: nothing of the range is counted in. True: perhaps.
-  bool may_be_cached(uintptr_t base, uintptr_t end) const;
-
   void note_fork_child();
 
  private:
-  friend class Change;
-  static constexpr size_t kGranuleShift = 16;
-  static constexpr size_t kCounts = 1 << 16;
-  // A longer range is counted in as a whole. Of one that is asked for, anything counted may be
-  // part.
-  static constexpr size_t kMostGranules = 4096;
-  static constexpr size_t kAnnouncements = 64;  // a bit of announced_ each
-
-  // A range in one word, so that one step takes the slot and announces the range: the number of its
-  // first page, and in the low bits how many pages it has. Pages are 4 KiB here; larger pages of a
-  // kernel are multiples of these. 0: free.
-  struct alignas(64) Announcement {
-    std::atomic<uint64_t> pages{0};
-  };
-  static constexpr int kPageShift = 12;
-  static constexpr int kLengthBits = 28;
-  static constexpr uint64_t kMostPages = (uint64_t{1} << kLengthBits) - 1;
-
-  // Granules that follow each other share a cache line.
-  static size_t place_of(uintptr_t granule) {
-    constexpr int kNearBits = 5;
-    const uint64_t hash = (uint64_t{granule} >> kNearBits) * 0x9e3779b97f4a7c15u;
-    return static_cast<size_t>(hash >> 48) ^ (granule & ((1 << kNearBits) - 1));
-  }
-  Announcement* announce(uintptr_t base, uintptr_t end);
-
   std::atomic<ChangeSink*> sink_{nullptr};
   std::atomic<LateMonitor*> late_{nullptr};
   std::atomic<uint32_t> held_up_{0};
-  std::atomic<bool> has_counted_{false};  // some range was ever counted in
-  std::atomic<uint32_t> long_ranges_{0};  // those of them with too many granules to count
-  std::atomic<uint32_t> unannounced_{0};  // changes for which no announcement was free or fit
-  std::atomic<uint64_t> announced_{0};    // those that were ever taken: the others need no look
-  Announcement announcements_[kAnnouncements];
-  alignas(64) std::atomic<uint16_t> counts_[kCounts] = {};
+  Announcements announcements_;
+  RangeCounts counts_;
 };
 
 // The process's.
@@ -157,7 +127,7 @@ class [[nodiscard]] Change {
   void begin(const void* base, size_t length, Kind kind);
   void end();
 
-  Changes::Announcement* announcement_ = nullptr;
+  Announcements::Slot* slot_ = nullptr;
   bool made_ = false;
 };
 

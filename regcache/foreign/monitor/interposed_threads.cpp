@@ -40,7 +40,7 @@ struct Stack {
 thread_local constinit Stack stack;
 
 bool is_anything_cached() {
-  return changes.sink() != nullptr && changes.may_be_cached(0, UINTPTR_MAX);
+  return changes.sink() != nullptr && changes.counts().may_have(0, UINTPTR_MAX);
 }
 
 // libc allocates to answer this, so it is asked in the first round, where malloc still works.

@@ -16,7 +16,7 @@ void UserfaultfdDrops::expect(const KernelEvent& event) {
     one.until = os::now_ns() + kNs;
     return;
   }
-  if (!is_ours && changes.is_announced(event.base, event.end)) return;
+  if (!is_ours && changes.announcements().has_any_of(event.base, event.end)) return;
   Drop* place = &drops_[0];
   for (Drop& one : drops_) {
     if (one.until < place->until) place = &one;

@@ -79,7 +79,8 @@ void UserfaultfdKeeper::serve(const UserfaultfdRequest& request) {
   if (request.kind == UserfaultfdRequest::kWatch) {
     // Do not watch a range that is about to change and was let go for that: it would not be kept
     // anyway.
-    error = changes.is_announced(from, to) ? EBUSY : watch_now(request.base, request.length);
+    error = changes.announcements().has_any_of(from, to) ? EBUSY
+                                                         : watch_now(request.base, request.length);
     if (error == 0) watched_.count_in();
   } else if (request.kind == UserfaultfdRequest::kLetGo || changes.sink() == nullptr ||
              !changes.sink()->is_cached(from, to)) {

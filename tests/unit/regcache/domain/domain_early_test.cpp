@@ -170,6 +170,45 @@ TEST_CASE_METHOD(Fixture, "a part that may not be pinned beside the region is wa
   CHECK(backend.violations().empty());
 }
 
+TEST_CASE_METHOD(Fixture, "threads that ask for one part at once register it once") {
+  const Region& region = source.acquire(kLarge);
+  Domain* const domain = opened(RDM_DOMAIN_WHEN_ASKED);
+  backend.on_register = [](void*) {  // the other comes meanwhile
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  };
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      rdm_mr mr{};
+      if (domain->lookup(at(region, t * 4096), 4096, &mr) != RDM_OK || mr.length == kLarge) ++wrong;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  registry->stop();  // the second asked the registrar for the region
+  size_t parts = 0;
+  for (const fake::Backend::Registered& one : backend.registered()) {
+    parts += one.length < kLarge ? 1 : 0;
+  }
+  CHECK(parts == 1);
+  CHECK(backend.violations().empty());
+}
+
+TEST_CASE_METHOD(Fixture, "a lookup does not wait forever for a part that another registers") {
+  const Region& region = source.acquire(kLarge);
+  Domain* const domain = opened(RDM_DOMAIN_WHEN_ASKED);
+  rdm_mr slow{};
+  int status = RDM_SYSTEM;
+  std::thread hangs([&] { status = domain->lookup(at(region), 4096, &slow); });
+  wait_until_held();
+  (void)look_up(domain, region, 0, 4096);
+  may_go_on = true;
+  hangs.join();
+  CHECK(status == RDM_OK);
+  CHECK(backend.covers(slow, at(region), 4096));
+}
+
 TEST_CASE_METHOD(Fixture, "threads that look up everywhere at once get good keys, and one region") {
   holds_registrar = false;
   backend.on_register = [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); };

@@ -477,6 +477,33 @@ TEST_CASE("with MRs of 2 MiB, 8 of them, no byte is claimed that no MR covers") 
   CHECK(backend.registered().empty());
 }
 
+TEST_CASE("rdm_get looks once before it says that the device's limits are in the way") {
+  fake::Backend backend;
+  Fixture f;
+  in_malloc(backend);
+  backend.limits.max_length = 2 * kMiB;
+  backend.limits.max_count = 2;
+  const Region& cut = f.source.acquire(5 * kMiB);  // 2 of its 3 pieces
+  Domain* domain = f.opened(backend);
+  const size_t offset = GENERATE(2 * kMiB - 1, 4 * kMiB);
+  rdm_mr mr{};
+  CHECK(Domain::get(domain, at(cut, offset), 2, &mr) == RDM_NOT_REGISTERED);
+  CHECK(std::string(last_error()).find("the device's limits") == 0);
+  CHECK(f.counters().lookup_misses == 1);
+}
+
+TEST_CASE("rdm_get says of retired memory that it is retired, and looks once") {
+  fake::Backend backend;
+  Fixture f;
+  const Region& region = f.source.acquire(5 * kMiB);
+  Domain* domain = f.opened(backend);
+  (void)f.source.retire(region, kMiB, kPage);
+  rdm_mr mr{};
+  CHECK(Domain::get(domain, at(region, kMiB), 2, &mr) == RDM_NOT_OWNED);
+  CHECK(std::string(last_error()).find("the memory at these addresses was retired") == 0);
+  CHECK(f.counters().lookup_misses == 1);
+}
+
 TEST_CASE("an alignment above a page leaves a region's tail out") {
   fake::Backend backend;
   Fixture f;

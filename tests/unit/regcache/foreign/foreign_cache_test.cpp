@@ -20,7 +20,7 @@ void check_closes_clean(Fixture& f) {
   CHECK(f.device.count() == 0);
   CHECK(f.cache->count() == 0);
   CHECK(f.cache->bytes() == 0);
-  CHECK(!changes.may_be_cached(Pages::number(0), Pages::number(Pages::kCount)));
+  CHECK(!changes.counts().may_have(Pages::number(0), Pages::number(Pages::kCount)));
   CHECK(f.device.violations() == std::vector<std::string>{});
   CHECK(f.cache->validate());
 }

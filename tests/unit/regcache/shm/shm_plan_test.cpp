@@ -225,20 +225,20 @@ class Map {
   void add_process(uint32_t rank) {
     const Shape& shape = plan_.shape();
     add_line(rank, "slot", plan_.slot(rank), kSlotBytes);
-    add_line(rank, "eager list", plan_.eager_list(rank), kListHeadBytes);
-    add_line(rank, "max list", plan_.max_list(rank), kListHeadBytes);
-    for (uint32_t i = 0; i < plan_.eager_count(); ++i) {
-      add_line(rank, "eager fragment", plan_.eager_fragment(rank, i),
-               kFragmentHeaderBytes + plan_.eager_bytes());
+    add_line(rank, "eager list", plan_.at(rank, plan_.eager().list()), kListHeadBytes);
+    add_line(rank, "max list", plan_.at(rank, plan_.large().list()), kListHeadBytes);
+    for (uint32_t i = 0; i < plan_.eager().count(); ++i) {
+      add_line(rank, "eager fragment", plan_.at(rank, plan_.eager().fragment(i)),
+               kFragmentHeaderBytes + plan_.eager().bytes());
     }
-    for (uint32_t i = 0; i < plan_.max_count(); ++i) {
-      add_line(rank, "max fragment", plan_.max_fragment(rank, i),
-               kFragmentHeaderBytes + plan_.max_bytes());
+    for (uint32_t i = 0; i < plan_.large().count(); ++i) {
+      add_line(rank, "max fragment", plan_.at(rank, plan_.large().fragment(i)),
+               kFragmentHeaderBytes + plan_.large().bytes());
     }
     if (shape.layout != RDM_SHM_MPSC) return;
-    add_line(rank, "inbox", plan_.inbox(rank), 2 * shape.cacheline);
-    for (uint32_t i = 0; i < plan_.box_count(); ++i) {
-      add_line(rank, "box", plan_.box(rank, i), shape.cacheline + shape.box_size);
+    add_line(rank, "inbox", plan_.at(rank, plan_.boxes().inbox()), 2 * shape.cacheline);
+    for (uint32_t i = 0; i < plan_.boxes().count(); ++i) {
+      add_line(rank, "box", plan_.at(rank, plan_.boxes().box(i)), shape.cacheline + shape.box_size);
     }
   }
 
@@ -249,11 +249,11 @@ class Map {
     for (uint32_t from = 0; from < procs; ++from) {
       for (uint32_t to = 0; to < procs; ++to) {
         if (from == to) continue;
-        add_in(to, "fifo", kBoth, plan_.fifo(from, to), kFifoBytes);
-        add_in(to, "wrapper", kBoth, plan_.wrapper(from, to), kWrapperBytes);
-        add_in(to, "queue", kBoth, plan_.queue(from, to), queue_bytes);
-        add_in(to, "tail", to, plan_.tail(from, to), kTailBytes);
-        add_in(from, "head", from, plan_.head(from, to), kHeadBytes);
+        add_in(to, "fifo", kBoth, plan_.pair(from, to).fifo, kFifoBytes);
+        add_in(to, "wrapper", kBoth, plan_.pair(from, to).wrapper, kWrapperBytes);
+        add_in(to, "queue", kBoth, plan_.pair(from, to).queue, queue_bytes);
+        add_in(to, "tail", to, plan_.pair(from, to).tail, kTailBytes);
+        add_in(from, "head", from, plan_.pair(from, to).head, kHeadBytes);
       }
     }
   }
@@ -299,9 +299,9 @@ void check_alignment(const Plan& plan) {
   for (uint32_t from = 0; from < shape.procs; ++from) {
     for (uint32_t to = 0; to < shape.procs; ++to) {
       if (from == to) continue;
-      CHECK(plan.wrapper(from, to) % unit == 0);
-      CHECK(plan.queue(from, to) % unit == 0);
-      CHECK(plan.head(from, to) % unit == 0);
+      CHECK(plan.pair(from, to).wrapper % unit == 0);
+      CHECK(plan.pair(from, to).queue % unit == 0);
+      CHECK(plan.pair(from, to).head % unit == 0);
     }
   }
 }
@@ -346,16 +346,17 @@ TEST_CASE("the aggregated layout has the RFC's order in each process's part") {
   const Plan plan = plan_of(options_for(6, RDM_SHM_AGGREGATED));
   const uint32_t me = 2;
   const std::vector<uint64_t> order = {
-      plan.fifo(0, me),    plan.fifo(1, me),    plan.fifo(5, me),   plan.queue(0, me),
-      plan.queue(1, me),   plan.queue(5, me),   plan.head(me, 0),   plan.tail(0, me),
-      plan.head(me, 1),    plan.tail(1, me),    plan.head(me, 5),   plan.tail(5, me),
-      plan.wrapper(0, me), plan.wrapper(1, me), plan.wrapper(5, me)};
+      plan.pair(0, me).fifo,    plan.pair(1, me).fifo,    plan.pair(5, me).fifo,
+      plan.pair(0, me).queue,   plan.pair(1, me).queue,   plan.pair(5, me).queue,
+      plan.pair(me, 0).head,    plan.pair(0, me).tail,    plan.pair(me, 1).head,
+      plan.pair(1, me).tail,    plan.pair(me, 5).head,    plan.pair(5, me).tail,
+      plan.pair(0, me).wrapper, plan.pair(1, me).wrapper, plan.pair(5, me).wrapper};
   CHECK(std::is_sorted(order.begin(), order.end()));
-  for (const uint64_t first :
-       {plan.fifo(0, me), plan.queue(0, me), plan.head(me, 0), plan.wrapper(0, me)}) {
+  for (const uint64_t first : {plan.pair(0, me).fifo, plan.pair(0, me).queue, plan.pair(me, 0).head,
+                               plan.pair(0, me).wrapper}) {
     CHECK(first % plan.shape().cacheline == 0);
   }
-  CHECK(plan.head(me, 1) - plan.head(me, 0) == kHeadBytes + kTailBytes);
+  CHECK(plan.pair(me, 1).head - plan.pair(me, 0).head == kHeadBytes + kTailBytes);
 }
 
 TEST_CASE("components of plans for thousands of processes lie in the parts they belong to") {
@@ -368,15 +369,17 @@ TEST_CASE("components of plans for thousands of processes lie in the parts they 
       for (const uint32_t from : {0U, 1U, procs / 2, procs - 1}) {
         for (const uint32_t to : {0U, 2U, procs / 3, procs - 1}) {
           if (from == to) continue;
-          CHECK(lies_in(to, plan.queue(from, to), 128 * kEntryBytes));
-          CHECK(lies_in(to, plan.tail(from, to), kTailBytes));
-          CHECK(lies_in(to, plan.wrapper(from, to), kWrapperBytes));
-          CHECK(lies_in(from, plan.head(from, to), kHeadBytes));
+          CHECK(lies_in(to, plan.pair(from, to).queue, 128 * kEntryBytes));
+          CHECK(lies_in(to, plan.pair(from, to).tail, kTailBytes));
+          CHECK(lies_in(to, plan.pair(from, to).wrapper, kWrapperBytes));
+          CHECK(lies_in(from, plan.pair(from, to).head, kHeadBytes));
         }
       }
       const uint32_t last = procs - 1;
-      CHECK(lies_in(last, plan.eager_fragment(last, plan.eager_count() - 1), 4096 + 64));
-      CHECK(lies_in(last, plan.max_fragment(last, plan.max_count() - 1), 32768 + 64));
+      CHECK(
+          lies_in(last, plan.at(last, plan.eager().fragment(plan.eager().count() - 1)), 4096 + 64));
+      CHECK(lies_in(last, plan.at(last, plan.large().fragment(plan.large().count() - 1)),
+                    32768 + 64));
     }
   }
 }
@@ -504,7 +507,8 @@ TEST_CASE("a shape from anywhere gives a plan or a refusal, and never another pr
     const uint32_t last = shape.procs - 1;
     CHECK(plan.part(last).end() == plan.bytes());
     CHECK(plan.bytes() <= INT64_MAX);
-    CHECK(plan.eager_fragment(last, plan.eager_count() - 1) + plan.eager_bytes() <= plan.bytes());
+    CHECK(plan.at(last, plan.eager().fragment(plan.eager().count() - 1)) + plan.eager().bytes() <=
+          plan.bytes());
   }
   CHECK(made > static_cast<int>(test::rounds(100)));
 }

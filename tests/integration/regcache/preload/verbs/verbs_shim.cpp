@@ -587,7 +587,9 @@ std::atomic<bool> is_registering{false};
 std::atomic<bool> has_forked{false};
 
 // What is under way in another thread: a region's registration, and one that the shim passes on.
-int fork_at_once() {
+int fork_within(int limit_ms) {
+  static int most_ms;
+  most_ms = limit_ms;
   static const Program program;
   static char* const buffer = static_cast<char*>(malloc(1 << 20));
   for (const int access : {kLocal, kRemote}) {
@@ -597,7 +599,7 @@ int fork_at_once() {
     rights = access;
     fake_call_in_next_registration([] {
       is_registering = true;
-      for (int i = 0; i < 1000 && !has_forked; ++i) usleep(1000);
+      for (int i = 0; i < most_ms && !has_forked; ++i) usleep(1000);
       promise(has_forked, "a fork does not wait for another thread's registration");
       return 0;
     });
@@ -618,6 +620,11 @@ int fork_at_once() {
   }
   return 0;
 }
+
+int fork_at_once() { return fork_within(1000); }
+
+// The other thread's driver hangs: longer than any fork waits.
+int fork_in_the_end() { return fork_within(20'000); }
 
 // A fork that waits for its own thread's registration ends the case after this time.
 constexpr unsigned kNoWaitS = 5;
@@ -708,6 +715,7 @@ constexpr verbs::Case kCases[] = {
     {"hidden_by_new", hides_for_good},
     {"fork_storm", fork_storm},
     {"fork_at_once", fork_at_once},
+    {"fork_in_the_end", fork_in_the_end},
     {"driver_forks", driver_forks},
     {"no_system_call", no_system_call},
 };

@@ -32,7 +32,7 @@ struct Sink final : ChangeSink {
   void on_change(uintptr_t, uintptr_t) noexcept override {
     const std::lock_guard hold(mutex);
     ++told;
-    if (cached) changes.count_out(kBase, kEnd);
+    if (cached) changes.counts().count_out(kBase, kEnd);
     cached = false;
     changed = true;
     errno = EXDEV;
@@ -46,8 +46,10 @@ struct Sink final : ChangeSink {
 Sink sink;
 
 struct CountedIn {
-  CountedIn(uintptr_t from, uintptr_t to) : base(from), end(to) { changes.count_in(base, end); }
-  ~CountedIn() { changes.count_out(base, end); }
+  CountedIn(uintptr_t from, uintptr_t to) : base(from), end(to) {
+    changes.counts().count_in(base, end);
+  }
+  ~CountedIn() { changes.counts().count_out(base, end); }
   uintptr_t base, end;
 };
 
@@ -68,19 +70,19 @@ TEST_CASE("What is registered is told of when it changes, and nothing else") {
     { const Change wrapping(pointer(kBase), SIZE_MAX); }
     CHECK(sink.told == before + 2);
   }
-  CHECK(!changes.may_be_cached(kBase, kEnd));
+  CHECK(!changes.counts().may_have(kBase, kEnd));
 }
 
 TEST_CASE("A change is announced as long as it lives") {
   changes.attach(&sink);
   {
     const Change change(pointer(kBase), 4096);
-    CHECK(changes.is_announced(kBase, kBase + 1));
-    CHECK(changes.is_announced(kBase + 4095, kEnd));
-    CHECK(!changes.is_announced(kBase + 4096, kEnd));
-    CHECK(!changes.is_announced(kBase - 4096, kBase));
+    CHECK(changes.announcements().has_any_of(kBase, kBase + 1));
+    CHECK(changes.announcements().has_any_of(kBase + 4095, kEnd));
+    CHECK(!changes.announcements().has_any_of(kBase + 4096, kEnd));
+    CHECK(!changes.announcements().has_any_of(kBase - 4096, kBase));
   }
-  CHECK(!changes.is_announced(0, UINTPTR_MAX));
+  CHECK(!changes.announcements().has_any_of(0, UINTPTR_MAX));
 }
 
 TEST_CASE("More changes at a time than there are places for still are all announced") {
@@ -88,21 +90,22 @@ TEST_CASE("More changes at a time than there are places for still are all announ
   std::deque<Change> many;
   for (int i = 0; i < 100; ++i) many.emplace_back(pointer(kBase), 4096);
   // The last one found no slot, so everything counts as announced.
-  CHECK(changes.is_announced(kEnd, kEnd + 1));
-  CHECK(changes.is_announced(kBase, kBase + 1));
+  CHECK(changes.announcements().has_any_of(kEnd, kEnd + 1));
+  CHECK(changes.announcements().has_any_of(kBase, kBase + 1));
   many.clear();
-  CHECK(!changes.is_announced(0, UINTPTR_MAX));
+  CHECK(!changes.announcements().has_any_of(0, UINTPTR_MAX));
 }
 
 TEST_CASE("Long ranges are counted, and looked up, as a whole") {
   {
     const CountedIn whole(kBase, kBase + (uintptr_t{1} << 40));
-    CHECK(changes.may_be_cached(kBase + (uintptr_t{1} << 39), kBase + (uintptr_t{1} << 39) + 1));
+    CHECK(
+        changes.counts().may_have(kBase + (uintptr_t{1} << 39), kBase + (uintptr_t{1} << 39) + 1));
   }
-  CHECK(!changes.may_be_cached(0, UINTPTR_MAX));
+  CHECK(!changes.counts().may_have(0, UINTPTR_MAX));
   const CountedIn page(kBase, kBase + 4096);
-  CHECK(changes.may_be_cached(0, UINTPTR_MAX));
-  CHECK(!changes.may_be_cached(kEnd, kEnd + 4096));
+  CHECK(changes.counts().may_have(0, UINTPTR_MAX));
+  CHECK(!changes.counts().may_have(kEnd, kEnd + 4096));
 }
 
 TEST_CASE("A change leaves errno as it was, whatever those do who are told") {
@@ -187,12 +190,12 @@ uint64_t race(bool looks) {
       if (sink.cached) continue;
       sink.changed = false;
     }
-    changes.count_in(kBase, kEnd);
-    const bool announced = looks && changes.is_announced(kBase, kEnd);
+    changes.counts().count_in(kBase, kEnd);
+    const bool announced = looks && changes.announcements().has_any_of(kBase, kEnd);
     const uint64_t registered = version;
     const std::lock_guard hold(sink.mutex);
     if (announced || sink.changed) {
-      changes.count_out(kBase, kEnd);
+      changes.counts().count_out(kBase, kEnd);
     } else {
       sink.version = registered;
       sink.cached = true;
@@ -202,7 +205,7 @@ uint64_t race(bool looks) {
   stop = true;
   for (std::thread& changer : changers) changer.join();
   sink.on_change(kBase, kEnd);
-  CHECK(!changes.may_be_cached(kBase, kEnd));
+  CHECK(!changes.counts().may_have(kBase, kEnd));
   CHECK(kept > 0);
   return stale;
 }
@@ -222,12 +225,12 @@ TEST_CASE("In the child of a fork nothing is registered, announced or held up") 
   changes.hold_up();
   const test::ChildEnd end = test::run_child([] {
     changes.note_fork_child();
-    return !changes.may_be_cached(0, UINTPTR_MAX) && !changes.is_announced(0, UINTPTR_MAX) &&
-           !changes.is_held_up();
+    return !changes.counts().may_have(0, UINTPTR_MAX) &&
+           !changes.announcements().has_any_of(0, UINTPTR_MAX) && !changes.is_held_up();
   });
   changes.go_on();
   CHECK(end.exited_well());
-  CHECK(changes.is_announced(kBase, kBase + 1));
+  CHECK(changes.announcements().has_any_of(kBase, kBase + 1));
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ struct Sink final : ChangeSink {
     while (true) {
       const auto found = pages.lower_bound(base);
       if (found == pages.end() || *found >= end) return;
-      changes.count_out(*found, *found + kPage);
+      changes.counts().count_out(*found, *found + kPage);
       pages.erase(found);
     }
   }
@@ -59,7 +59,7 @@ struct Sink final : ChangeSink {
     {
       const std::lock_guard hold(mutex);
       for (uintptr_t page = base; page < base + length; page += kPage) {
-        changes.count_in(page, page + kPage);
+        changes.counts().count_in(page, page + kPage);
         pages.insert(page);
       }
     }
@@ -103,7 +103,7 @@ bool is_hit(const void* at, size_t length) {
 }
 
 void wait_for_drops() {
-  while (changes.is_announced(0, UINTPTR_MAX)) {
+  while (changes.announcements().has_any_of(0, UINTPTR_MAX)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
@@ -156,8 +156,8 @@ TEST_CASE("What the kernel drops after telling is not kept for a while") {
   REQUIRE(sink.add(address(memory), kLength, *monitor()));
   REQUIRE(raw(SYS_madvise, memory, kPage, MADV_DONTNEED) == 0);
   changes.wait_until_told();
-  CHECK(changes.is_announced(address(memory), address(memory) + kPage));
-  CHECK(!changes.is_announced(address(memory) + kPage, address(memory) + 2 * kPage));
+  CHECK(changes.announcements().has_any_of(address(memory), address(memory) + kPage));
+  CHECK(!changes.announcements().has_any_of(address(memory) + kPage, address(memory) + 2 * kPage));
   wait_for_drops();
   munmap(memory, kLength);
 }

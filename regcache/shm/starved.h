@@ -1,0 +1,17 @@
+#pragma once
+
+#include <stdint.h>
+
+namespace rdmalloc::shm {
+
+// What last refused room to the calling thread, for it to wait for: a list of fragments, or
+// kPeer plus the peer that it sent to. Kept per thread, because otherwise one thread could make
+// another miss that there is room again.
+struct Starved {
+  enum : uint32_t { kNothing = 0, kEager, kLarge, kPeer };
+  const void* channel;
+  uint32_t by;
+};
+extern thread_local Starved starved;
+
+}  // namespace rdmalloc::shm
