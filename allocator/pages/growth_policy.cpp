@@ -59,6 +59,11 @@ constexpr size_t kShareOfRestless = 2;
 // With several nodes: a share of the most that was ever live.
 constexpr size_t kShareOfOtherNodes = 8;
 
+// Addresses are used only once. This share of the window is for growing, and more for all but
+// blocks that realloc moves, because these can be copied.
+constexpr size_t kShareForGrowing = 4;
+constexpr size_t kShareOfMovedBlocks = 2;
+
 // Moved memory gets its own region, and each region is one registration in every domain. Above
 // the first number blocks are copied again; above the second nothing is gathered.
 constexpr size_t kManyRegions = 2048;
@@ -116,8 +121,8 @@ void GrowthPolicy::note_gathered(const Request& request, size_t bytes) {
 // growing needs.
 bool GrowthPolicy::is_restless(const Request& request) {
   const size_t held = budget_.held();
+  if (window_.left() < std::max(held, window_.size() / kShareForGrowing)) return true;
   if (held - depots_.live() >= held / kShareOfRestless) return false;
-  if (window_.left() < held) return true;
   return gathered_ / tolerance_of(request.size).moves_of_live > peak_live_ || patience_.is_over();
 }
 
@@ -158,6 +163,9 @@ bool GrowthPolicy::is_enough(size_t gathered) const {
   return gathered >= (is_forced_ ? 1 : kLeastGathered);
 }
 
-bool GrowthPolicy::may_move_block(size_t regions) { return regions < kManyRegions; }
+bool GrowthPolicy::may_move_block(size_t regions) const {
+  return regions < kManyRegions &&
+         (is_forced_ || window_.left() > window_.size() / kShareOfMovedBlocks);
+}
 
 }  // namespace rdmalloc

@@ -61,8 +61,8 @@ class GrowthPolicy {
   bool is_worth_gathering(size_t missing, size_t free) const REQUIRES(growth_lock);
   // True when what was gathered is enough to continue.
   bool is_enough(size_t gathered) const;
-  // True when a block may have its own region.
-  static bool may_move_block(size_t regions);
+  // True when a block may have its own region, and its addresses be used up.
+  bool may_move_block(size_t regions) const REQUIRES(growth_lock);
 
  private:
   size_t step(RegionUse use) const REQUIRES(growth_lock);

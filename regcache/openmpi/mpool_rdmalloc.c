@@ -161,7 +161,7 @@ mca_mpool_base_component_t mca_mpool_rdmalloc_component = {
             .mca_open_component = open_component,
             .mca_register_component_params = register_component,
         },
-    .mpool_data = {MCA_BASE_METADATA_PARAM_NONE},
+    .mpool_data = {.param_field = MCA_BASE_METADATA_PARAM_NONE},
     .mpool_query = query,
 };
 #ifdef MCA_BASE_COMPONENT_INIT /* after 5.0 */

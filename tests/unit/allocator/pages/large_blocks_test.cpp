@@ -237,6 +237,32 @@ TEST_CASE(
   CHECK(tested->budget().held() < 512 * kMiB);
 }
 
+// As realloc does: in place, by moving, or by copying.
+void* grow(TestHeap& tested, void* block, size_t size) {
+  if (tested.resize(block, size)) return block;
+  if (void* const moved = tested.move(block, size)) return moved;
+  void* const copy = tested.malloc(size);
+  REQUIRE(tested.free(block));
+  return copy;
+}
+
+TEST_CASE("blocks that grow again and again leave the addresses that growing needs") {
+  TestHeap tested({"WINDOW=1G"});
+  tested.boot();
+  for (int round = 0; round < 200; ++round) {
+    void* blocks[4] = {};
+    for (void*& block : blocks) block = tested.malloc(kMiB);
+    for (size_t size = 2 * kMiB; size <= 16 * kMiB; size *= 2) {
+      for (void*& block : blocks) {
+        block = grow(tested, block, size + static_cast<size_t>(round % 4) * kPage);
+        REQUIRE(block != nullptr);
+      }
+    }
+    for (void* block : blocks) REQUIRE(tested.free(block));
+  }
+  CHECK(tested.unsound() == "");
+}
+
 TEST_CASE("malloc is as sparse as calloc if that is asked for, from the same size on") {
   const bool is_asked = GENERATE(true, false);
   TestHeap tested({"SPARSE_FROM=2M", is_asked ? "SPARSE=malloc" : "SPARSE=calloc"});
