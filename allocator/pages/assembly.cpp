@@ -69,7 +69,7 @@ void Assembly::finish(Result* result, size_t moved, size_t collected, const Bloc
   if (mover_.lost_locks()) {
     os::unlock(pointer(region.base), region.length);
     region.locked = false;
-    budget_.note_unlocked(moved);
+    budget_.charges().note_unlocked(moved);
   }
   if (moved < collected && block != nullptr && moved != 0) {
     mend_block(region, *block, moved, collected);

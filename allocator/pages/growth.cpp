@@ -45,8 +45,9 @@ Growth::Plan Growth::plan(const Request& request, RegionKind of) {
   region.kind = of;
   region.use = request.use;
   region.by_touch = store_.placement.is_by_touch(request.use);
-  const os::PageKind kind = huge_.kind_for(bytes, store_.budget.held(), is_to_come_at_once(region),
-                                           store_.regions, store_.marks);
+  const os::PageKind kind =
+      huge_.kind_for(bytes, store_.budget.charges().held(), is_to_come_at_once(region),
+                     store_.regions, store_.marks);
   if (kind == os::PageKind::kBase) return {bytes, kind};
   bytes = os::align_down(bytes, os::page_size_of(kind));
   if (bytes < request.size) bytes = os::align_up(request.size, os::page_size_of(kind));
@@ -92,7 +93,7 @@ Growth::Acquired Growth::grow_locked(const Request& request) {
   }
   if (grant.bytes == 0) return make_last(request);
   const Acquired acquired = acquire(grant, request, wanted.kind);
-  store_.budget.record_pinned();
+  store_.budget.shared().record_pinned();
   return acquired.taken ? acquired : take_anywhere();
 }
 
@@ -123,7 +124,7 @@ void Growth::release_sparse(uintptr_t base) {
   // Only if all of it is free.
   if (!store_.depots.take_at(pointer(region->base), length)) return;
   store_.depots.note_gone(region->use, length);
-  store_.budget.release(RegionKind::kSparse, length);
+  store_.budget.charges().release(RegionKind::kSparse, length);
   policy_.note_lost(region->use, length);
   os::close(pointer(region->base), length);
   mover_.note_closed();
@@ -147,7 +148,7 @@ bool Growth::reserve(size_t bytes, int node) {
     warnings_.warn_of_ledger();
     if (grant.bytes >= request.size)
       acquired = acquire(grant, request, plan(request, RegionKind::kPinned).kind);
-    store_.budget.record_pinned();
+    store_.budget.shared().record_pinned();
   }
   if (!acquired.taken) return false;
   (void)populate(*acquired.region, PagesFor::kNow);
@@ -265,7 +266,7 @@ Growth::Acquired Growth::renew(const Request& request) {
   const bool is_pinned = gathering_.model().locked;
   const size_t given =
       gathering_.give_up([this](Region* region, size_t size) REQUIRES(growth_lock) {
-        store_.budget.release(region->charged_as(), size);
+        store_.budget.charges().release(region->charged_as(), size);
         note_lost(region, size);
       });
   if (given < request.size) return {};
@@ -273,7 +274,7 @@ Growth::Acquired Growth::renew(const Request& request) {
                                 : store_.budget.ask_overflow(request.size, request.size);
   const Acquired acquired =
       grant.bytes == 0 ? Acquired{} : acquire(grant, request, os::PageKind::kBase);
-  store_.budget.record_pinned();
+  store_.budget.shared().record_pinned();
   return acquired;
 }
 
@@ -299,7 +300,7 @@ Growth::Acquired Growth::assemble(const Request& request, const Plan& plan,
   } else {
     warnings_.warn_of_window(request.size);
   }
-  store_.budget.record_pinned();
+  store_.budget.shared().record_pinned();
   return acquired;
 }
 
@@ -414,7 +415,7 @@ void Growth::note_destroyed(Region* region) {
 // other threads could use the region up at once.
 Growth::Acquired Growth::publish(const Region& region, size_t charged, const Request& request) {
   Region* const added = store_.regions.add(region, slots_.take());
-  store_.budget.charge(region.charged_as(), charged);
+  store_.budget.charges().charge(region.charged_as(), charged);
   policy_.note_got(region.use, region.length);
   store_.observers.for_each([&](RegionObserver& observer)
                                 REQUIRES(growth_lock) { observer.on_acquire(*added); });

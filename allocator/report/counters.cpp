@@ -53,16 +53,16 @@ void Counters::note_window(uintptr_t first, size_t bytes) {
 
 void Counters::note_budget(const Budget& budget, size_t regions) {
   Locked hold(mutex());
-  set(&now()->held, budget.held());
-  set(&now()->pinned, budget.pinned());
-  raise(&now()->peak_pinned, budget.pinned());
-  raise(&now()->peak_held, budget.held());
-  set(&now()->overflow, budget.overflow());
-  set(&now()->sparse, budget.sparse());
+  set(&now()->held, budget.charges().held());
+  set(&now()->pinned, budget.charges().pinned());
+  raise(&now()->peak_pinned, budget.charges().pinned());
+  raise(&now()->peak_held, budget.charges().held());
+  set(&now()->overflow, budget.charges().overflow());
+  set(&now()->sparse, budget.charges().sparse());
   set(&now()->regions, regions);
-  set(&now()->budget, budget.pin_limit());
-  set(&now()->memory_cap, budget.memory_cap());
-  set(&now()->limited_by, static_cast<uint64_t>(budget.limited_by()));
+  set(&now()->budget, budget.pin_limit().bytes());
+  set(&now()->memory_cap, budget.memory().cap());
+  set(&now()->limited_by, static_cast<uint64_t>(budget.pin_limit().limited_by()));
   raise_phase();
 }
 
