@@ -1,5 +1,6 @@
 // The most that may be pinned, and where that limit comes from: the user's cap, this process's
-// share of the machine's, or what the kernel lets it lock. Never less than is pinned now.
+// share of the machine's, or what the kernel lets it lock. What is pinned when a limit is lowered
+// stays pinned: then the limit is that.
 //
 // Runs inside malloc; anybody may read the limit.
 #pragma once
