@@ -41,7 +41,7 @@ constexpr size_t kShareOfHeld = 32;
 
 bool may_empty(size_t wanted) {
   size_t since = wanted_since.fetch_add(wanted, std::memory_order_relaxed) + wanted;
-  return since >= heap.budget().held() / kShareOfHeld &&
+  return since >= heap.budget().charges().held() / kShareOfHeld &&
          wanted_since.compare_exchange_strong(since, 0, std::memory_order_relaxed);
 }
 

@@ -60,9 +60,9 @@ size_t whole(Statistic which, size_t of_jemalloc) {
     case Statistic::kActive:
       return of_jemalloc + heap.live_blocks();
     case Statistic::kMapped:
-      return heap.budget().held() + metadata();
+      return heap.budget().charges().held() + metadata();
     case Statistic::kResident: {
-      const size_t held = heap.budget().held() + metadata();
+      const size_t held = heap.budget().charges().held() + metadata();
       const size_t resident = os::resident_memory();
       return resident != 0 && resident < held ? resident : held;
     }

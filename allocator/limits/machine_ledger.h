@@ -6,8 +6,8 @@
 // The kernel releases the lock of a process that dies, and a record is written in one call, so a
 // kill at any point leaves records that are right, or too large but of a dead process.
 //
-// Only the numbers in the file are trusted: it is read into our own memory, and if it makes no
-// sense, or does not belong to the user, the process continues with its own limits.
+// If the file makes no sense, or does not belong to the user, the process continues with its own
+// limits.
 //
 // Runs inside malloc, some microseconds for each region acquired. Not thread-safe.
 #pragma once
@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/limits/ledger_file.h"
 #include "allocator/message.h"
 #include "allocator/os/process.h"
 
@@ -28,31 +29,17 @@ class MachineLedger {
     uint64_t held = 0;
   };
 
-  // As stored in the file.
-  struct Record {
-    os::Process process;   // number 0: the record is free
-    uint64_t granted = 0;  // bytes it may have pinned
-    uint64_t held = 0;     // bytes, pinned or not, when it last asked
-    uint64_t cap = 0;      // the limit for all, as this process knows it
-    uint64_t group = 0;    // the control group whose limit it is; 0: the machine's
-    uint64_t spare[2] = {};
-  };
-
-  static constexpr size_t kLongestPath = 1024;
-
   constexpr MachineLedger() = default;
   MachineLedger(const MachineLedger&) = delete;
   MachineLedger& operator=(const MachineLedger&) = delete;
 
   // Joins with a limit of `cap` bytes for the machine, or for the processes of one control group,
-  // which may use the same file. An empty path: the user's own ledger, a separate one for each
-  // container.
+  // which may use the same file. An empty path: the user's own ledger.
   void boot(const char* path, uint64_t cap, uint64_t group = 0);
 
   bool is_kept() const { return cap_ != 0; }
   bool is_of_group() const { return group_ != 0; }
   uint64_t cap() const { return cap_; }
-  const char* path() const { return path_; }
 
   // Asks to pin `want` more bytes than `own` says, of which `need` are needed at once. Returns what
   // was granted; 0: the machine has no room. If the ledger cannot be used, it is given up, the
@@ -78,28 +65,19 @@ class MachineLedger {
   // The child has pinned nothing, and is a separate process.
   void note_fork_child();
 
-  // Reads all records. Returns how many belong to living processes, and copies the first `most` of
-  // these to `out`. SIZE_MAX: it failed, and trouble() says why.
-  size_t read(Record* out, size_t most);
-
  private:
-  static constexpr size_t kTold = 3;
-
-  struct Survey;
-  class Open;  // the file while it is locked
-
-  uint64_t grant(Open* ledger, const Books& own, uint64_t need, uint64_t want);
+  uint64_t grant(LedgerFile* ledger, const Books& own, uint64_t need, uint64_t want);
   uint64_t give_up(const char* why, int error, uint64_t want);
-  void complain(const char* why, int error, const char* consequence);
-  Record record(const Books& own, uint64_t granted) const;
+  LedgerRecord record(const Books& own, uint64_t granted) const;
 
   uint64_t cap_ = 0;       // 0: no ledger is kept
   uint64_t group_ = 0;     // 0: the machine's
   uint64_t granted_ = 0;   // as the file says
   bool was_busy_ = false;  // the last time
   os::Process self_;
-  Record holders_[kTold];  // of others, the greatest first
-  char path_[kLongestPath] = {};
+  // Of others, the greatest first, when this process was last refused.
+  LedgerRecord holders_[LedgerSurvey::kTold];
+  char path_[LedgerFile::kLongestPath] = {};
   char trouble_[512] = {};
 };
 

@@ -23,14 +23,14 @@ Region Assembly::prepare(const Request& request, size_t spare, os::PageKind kind
   region.exposed = request.use == RegionUse::kExposed;
   const size_t fresh = ask_fresh(region, request, spare);
   if (fresh == kRefused) return {};
-  region.length = gathering_.collected() + fresh;
+  region.length = gathering_.pieces().bytes() + fresh;
   if (!depots_.prepare(region) || !lay_out(&region, request, kind, block)) return {};
   return region;
 }
 
 // Asks for new pages to add to the gathered ones. kRefused: fewer were granted than are needed.
 size_t Assembly::ask_fresh(const Region& region, const Request& request, size_t spare) {
-  const size_t collected = gathering_.collected();
+  const size_t collected = gathering_.pieces().bytes();
   if (request.size <= collected) return 0;
   const size_t needed = request.size - collected;
   const Grant grant = region.locked ? budget_.ask_pinned(needed, needed + spare)
@@ -47,7 +47,7 @@ bool Assembly::lay_out(Region* region, const Request& request, os::PageKind kind
   void* const carved =
       maker_.carve(request.use, shift + region->length, std::max(request.alignment, alignment));
   if (carved == nullptr) return false;
-  const size_t collected = gathering_.collected();
+  const size_t collected = gathering_.pieces().bytes();
   void* const base = static_cast<char*>(carved) + shift;
   region->base = reinterpret_cast<uintptr_t>(base);
   // If the kernel refuses to move part of a program's block, the bytes are copied to these pages.
@@ -69,7 +69,7 @@ void Assembly::finish(Result* result, size_t moved, size_t collected, const Bloc
   if (mover_.lost_locks()) {
     os::unlock(pointer(region.base), region.length);
     region.locked = false;
-    budget_.note_unlocked(moved);
+    budget_.charges().note_unlocked(moved);
   }
   if (moved < collected && block != nullptr && moved != 0) {
     mend_block(region, *block, moved, collected);
@@ -82,7 +82,7 @@ void Assembly::finish(Result* result, size_t moved, size_t collected, const Bloc
   }
   region.fresh_to = region.end();
   region.fresh_from = region.end() - result->fresh;
-  if (moved == collected) region.fresh_from -= gathering_.clean();
+  if (moved == collected) region.fresh_from -= gathering_.pieces().clean();
 }
 
 // The kernel refused to move part of the program's block: copies the rest into new pages, which

@@ -50,14 +50,15 @@ class Assembly {
   template <typename Left>
   Result build(const Request& request, size_t spare, os::PageKind kind, const Block* block,
                Left left) REQUIRES(growth_lock) {
-    const size_t collected = gathering_.collected();
+    const size_t collected = gathering_.pieces().bytes();
     Result result{prepare(request, spare, kind, block), 0, 0};
     if (result.region.length == 0) {
-      gathering_.put_back();
+      gathering_.pieces().put_back();
       return result;
     }
     result.fresh = result.charged = result.region.length - collected;
-    const size_t moved = gathering_.move_to(result.region.base, left);
+    const size_t moved =
+        gathering_.pieces().move_to(mover_, result.region.base, result.region.locked, left);
     finish(&result, moved, collected, block);
     return result;
   }

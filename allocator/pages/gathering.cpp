@@ -1,7 +1,6 @@
 #include "allocator/pages/gathering.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "allocator/os/confinement.h"
 
@@ -19,6 +18,11 @@ constexpr size_t kMostPiecesOfRun = 3;
 
 void* pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
 
+bool is_movable(const Region& region) {
+  return !region.sealed && region.page_kind != os::PageKind::kHugetlb &&
+         region.kind != RegionKind::kSparse;
+}
+
 }  // namespace
 
 void Gathering::boot(bool is_off, bool is_forced) {
@@ -30,24 +34,19 @@ void Gathering::boot(bool is_off, bool is_forced) {
 // mappings in use.
 size_t Gathering::least_piece() const {
   if (is_forced_) return os::page_size();
-  return kLeastPiece << (4 * mover_.mappings() / mover_.most_mappings());
+  return kLeastPiece << (4 * mappings_.count() / mappings_.most());
 }
 
 bool Gathering::has_room_for(size_t pieces, Way way) const {
-  if (way == Way::kRenew) return !is_off_ && count_ + pieces <= kMostPieces;
+  if (way == Way::kRenew) return !is_off_ && pieces_.has_room_for(pieces);
   // If the kernel does not move locked pages, they must be unlocked first; a sandbox forbids that.
   if (!os::moves_locks() && os::is_confined()) return false;
-  return !is_off_ && count_ + pieces <= kMostPieces &&
-         mover_.mappings() + kMappingsOfPiece * (count_ + pieces) < mover_.most_mappings();
-}
-
-bool Gathering::is_movable(const Region& region) {
-  return !region.sealed && region.page_kind != os::PageKind::kHugetlb &&
-         region.kind != RegionKind::kSparse;
+  return !is_off_ && pieces_.has_room_for(pieces) &&
+         mappings_.count() + kMappingsOfPiece * (pieces_.count() + pieces) < mappings_.most();
 }
 
 Region Gathering::model() const {
-  const Region& first = *regions_.find(pointer(pieces_[0].address));
+  const Region& first = *regions_.find(pointer(pieces_.first_address()));
   Region region;
   region.kind = first.kind;
   region.page_kind = first.page_kind;
@@ -67,12 +66,13 @@ size_t Gathering::collect_all(Depot& depot, size_t wanted, Way way) {
 }
 
 Gathering::Way Gathering::best_way() const {
-  const bool are_many = kShareOfWhole * mover_.mappings() > mover_.most_mappings();
+  const bool are_many = kShareOfWhole * mappings_.count() > mappings_.most();
   return are_many && !is_forced_ ? Way::kRenew : Way::kMove;
 }
 
 bool Gathering::may_take(const Region& region, Way way) const {
-  if (!is_movable(region) || (count_ != 0 && region.locked != model().locked)) return false;
+  if (!is_movable(region) || (pieces_.count() != 0 && region.locked != model().locked))
+    return false;
   return way == Way::kMove || !observers_.any_of([&](const RegionObserver& observer) {
     return !observer.has_let_go(region);
   });
@@ -92,11 +92,10 @@ size_t Gathering::collect_from(Depot& depot, size_t wanted, size_t most, size_t 
     if (way == Way::kMove) {
       add_run(depot, reinterpret_cast<uintptr_t>(address), size, region);
     } else {
-      pieces_[count_++] = {reinterpret_cast<uintptr_t>(address), size, &depot, false};
+      pieces_.add({reinterpret_cast<uintptr_t>(address), size, &depot, false});
     }
     got += size;
   }
-  collected_ += got;
   return got;
 }
 
@@ -110,11 +109,11 @@ void Gathering::add_run(Depot& depot, uintptr_t address, size_t size, const Regi
   const uintptr_t to = std::min(std::max(fresh.to, from), end);
   const bool is_worth = to - from >= kLeastPiece && has_room_for(2 + kMostPiecesOfRun);
   if (from == address && to == end) {
-    pieces_[count_++] = {address, size, &depot, true};
+    pieces_.add({address, size, &depot, true});
   } else if (is_worth) {
     if (from != address) add_used(depot, address, from, is_huge);
     if (end != to) add_used(depot, to, end, is_huge);
-    pieces_[count_++] = {from, to - from, &depot, true};
+    pieces_.add({from, to - from, &depot, true});
   } else {
     add_used(depot, address, end, is_huge);
   }
@@ -127,51 +126,17 @@ void Gathering::add_used(Depot& depot, uintptr_t address, uintptr_t end, bool is
   const uintptr_t from = os::align_up(address, page);
   const uintptr_t to = os::align_down(end, page);
   if (!is_huge || from >= to || !has_room_for(kMostPiecesOfRun)) {
-    pieces_[count_++] = {address, end - address, &depot, false};
+    pieces_.add({address, end - address, &depot, false});
     return;
   }
-  pieces_[count_] = {from, to - from, &depot, false};
-  std::swap(pieces_[count_++], pieces_[first_small_++]);
-  if (address != from) pieces_[count_++] = {address, from - address, &depot, false};
-  if (end != to) pieces_[count_++] = {to, end - to, &depot, false};
+  pieces_.add_huge({from, to - from, &depot, false});
+  if (address != from) pieces_.add({address, from - address, &depot, false});
+  if (end != to) pieces_.add({to, end - to, &depot, false});
 }
 
 bool Gathering::may_move(uintptr_t address, size_t size) const {
-  return has_room_for(mover_.count_mappings(address, size)) &&
+  return has_room_for(mappings_.count_in(address, size)) &&
          is_movable(*regions_.find(pointer(address)));
-}
-
-void Gathering::collect_block(uintptr_t address, size_t size) {
-  pieces_[count_++] = {address, size, nullptr, false};
-  first_small_ = count_;
-  collected_ += size;
-}
-
-// The other pieces keep their order.
-void Gathering::put_clean_last() {
-  size_t used = 0;
-  clean_ = 0;
-  for (size_t i = 0; i < count_; ++i) {
-    clean_ += pieces_[i].is_clean ? pieces_[i].size : 0;
-    if (!pieces_[i].is_clean) std::swap(pieces_[used++], pieces_[i]);
-  }
-}
-
-void Gathering::put_back() {
-  for (size_t i = 0; i < count_; ++i) {
-    const Piece& piece = pieces_[i];
-    if (piece.depot != nullptr) {
-      (void)piece.depot->give_back(pointer(piece.address), piece.size);
-    }
-  }
-  count_ = 0;
-  first_small_ = 0;
-  collected_ = 0;
-}
-
-void Gathering::forget(size_t count) {
-  for (size_t i = count; i < count_; ++i) pieces_[i - count] = pieces_[i];
-  count_ -= count;
 }
 
 }  // namespace rdmalloc

@@ -45,8 +45,9 @@ Growth::Plan Growth::plan(const Request& request, RegionKind of) {
   region.kind = of;
   region.use = request.use;
   region.by_touch = store_.placement.is_by_touch(request.use);
-  const os::PageKind kind = huge_.kind_for(bytes, store_.budget.held(), is_to_come_at_once(region),
-                                           store_.regions, store_.marks);
+  const os::PageKind kind =
+      huge_.kind_for(bytes, store_.budget.charges().held(), is_to_come_at_once(region),
+                     store_.regions, store_.marks);
   if (kind == os::PageKind::kBase) return {bytes, kind};
   bytes = os::align_down(bytes, os::page_size_of(kind));
   if (bytes < request.size) bytes = os::align_up(request.size, os::page_size_of(kind));
@@ -92,7 +93,7 @@ Growth::Acquired Growth::grow_locked(const Request& request) {
   }
   if (grant.bytes == 0) return make_last(request);
   const Acquired acquired = acquire(grant, request, wanted.kind);
-  store_.budget.record_pinned();
+  store_.budget.shared().record_pinned();
   return acquired.taken ? acquired : take_anywhere();
 }
 
@@ -123,10 +124,10 @@ void Growth::release_sparse(uintptr_t base) {
   // Only if all of it is free.
   if (!store_.depots.take_at(pointer(region->base), length)) return;
   store_.depots.note_gone(region->use, length);
-  store_.budget.release(RegionKind::kSparse, length);
+  store_.budget.charges().release(RegionKind::kSparse, length);
   policy_.note_lost(region->use, length);
   os::close(pointer(region->base), length);
-  mover_.note_closed();
+  mover_.mappings().note_closed();
   region->set_retired(length);
   store_.regions.remove(*region);
   forget_blocks(*region);
@@ -147,7 +148,7 @@ bool Growth::reserve(size_t bytes, int node) {
     warnings_.warn_of_ledger();
     if (grant.bytes >= request.size)
       acquired = acquire(grant, request, plan(request, RegionKind::kPinned).kind);
-    store_.budget.record_pinned();
+    store_.budget.shared().record_pinned();
   }
   if (!acquired.taken) return false;
   (void)populate(*acquired.region, PagesFor::kNow);
@@ -171,7 +172,7 @@ size_t Growth::collect_of(const Request& request, int node, size_t missing, bool
 // Takes from other nodes only if more than enough is held; otherwise their memory stays where it
 // is.
 bool Growth::collect(const Request& request, size_t target, bool pinned) {
-  const size_t before = gathering_.collected();
+  const size_t before = gathering_.pieces().bytes();
   const size_t missing = target > before ? target - before : 0;
   const auto free_of = [&](int node) {
     const size_t own = store_.depots.of(request.use, node, pinned).free_bytes();
@@ -200,7 +201,7 @@ Growth::Acquired Growth::gather(const Request& request, const Plan& plan, bool p
   if (collect(request, target, pinned)) {
     acquired = assemble(request, plan, nullptr);
   } else {
-    gathering_.put_back();
+    gathering_.pieces().put_back();
   }
   policy_.note_gathering(os::thread_cpu_ns() - started);
   return acquired;
@@ -224,14 +225,14 @@ bool Growth::collect_last(const Request& request, bool pinned, Gathering::Way wa
   for (const RegionUse use : {request.use, other_than(request.use)}) {
     if (request.use == RegionUse::kExposed && use != request.use) continue;
     for (int i = 0; i < store_.depots.nodes(); ++i) {
-      const size_t got = gathering_.collected();
+      const size_t got = gathering_.pieces().bytes();
       if (got >= request.size) return true;
       Depot& depot = store_.depots.of(use, nth_node(request, i), pinned);
       (void)gathering_.collect_all(depot, request.size - got, way);
     }
   }
-  if (gathering_.collected() >= request.size) return true;
-  gathering_.put_back();
+  if (gathering_.pieces().bytes() >= request.size) return true;
+  gathering_.pieces().put_back();
   return false;
 }
 
@@ -259,13 +260,13 @@ Growth::Acquired Growth::make_last(const Request& request) {
 // and gets new ones.
 Growth::Acquired Growth::renew(const Request& request) {
   if (!has_slot()) {
-    gathering_.put_back();
+    gathering_.pieces().put_back();
     return {};
   }
   const bool is_pinned = gathering_.model().locked;
-  const size_t given =
-      gathering_.give_up([this](Region* region, size_t size) REQUIRES(growth_lock) {
-        store_.budget.release(region->charged_as(), size);
+  const size_t given = gathering_.pieces().give_up(
+      mover_, [this](Region* region, size_t size) REQUIRES(growth_lock) {
+        store_.budget.charges().release(region->charged_as(), size);
         note_lost(region, size);
       });
   if (given < request.size) return {};
@@ -273,7 +274,7 @@ Growth::Acquired Growth::renew(const Request& request) {
                                 : store_.budget.ask_overflow(request.size, request.size);
   const Acquired acquired =
       grant.bytes == 0 ? Acquired{} : acquire(grant, request, os::PageKind::kBase);
-  store_.budget.record_pinned();
+  store_.budget.shared().record_pinned();
   return acquired;
 }
 
@@ -282,7 +283,7 @@ Growth::Acquired Growth::renew(const Request& request) {
 Growth::Acquired Growth::assemble(const Request& request, const Plan& plan,
                                   const Assembly::Block* block) {
   if (!has_slot()) {
-    gathering_.put_back();
+    gathering_.pieces().put_back();
     return {};
   }
   const uint64_t started = os::now_ns();
@@ -294,12 +295,12 @@ Growth::Acquired Growth::assemble(const Request& request, const Plan& plan,
   if (made.region.length != 0) {
     if (block == nullptr) policy_.note_gathered(request, made.region.length - made.fresh);
     acquired = publish(made.region, made.charged, request);
-    mover_.note_region(made.region, made.fresh);
+    mover_.mappings().note_region(made.region, made.fresh);
     acquire_ns_ += os::now_ns() - started;
   } else {
     warnings_.warn_of_window(request.size);
   }
-  store_.budget.record_pinned();
+  store_.budget.shared().record_pinned();
   return acquired;
 }
 
@@ -312,7 +313,7 @@ void* Growth::move_block(uintptr_t address, size_t old_size, const Request& requ
       return nullptr;
     }
     const Region& region = *store_.regions.find(pointer(address));
-    gathering_.collect_block(address, old_size);
+    gathering_.pieces().add_block(address, old_size);
     (void)collect(request, request.size, region.kind == RegionKind::kPinned);
     const size_t spare = os::page_ceil(request.size / kSpareOfBlock);
     const os::PageKind kind =
@@ -366,7 +367,7 @@ Growth::Acquired Growth::acquire(Grant grant, const Request& request, os::PageKi
   }
   maker_.finish(&region);
   const Acquired acquired = publish(region, region.length, request);
-  mover_.note_region(region, region.length);
+  mover_.mappings().note_region(region, region.length);
   acquire_ns_ += os::now_ns() - started;
   if (region.kind == RegionKind::kOverflow) warnings_.warn_of_overflow();
   return acquired;
@@ -414,7 +415,7 @@ void Growth::note_destroyed(Region* region) {
 // other threads could use the region up at once.
 Growth::Acquired Growth::publish(const Region& region, size_t charged, const Request& request) {
   Region* const added = store_.regions.add(region, slots_.take());
-  store_.budget.charge(region.charged_as(), charged);
+  store_.budget.charges().charge(region.charged_as(), charged);
   policy_.note_got(region.use, region.length);
   store_.observers.for_each([&](RegionObserver& observer)
                                 REQUIRES(growth_lock) { observer.on_acquire(*added); });

@@ -58,7 +58,7 @@ class Growth {
         mover_(store.regions, store.marks),
         assembly_(gathering_, mover_, maker_, store.window, store.blocks, store.depots,
                   store.regions, store.budget),
-        gathering_(store.regions, store.observers, mover_) {}
+        gathering_(store.regions, store.observers, mover_.mappings()) {}
   Growth(const Growth&) = delete;
   Growth& operator=(const Growth&) = delete;
 

@@ -102,7 +102,7 @@ size_t GrowthPolicy::amount_to_gather(const Request& request, size_t step) const
 
 bool GrowthPolicy::is_tight(size_t size, size_t cached) const {
   if (is_forced_) return false;
-  const size_t held = budget_.held();
+  const size_t held = budget_.charges().held();
   const size_t idle = held - depots_.live() + cached;
   const size_t share = held / tolerance_of(size).share;
   if (size < kLargest) {
@@ -120,7 +120,7 @@ void GrowthPolicy::note_gathered(const Request& request, size_t bytes) {
 // The holes are the program's: moving pages would not end. Or it would use up the addresses that
 // growing needs.
 bool GrowthPolicy::is_restless(const Request& request) {
-  const size_t held = budget_.held();
+  const size_t held = budget_.charges().held();
   if (window_.left() < std::max(held, window_.size() / kShareForGrowing)) return true;
   if (held - depots_.live() >= held / kShareOfRestless) return false;
   return gathered_ / tolerance_of(request.size).moves_of_live > peak_live_ || patience_.is_over();
@@ -130,7 +130,7 @@ bool GrowthPolicy::is_ample(size_t size) const {
   if (depots_.nodes() == 1) return false;
   const size_t live = depots_.live();
   const size_t peak = std::max(peak_live_.load(std::memory_order_relaxed), live + size);
-  const size_t would_be_held = budget_.held() + size;
+  const size_t would_be_held = budget_.charges().held() + size;
   return would_be_held > peak + std::max(kTolerated, peak / kShareOfOtherNodes);
 }
 
@@ -155,7 +155,7 @@ bool GrowthPolicy::may_gather(const Request& request, size_t target, size_t regi
 // Addresses are used only once: the fewer are left, the more a gathering must bring.
 bool GrowthPolicy::is_worth_gathering(size_t missing, size_t free) const {
   const size_t used = window_.size() - window_.left();
-  const size_t enough = budget_.held() / 2 / (window_.size() / (used + 1) + 1);
+  const size_t enough = budget_.charges().held() / 2 / (window_.size() / (used + 1) + 1);
   return is_forced_ || (free >= missing / kLeastShare && free >= enough);
 }
 

@@ -46,8 +46,8 @@ bool GrowthWarnings::may_warn(Warning of) {
 }
 
 void GrowthWarnings::warn_of_ledger() {
-  if (budget_.ledger().trouble()[0] == '\0' || !may_warn(kOfLedger)) return;
-  Message().add(budget_.ledger().trouble()).send();
+  if (budget_.shared().ledger().trouble()[0] == '\0' || !may_warn(kOfLedger)) return;
+  Message().add(budget_.shared().ledger().trouble()).send();
 }
 
 void GrowthWarnings::warn_of_window(size_t wanted) {
@@ -59,32 +59,36 @@ void GrowthWarnings::warn_of_window(size_t wanted) {
 
 void GrowthWarnings::warn_of_overflow() {
   // A cap of zero was set on purpose.
-  if (budget_.pin_limit() == 0 && budget_.limited_by() == LimitedBy::kCap) return;
+  if (budget_.pin_limit().bytes() == 0 && budget_.pin_limit().limited_by() == LimitedBy::kCap)
+    return;
   if (!may_warn(kOfOverflow)) return;
   const Place place = find_place();
   if (!is_first_in_job(place)) return;
   Message message;
   add_who(place, &message);
   message.add("from here on memory is not pinned: ");
-  switch (budget_.limited_by()) {
+  switch (budget_.pin_limit().limited_by()) {
     case LimitedBy::kMemlock: {
       const os::LockLimit limit = os::lock_limit();
       message.add("RLIMIT_MEMLOCK is ").add_size(limit.soft).add(" (hard ").add_size(limit.hard);
-      message.add("), ").add_size(budget_.pinned()).add(" is pinned; raise it with ulimit -l");
+      message.add("), ")
+          .add_size(budget_.charges().pinned())
+          .add(" is pinned; raise it with ulimit -l");
       message.add(" or in limits.conf, or give CAP_IPC_LOCK");
       break;
     }
     case LimitedBy::kAvailable:
-      message.add_size(budget_.pinned()).add(" is pinned and too little memory is available");
+      message.add_size(budget_.charges().pinned())
+          .add(" is pinned and too little memory is available");
       break;
     case LimitedBy::kCap:
-      message.add("RDMALLOC_CAP allows ").add_size(budget_.pin_limit());
+      message.add("RDMALLOC_CAP allows ").add_size(budget_.pin_limit().bytes());
       break;
     case LimitedBy::kMachine:
-      message.add("RDMALLOC_NODE_CAP allows ").add_size(budget_.ledger().cap());
-      message.add(" on this machine, this process ").add_size(budget_.pin_limit());
-      message.add(" of it; it has ").add_size(budget_.pinned());
-      budget_.ledger().say_who_holds(&message);
+      message.add("RDMALLOC_NODE_CAP allows ").add_size(budget_.shared().ledger().cap());
+      message.add(" on this machine, this process ").add_size(budget_.pin_limit().bytes());
+      message.add(" of it; it has ").add_size(budget_.charges().pinned());
+      budget_.shared().ledger().say_who_holds(&message);
       break;
   }
   if (is_of_job(place)) message.add("; said once for each machine of the job");

@@ -37,7 +37,7 @@ void Heap::boot() {
   }
   budget_.boot(options_);
   size_t wanted = budget_.resolve(options_.amount(OptionId::window));
-  if (wanted == 0) wanted = default_window(budget_.memory());
+  if (wanted == 0) wanted = default_window(budget_.memory().total());
   const Status reserved = window_.reserve(wanted < Window::kSmallest ? Window::kSmallest : wanted);
   if (ok(reserved)) {
     os::map_tables_ahead(regions_.table_bytes() + marks_.table_bytes() +
@@ -121,7 +121,7 @@ Status Heap::attach(RegionObserver* observer) {
     if (!regions_[i].is_empty()) observer->on_acquire(regions_[i]);
   }
   observers_.add(observer);
-  budget_.note_ahead();
+  budget_.shared().note_ahead();
   return Status::kOk;
 }
 
@@ -134,7 +134,7 @@ RegistrationCounters Heap::registrations() {
 void Heap::look_at_limits() {
   Locked hold(growth_.mutex());
   budget_.look();
-  budget_.look_at_memlock();
+  budget_.pin_limit().look();
   books_.counters().note_budget(budget_, count_regions());
 }
 
@@ -249,7 +249,7 @@ bool Heap::validate() {
   const size_t live = depots_.live();
   const size_t abandoned = depots_.abandoned();
   depots_.unlock_all();
-  return good && held == budget_.held() && held == free + live + abandoned;
+  return good && held == budget_.charges().held() && held == free + live + abandoned;
 }
 
 }  // namespace rdmalloc

@@ -1,11 +1,10 @@
-// What is known of single pages of the window: three bits each, in arrays that are backed as they
-// are written. Only gathering and the program's own system calls (ProgramHoles) write them.
+// What is known of single pages of the window. Only gathering and the program's own system calls
+// (ProgramHoles) write it.
 //
 //  retired  the page is gone, moved away or destroyed: nobody ever uses the address again
 //  changed  by the program: it unmapped or replaced the page, if that is also retired; otherwise
 //           the page cannot be read or written now, and no device can be given it
-//  seam     a kernel mapping begins here, inside a region; moving pages on both sides takes two
-//           calls
+//  seam     a kernel mapping begins here, inside a region (Mappings)
 //
 // Read from anywhere, without a lock.
 #pragma once
@@ -14,14 +13,15 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "allocator/os/memory.h"
+#include "allocator/pages/page_bits.h"
 #include "allocator/pages/window.h"
 
 namespace rdmalloc {
 
 class PageMarks {
  public:
-  explicit constexpr PageMarks(const Window& window) : window_(window) {}
+  explicit constexpr PageMarks(const Window& window)
+      : window_(window), retired_(window), changed_(window), seams_(window) {}
   PageMarks(const PageMarks&) = delete;
   PageMarks& operator=(const PageMarks&) = delete;
 
@@ -33,23 +33,23 @@ class PageMarks {
   // Marks pages as retired before the kernel is asked to move them, so that a thread that finds
   // them gone finds them retired. recall() undoes this if the kernel refused.
   void announce(uintptr_t address, size_t size) REQUIRES(growth_lock) {
-    set_retired(address, size, true);
+    retired_.set(address, size);
   }
   void recall(uintptr_t address, size_t size) REQUIRES(growth_lock) {
-    set_retired(address, size, false);
+    retired_.clear(address, size);
   }
   // True when any page of the range is.
-  bool is_retired(uintptr_t address, size_t size) const {
-    return find(retired_, page_of(address), page_of(address + size - 1) + 1) != kNone;
-  }
+  bool is_retired(uintptr_t address, size_t size) const { return retired_.is_set(address, size); }
   // The first page in the range that is retired, or that is not; the range's end if there is none.
-  uintptr_t first_retired(uintptr_t address, uintptr_t end) const;
-  uintptr_t first_kept(uintptr_t address, uintptr_t end) const;
+  uintptr_t first_retired(uintptr_t address, uintptr_t end) const {
+    return retired_.first_set(address, end);
+  }
+  uintptr_t first_kept(uintptr_t address, uintptr_t end) const {
+    return retired_.first_clear(address, end);
+  }
 
   void set_changed(uintptr_t address, size_t size, bool changed) REQUIRES(growth_lock);
-  bool is_changed(uintptr_t address, size_t size) const {
-    return find(changed_, page_of(address), page_of(address + size - 1) + 1) != kNone;
-  }
+  bool is_changed(uintptr_t address, size_t size) const { return changed_.is_set(address, size); }
   // How often pages were changed: a caller that was refused pages checks again.
   uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
   // The same as above for pages that are retired or changed, which a device cannot have.
@@ -80,29 +80,15 @@ class PageMarks {
     }
   }
 
-  void mark_seam(uintptr_t address) REQUIRES(growth_lock);
-  // The first seam in the range, or its end.
-  uintptr_t first_seam(uintptr_t address, uintptr_t end) const;
+  // A retired page has none.
+  PageBits& seams() { return seams_; }
 
  private:
-  using Word = std::atomic<uint64_t>;
-  static constexpr size_t kNone = SIZE_MAX;
-
-  size_t words() const;
-
-  size_t page_of(uintptr_t address) const { return (address - window_.base()) / os::page_size(); }
-  uintptr_t address_of(size_t page) const { return window_.base() + page * os::page_size(); }
-  void set_retired(uintptr_t address, size_t size, bool retired) REQUIRES(growth_lock);
-  void set(Word* bits, uintptr_t address, size_t size, bool value) REQUIRES(growth_lock);
-  // The first page in [from, to) whose bit is set, or with `inverted` is not.
-  size_t find(const Word* bits, size_t from, size_t to, bool inverted = false) const;
-
   const Window& window_;
-  Word* retired_ = nullptr;
-  Word* seams_ = nullptr;
-  Word* changed_ = nullptr;
+  PageBits retired_;
+  PageBits changed_;
+  PageBits seams_;
   std::atomic<uint64_t> changes_{0};
-  std::atomic<bool> is_marked_{false};  // ever, any page: until then nobody touches the arrays
 };
 
 }  // namespace rdmalloc

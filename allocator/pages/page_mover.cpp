@@ -1,31 +1,11 @@
 #include "allocator/pages/page_mover.h"
 
-#include "allocator/os/limits.h"
-
 namespace rdmalloc {
 namespace {
-
-constexpr size_t kShareOfMappings = 8;
 
 void* pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
 
 }  // namespace
-
-// Not read at start: it takes a file, and small processes never gather.
-size_t PageMover::most_mappings() const {
-  if (most_mappings_ == 0) most_mappings_ = os::most_mappings() / kShareOfMappings + 1;
-  return most_mappings_;
-}
-
-size_t PageMover::count_mappings(uintptr_t address, size_t size) const {
-  size_t mappings = 1;
-  const uintptr_t end = address + size;
-  for (uintptr_t at = marks_.first_seam(address + os::page_size(), end); at < end;
-       at = marks_.first_seam(at + os::page_size(), end)) {
-    ++mappings;
-  }
-  return mappings;
-}
 
 // Returns how many bytes were moved. There may be more mappings than we know of, because the
 // program may have split ours.
@@ -35,8 +15,7 @@ size_t PageMover::move_mapping(uintptr_t from, size_t size, uintptr_t to) {
     if (step > size - done) step = size - done;
     const Status moved = os::move(pointer(from + done), step, pointer(to + done));
     if (ok(moved)) {
-      marks_.mark_seam(to + done);
-      ++moved_mappings_;
+      mappings_.note_moved(to + done);
       done += step;
     } else if (moved == Status::kNoMemory || step == os::page_size()) {
       break;
@@ -56,7 +35,7 @@ void PageMover::lock_again(uintptr_t address, size_t size) {
 void PageMover::begin(uintptr_t to, bool is_locked) {
   start_ = end_ = to;
   unlocks_ = is_locked && !os::moves_locks();
-  moved_mappings_ = 0;
+  mappings_.forget_moved();
   lost_locks_ = false;
 }
 
@@ -66,7 +45,7 @@ size_t PageMover::move(uintptr_t address, size_t size, Region** left) {
   size_t done = 0;
   while (done < size) {
     const uintptr_t from = address + done;
-    const uintptr_t next = marks_.first_seam(from + os::page_size(), address + size);
+    const uintptr_t next = mappings_.next_seam(from, address + size);
     const size_t moved = move_mapping(from, next - from, end_ + done);
     done += moved;
     if (from + moved != next) break;
@@ -97,32 +76,6 @@ size_t PageMover::end() {
   return end_ - start_;
 }
 
-void PageMover::note_region(const Region& region, size_t fresh) {
-  ++borders_;
-  if (region.gathered) borders_ += moved_mappings_;
-  if (fresh == 0) return;
-  ++borders_;
-  if (fresh != region.length) marks_.mark_seam(region.end() - fresh);
-}
-
-// A retired range merges into one mapping with retired or reserved neighbours.
-void PageMover::note_borders(const Region& region, uintptr_t from, uintptr_t to) {
-  const uintptr_t below = from - os::page_size();
-  const bool kept_below = from != region.base && !is_retired(below);
-  const bool kept_above = to != region.end() && !is_retired(to);
-  const bool was_border_below =
-      !kept_below || marks_.first_seam(from, from + os::page_size()) == from;
-  const bool was_border_above = !kept_above || marks_.first_seam(to, to + os::page_size()) == to;
-  if (kept_below) ++borders_;
-  if (kept_above) ++borders_;
-  if (was_border_below) --borders_;
-  if (was_border_above) --borders_;
-  for (uintptr_t at = marks_.first_seam(from + os::page_size(), to); at < to;
-       at = marks_.first_seam(at + os::page_size(), to)) {
-    --borders_;
-  }
-}
-
 // Called before the pages go, so that a thread that is registering the region and finds them gone
 // can tell why.
 void PageMover::announce(uintptr_t address, size_t size) {
@@ -141,7 +94,7 @@ void PageMover::recall(uintptr_t address, size_t size) {
 // Retires announced pages; returns the region that has lost them.
 Region* PageMover::retire(uintptr_t address, size_t size) {
   Region* const region = regions_.find(pointer(address));
-  note_borders(*region, address, address + size);
+  mappings_.note_retired(*region, address, address + size);
   regions_.note_hole(address, size);
   marks_.retire(address, size);
   if (region->is_empty()) regions_.remove(*region);

@@ -2,8 +2,6 @@
 // their locks and their NUMA node. Or gives them to the kernel. The addresses they leave are
 // retired: reserved permanently, never handed out again.
 //
-// Counts the kernel's mappings of the window, which may be an eighth of vm.max_map_count.
-//
 // Runs inside malloc; one move at a time.
 #pragma once
 
@@ -12,6 +10,7 @@
 #include <cstdint>
 
 #include "allocator/mutex.h"
+#include "allocator/pages/mappings.h"
 #include "allocator/pages/page_marks.h"
 #include "allocator/pages/region_table.h"
 
@@ -19,7 +18,8 @@ namespace rdmalloc {
 
 class PageMover {
  public:
-  constexpr PageMover(RegionTable& regions, PageMarks& marks) : regions_(regions), marks_(marks) {}
+  constexpr PageMover(RegionTable& regions, PageMarks& marks)
+      : regions_(regions), marks_(marks), mappings_(marks) {}
   PageMover(const PageMover&) = delete;
   PageMover& operator=(const PageMover&) = delete;
 
@@ -40,17 +40,8 @@ class PageMover {
   // True when some of what was moved last could not be locked again.
   bool lost_locks() const REQUIRES(growth_lock) { return lost_locks_; }
 
-  // Notes a new region, made of what was moved last, if it is gathered, and of `fresh` bytes of new
-  // pages at its end.
-  void note_region(const Region& region, size_t fresh) REQUIRES(growth_lock);
-
-  // A region of new pages is gone.
-  void note_closed() REQUIRES(growth_lock) { borders_ -= 2; }
-
-  // The mappings that exist, the most that may exist, and those of a range.
-  size_t mappings() const REQUIRES(growth_lock) { return borders_; }
-  size_t most_mappings() const REQUIRES(growth_lock);
-  size_t count_mappings(uintptr_t address, size_t size) const REQUIRES(growth_lock);
+  // Of the whole window.
+  constexpr Mappings& mappings() { return mappings_; }
 
   // Bytes since the start.
   size_t moved_bytes() const { return moved_.load(std::memory_order_relaxed); }
@@ -62,20 +53,14 @@ class PageMover {
   void announce(uintptr_t address, size_t size) REQUIRES(growth_lock);
   void recall(uintptr_t address, size_t size) REQUIRES(growth_lock);
   Region* retire(uintptr_t address, size_t size) REQUIRES(growth_lock);
-  void note_borders(const Region& region, uintptr_t from, uintptr_t to) REQUIRES(growth_lock);
-  bool is_retired(uintptr_t address) const { return marks_.is_retired(address, 1); }
 
   RegionTable& regions_;
   PageMarks& marks_;
-  // The most that regions may use; 0 until it is first needed.
-  mutable size_t most_mappings_ GUARDED_BY(growth_lock) = 0;
-  // Borders between the window's mappings; there is one mapping more.
-  size_t borders_ GUARDED_BY(growth_lock) = 0;
+  Mappings mappings_;
   uintptr_t start_ GUARDED_BY(growth_lock) = 0;  // of where what is moved goes
   uintptr_t end_ GUARDED_BY(growth_lock) = 0;
   bool unlocks_ GUARDED_BY(growth_lock) = false;
   bool lost_locks_ GUARDED_BY(growth_lock) = false;
-  size_t moved_mappings_ GUARDED_BY(growth_lock) = 0;
   std::atomic<size_t> moved_{0};
   std::atomic<size_t> given_up_{0};
 };

@@ -61,7 +61,8 @@ void go_back(const Region& region, const PageMarks& marks) {
 // How many bytes may be populated before looking again. Zero: too little room.
 size_t share_of_room(const Region& region, PagesFor who, const Budget& budget) {
   if (region.length <= kUnchecked) return region.length;
-  const uint64_t room = who == PagesFor::kNow ? budget.room_to_populate() : budget.room_ahead();
+  const uint64_t room =
+      who == PagesFor::kNow ? budget.memory().room_to_populate() : budget.shared().room_ahead();
   const size_t share = room / kSharers;
   const bool is_huge = region.page_kind == os::PageKind::kTransparentHuge;
   const size_t unit = is_huge ? os::page_size_of(region.page_kind) : kLeastStep;
@@ -106,7 +107,7 @@ void populate_beginning(const Region& region, size_t bytes, HugePageWatch& watch
 bool populate_at_once(const Region& region, uintptr_t from, uintptr_t to, const PageMarks& marks,
                       const Budget& budget, HugePageWatch& watch) {
   if (is_there(from, to)) return true;
-  if (budget.room_to_populate() / kSharers < to - from) return false;
+  if (budget.memory().room_to_populate() / kSharers < to - from) return false;
   const auto step = [most = step_of(region)] { return most; };
   return for_each_part(from, to, marks, step, [&](uintptr_t low, uintptr_t high) {
     populate(region, low, high, watch);

@@ -39,7 +39,7 @@ ProgramHoles::Hole ProgramHoles::begin(uintptr_t base, size_t length) {
   for_each_part(hole.from, hole.to,
                 [&](Region* region, uintptr_t from, uintptr_t to)
                     REQUIRES(growth_lock) { lose(region, from, to, &hole); });
-  store_.budget.record_pinned();
+  store_.budget.shared().record_pinned();
   hole.is_pending = hole.lost != 0;
   pending_ += hole.is_pending ? 1 : 0;
   return hole;
@@ -70,7 +70,7 @@ size_t ProgramHoles::take_away(Region* region, uintptr_t from, uintptr_t to) {
   store_.marks.announce(from, size);
   region->set_retired(region->retired() + size);
   store_.depots.note_gone(region->use, size);
-  store_.budget.release(region->charged_as(), size);
+  store_.budget.charges().release(region->charged_as(), size);
   growth_.note_taken(*region, size);
   return free;
 }
@@ -139,7 +139,7 @@ void ProgramHoles::end(const Hole& hole, const char* call) {
                           [&](uintptr_t low, uintptr_t high) REQUIRES(growth_lock)
                               EXCLUDES(depot_lock) { (void)take_away(region, low, high); });
                     });
-      store_.budget.record_pinned();
+      store_.budget.shared().record_pinned();
     }
     end_call();
   }
@@ -173,7 +173,7 @@ void ProgramHoles::regain(const Run& run) {
   store_.marks.set_changed(run.from, size, false);
   region->set_retired(region->retired() - size);
   store_.depots.note_back(region->use, size);
-  store_.budget.charge(region->charged_as(), size);
+  store_.budget.charges().charge(region->charged_as(), size);
   growth_.note_regained(*region, size);
 }
 

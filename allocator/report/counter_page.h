@@ -85,6 +85,18 @@ struct CounterPage {
   PhaseRecord phases[kMostPhases];
 };
 static_assert(sizeof(CounterPage) <= 4096 && CounterPage::Word::is_always_lock_free);
+
+inline uint64_t get_word(const CounterPage::Word& word) {
+  return word.load(std::memory_order_relaxed);
+}
+inline void set_word(CounterPage::Word* word, uint64_t value) {
+  word->store(value, std::memory_order_relaxed);
+}
+// If another thread's lower value overtakes a raise, the next raise corrects it.
+inline void raise_word(CounterPage::Word* word, uint64_t value) {
+  if (value > get_word(*word)) set_word(word, value);
+}
+
 // How long a phase took, including the time since it was last entered if it is in force. `now`: ns
 // of CLOCK_MONOTONIC.
 inline uint64_t ns_in_phase(const CounterPage& page, size_t index, uint64_t now) {

@@ -12,6 +12,7 @@
 #include "allocator/mutex.h"
 #include "allocator/os/shared_page.h"
 #include "allocator/report/counter_page.h"
+#include "allocator/report/phases.h"
 
 namespace rdmalloc {
 
@@ -27,17 +28,16 @@ class Counters {
 
   void note_live(uint64_t live) {
     CounterPage& page = *now();
-    raise(&page.peak_live, live);
-    set(&page.live, live);
-    if (PhaseRecord* const in_force = phase()) raise(&in_force->peak_live, live);
+    raise_word(&page.peak_live, live);
+    set_word(&page.live, live);
+    phases_.raise_live(live);
   }
   void note_window(uintptr_t first, size_t bytes) EXCLUDES(counters_lock);
   void note_budget(const Budget& budget, size_t regions) EXCLUDES(counters_lock);
   void note_registrations(uint64_t domains, uint64_t registered, uint64_t registered_pinned)
       EXCLUDES(counters_lock);
 
-  // Ends the phase in force and enters the phase of this name, new or not. Null: enters none. A
-  // name that is too long is cut; all phases beyond kMostPhases count as the last one.
+  // As Phases::begin().
   void begin_phase(const char* name) EXCLUDES(counters_lock);
 
   // Outside malloc: waits at most half a second for a watcher that is writing.
@@ -55,26 +55,13 @@ class Counters {
   const CounterPage& page() const { return *page_.load(std::memory_order_acquire); }
 
  private:
-  using Word = CounterPage::Word;
-
-  // If another thread's lower value overtakes a raise, the next raise corrects it.
-  static void set(Word* word, uint64_t value) { word->store(value, std::memory_order_relaxed); }
-  static uint64_t get(const Word& word) { return word.load(std::memory_order_relaxed); }
-  static void raise(Word* word, uint64_t value) {
-    if (value > get(*word)) set(word, value);
-  }
-
   CounterPage* now() const { return page_.load(std::memory_order_acquire); }
-  PhaseRecord* phase() const { return phase_.load(std::memory_order_relaxed); }
-  PhaseRecord* phase_named(const char* name) REQUIRES(counters_lock);
-  void end_phase() REQUIRES(counters_lock);
-  void raise_phase() REQUIRES(counters_lock);
   void copy_from(const CounterPage& page) REQUIRES(counters_lock);
   void publish() REQUIRES(counters_lock);
 
   CounterPage own_;  // before share(), and where it did not work
   std::atomic<CounterPage*> page_{&own_};
-  std::atomic<PhaseRecord*> phase_{nullptr};  // in force
+  Phases phases_;
   Mutex mutex_{Rank::kCounters};
   os::SharedPage shared_ GUARDED_BY(counters_lock);
   bool was_shared_ GUARDED_BY(counters_lock) = false;  // or could not be

@@ -280,12 +280,12 @@ rdm_stats gather_stats() {
   stats.live_bytes = counters.live;
   stats.peak_live_bytes = counters.peak_live;
   stats.allocated_bytes = from_jemalloc("stats.allocated") + counters.live_blocks;
-  stats.held_bytes = budget.held();
+  stats.held_bytes = budget.charges().held();
   stats.peak_held_bytes = counters.peak_held;
-  stats.pinned_bytes = budget.pinned();
-  stats.peak_pinned_bytes = budget.peak_pinned();
-  stats.overflow_bytes = budget.overflow();
-  stats.sparse_bytes = budget.sparse();
+  stats.pinned_bytes = budget.charges().pinned();
+  stats.peak_pinned_bytes = budget.charges().peak_pinned();
+  stats.overflow_bytes = budget.charges().overflow();
+  stats.sparse_bytes = budget.charges().sparse();
   stats.regions = counters.regions;
   stats.gathered_bytes = counters.gathered;
   stats.retired_bytes = counters.retired;
@@ -297,9 +297,9 @@ rdm_stats gather_stats() {
 #define RDMALLOC_COUNTER(name) stats.name = registered.name;
   RDMALLOC_REGISTRATION_COUNTERS(RDMALLOC_COUNTER)
 #undef RDMALLOC_COUNTER
-  stats.budget_bytes = budget.pin_limit();
-  stats.memory_cap_bytes = budget.memory_cap();
-  stats.budget_limited_by = static_cast<uint64_t>(budget.limited_by());
+  stats.budget_bytes = budget.pin_limit().bytes();
+  stats.memory_cap_bytes = budget.memory().cap();
+  stats.budget_limited_by = static_cast<uint64_t>(budget.pin_limit().limited_by());
   stats.window_bytes = heap.window().size();
   stats.metadata_bytes = counters.metadata + engine::metadata_bytes();
   stats.mapped_vmas = window_mappings();

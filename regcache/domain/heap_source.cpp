@@ -31,7 +31,7 @@ uint64_t HeapSource::pin_limit() const noexcept {
   const uint64_t limit = os::lock_limit().effective();
   if (limit == os::kNoLimit) return limit;
   const Amount headroom = heap.options().amount(OptionId::headroom);
-  return os::less(limit, headroom.resolve(heap.budget().memory(), limit));
+  return os::less(limit, headroom.resolve(heap.budget().memory().total(), limit));
 }
 
 ForeignDefaults HeapSource::foreign() const noexcept {
@@ -39,7 +39,7 @@ ForeignDefaults HeapSource::foreign() const noexcept {
   ForeignDefaults defaults;
   defaults.leave_pinned = options.on(OptionId::leave_pinned);
   defaults.bytes = options.amount(OptionId::foreign_bytes)
-                       .resolve(heap.budget().memory(), os::lock_limit().effective());
+                       .resolve(heap.budget().memory().total(), os::lock_limit().effective());
   defaults.count = static_cast<uint32_t>(options.choice(OptionId::foreign_count));
   defaults.monitor = static_cast<MonitorWish>(options.choice(OptionId::monitor));
   return defaults;

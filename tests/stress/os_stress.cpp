@@ -31,8 +31,8 @@ TEST_CASE("threads on real memory keep the heap sound and each other's bytes int
   fake::churn(*tested, 3, std::chrono::seconds(4), [&tested] { return tested->validate(); });
   CHECK(tested->validate());
   CHECK(tested->counters().live == 0);
-  CHECK(tested->budget().pinned() <= size_t{16} << 20);
-  CHECK(tested->budget().held() <= size_t{96} << 20);
+  CHECK(tested->budget().charges().pinned() <= size_t{16} << 20);
+  CHECK(tested->budget().charges().held() <= size_t{96} << 20);
 }
 
 TEST_CASE("hugetlb and transparent huge pages fall back where there are none") {

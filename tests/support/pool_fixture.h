@@ -79,8 +79,8 @@ class HeapPoolMemory final : public rdmalloc::PoolMemory {
   }
   rdm_stats stats() noexcept override {
     rdm_stats books{};
-    books.budget_bytes = (*heap_)->budget().pin_limit();
-    books.memory_cap_bytes = (*heap_)->budget().memory_cap();
+    books.budget_bytes = (*heap_)->budget().pin_limit().bytes();
+    books.memory_cap_bytes = (*heap_)->budget().memory().cap();
     return books;
   }
   bool hold(rdm_domain* domain) noexcept override {

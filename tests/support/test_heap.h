@@ -150,12 +150,13 @@ class TestHeap {
       held += bytes;
       pinned += region.locked ? bytes : 0;
     }
-    if (held != heap_->budget().held() || held != opened()) return "held bytes differ";
-    if (pinned != heap_->budget().pinned() || pinned < locked()) return "pinned bytes differ";
+    if (held != heap_->budget().charges().held() || held != opened()) return "held bytes differ";
+    if (pinned != heap_->budget().charges().pinned() || pinned < locked())
+      return "pinned bytes differ";
     if (may_mend) return {};
     if (pinned != locked()) return "pinned bytes differ";
-    if (pinned > heap_->budget().pin_limit()) return "more is pinned than may be";
-    if (held > heap_->budget().memory_cap()) return "more is held than may be";
+    if (pinned > heap_->budget().pin_limit().bytes()) return "more is pinned than may be";
+    if (held > heap_->budget().memory().cap()) return "more is held than may be";
     return {};
   }
 

@@ -45,19 +45,19 @@ Check memlock() {
   const os::LockLimit limit = os::lock_limit();
   Check check{
       .name = "memlock",
-      .found =
-          "soft " + size_text(limit.soft) + ", hard " + size_text(limit.hard) +
-          (limit.unlimited_by_right ? ", lifted by CAP_IPC_LOCK" : "") + ": " +
-          size_text(budget.pin_limit()) + " may be pinned, " +
-          format("%.3g%% of memory, limited by ", 100.0 * static_cast<double>(budget.pin_limit()) /
-                                                      static_cast<double>(budget.memory())) +
-          name(budget.limited_by()),
+      .found = "soft " + size_text(limit.soft) + ", hard " + size_text(limit.hard) +
+               (limit.unlimited_by_right ? ", lifted by CAP_IPC_LOCK" : "") + ": " +
+               size_text(budget.pin_limit().bytes()) + " may be pinned, " +
+               format("%.3g%% of memory, limited by ",
+                      100.0 * static_cast<double>(budget.pin_limit().bytes()) /
+                          static_cast<double>(budget.memory().total())) +
+               name(budget.pin_limit().limited_by()),
       .meaning =
           "memory beyond the limit is neither pinned nor registered, and lookups say so; each "
           "registration counts against the same limit again"};
-  if (budget.limited_by() != LimitedBy::kMemlock) return check;
-  const bool little =
-      budget.pin_limit() < kTooLittle || budget.pin_limit() < budget.memory() / kLeastShare;
+  if (budget.pin_limit().limited_by() != LimitedBy::kMemlock) return check;
+  const bool little = budget.pin_limit().bytes() < kTooLittle ||
+                      budget.pin_limit().bytes() < budget.memory().total() / kLeastShare;
   check.verdict = little ? Verdict::kProblem : Verdict::kNote;
   check.cures = ways_to_raise_memlock(limit);
   return check;

@@ -1,6 +1,6 @@
 // How the kernel manages memory: what is available, huge pages, NUMA, compaction, overcommit.
-#include "allocator/limits/budget.h"
 #include "allocator/limits/options.h"
+#include "allocator/limits/pin_limit.h"
 #include "allocator/os/huge_page_size.h"
 #include "allocator/os/limits.h"
 #include "allocator/tools/doctor/check.h"

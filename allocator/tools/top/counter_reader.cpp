@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "allocator/limits/budget.h"
+#include "allocator/limits/pin_limit.h"
 #include "allocator/os/clock.h"
 #include "allocator/os/memory.h"
 #include "allocator/tools/child.h"

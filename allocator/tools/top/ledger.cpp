@@ -7,21 +7,23 @@
 #include <string_view>
 #include <vector>
 
-#include "allocator/limits/budget.h"
-#include "allocator/limits/machine_ledger.h"
+#include "allocator/limits/launcher.h"
+#include "allocator/limits/ledger_file.h"
 #include "allocator/limits/options.h"
+#include "allocator/message.h"
 #include "allocator/report/file_name.h"
 
 namespace rdmalloc::cli {
 namespace {
 
 constexpr size_t kMostAtFirst = 256;
+constexpr size_t kLongestTrouble = 512;
 
 // All records of the ledger; nothing if it cannot be read.
-std::optional<std::vector<MachineLedger::Record>> read_all(MachineLedger* ledger) {
-  std::vector<MachineLedger::Record> records(kMostAtFirst);
+std::optional<std::vector<LedgerRecord>> read_all(const char* path, Message* trouble) {
+  std::vector<LedgerRecord> records(kMostAtFirst);
   for (;;) {
-    const size_t count = ledger->read(records.data(), records.size());
+    const size_t count = read_ledger_file(path, records.data(), records.size(), trouble);
     if (count == SIZE_MAX) return std::nullopt;
     const bool is_all = count <= records.size();
     records.resize(count);
@@ -29,7 +31,7 @@ std::optional<std::vector<MachineLedger::Record>> read_all(MachineLedger* ledger
   }
 }
 
-void add(const MachineLedger::Record& record, LedgerView* view) {
+void add(const LedgerRecord& record, LedgerView* view) {
   const auto number = static_cast<pid_t>(record.process.number);
   if (record.group != 0) {
     view->granted_in_groups[number] = record.granted;
@@ -62,31 +64,33 @@ bool LedgerView::is_over_share(uint64_t of) const {
 
 LedgerView read_ledger() {
   constexpr std::string_view kWho = "rdmalloc: ";
-  constexpr uint64_t kAnyCap = 1;  // any cap will do to take part
   Options options;
   options.load();
   LedgerView view;
-  char named[MachineLedger::kLongestPath];
+  char named[LedgerFile::kLongestPath];
   const bool fits =
       expand_file_name(options.path(OptionId::ledger), find_place(), named, sizeof named);
-  MachineLedger ledger;
   if (!fits || (named[0] != '\0' && named[0] != '/')) {
     view.path = named;
     view.trouble = "the machine's ledger " + view.path + " has no absolute name";
     return view;
   }
-  ledger.boot(named, kAnyCap);
-  view.path = ledger.path();
+  char path[LedgerFile::kLongestPath];
+  name_ledger(named, path);
+  view.path = path;
   struct stat file;
-  if (lstat(ledger.path(), &file) != 0 && errno == ENOENT) return view;
-  const auto records = read_all(&ledger);
+  if (lstat(path, &file) != 0 && errno == ENOENT) return view;
+  Message trouble;
+  const auto records = read_all(path, &trouble);
   if (!records) {
-    const std::string_view trouble = ledger.trouble();
-    view.trouble = trouble.substr(trouble.starts_with(kWho) ? kWho.size() : 0);
+    char text[kLongestTrouble];
+    trouble.copy_to(text, sizeof text);
+    const std::string_view sentence = text;
+    view.trouble = sentence.substr(sentence.starts_with(kWho) ? kWho.size() : 0);
     return view;
   }
   view.is_kept = true;
-  for (const MachineLedger::Record& record : *records) add(record, &view);
+  for (const LedgerRecord& record : *records) add(record, &view);
   return view;
 }
 

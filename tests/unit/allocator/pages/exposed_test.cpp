@@ -109,7 +109,7 @@ TEST_CASE("beyond the cap exposed memory is refused, and ordinary memory overflo
   while (void* got = take_exposed(tested, 64 * kKiB)) all.push_back(got);
   CHECK(all.size() <= 16);
   CHECK(all.size() >= 14);  // regions end in pieces too small for a request
-  CHECK(tested->budget().overflow() == 0);
+  CHECK(tested->budget().charges().overflow() == 0);
   CHECK(tested.region_of(tested.take(64 * kKiB)).kind == RegionKind::kOverflow);
   CHECK(take_exposed(tested, 64 * kKiB) == nullptr);  // not from overflow either
   REQUIRE(give_exposed(tested, all[7]));
@@ -122,7 +122,7 @@ TEST_CASE("exposed memory that the kernel will not lock is refused, and nothing 
   tested.boot();
   fake::fail_from(Call::kLock, 1, Status::kOutOfBudget);
   CHECK(take_exposed(tested, kMiB) == nullptr);
-  CHECK(tested->budget().held() == 0);
+  CHECK(tested->budget().charges().held() == 0);
   CHECK(tested.opened() == 0);
   CHECK(tested.take(kMiB) != nullptr);
   fake::fail_nothing();

@@ -59,7 +59,7 @@ struct Holes {
       }
     }
     tested->blocks().drain(true);
-    held = tested->budget().held();
+    held = tested->budget().charges().held();
   }
   void* take(bool exposed) {
     void* got = exposed ? tested.malloc_exposed(kPiece) : tested.malloc(kPiece);
@@ -98,7 +98,7 @@ TEST_CASE("free pages serve a request that no run of them could, and nothing is 
   const size_t regions = f.tested->regions().size();
   auto* got = static_cast<char*>(f.tested.malloc(wanted));
   REQUIRE(got != nullptr);
-  CHECK(f.tested->budget().held() == f.held);
+  CHECK(f.tested->budget().charges().held() == f.held);
   CHECK(f.tested->counters().gathered == wanted);
   CHECK(f.tested->counters().retired == wanted);
   CHECK(f.tested->regions().size() == regions + 1);
@@ -125,7 +125,7 @@ TEST_CASE("what small requests miss is gathered many pieces at a time, into one 
   for (size_t got = 0; got < kAtOnce; got += kWanted) REQUIRE(f.tested.malloc(kWanted) != nullptr);
   CHECK(f.tested->counters().gathered == kAtOnce);
   CHECK(f.tested->regions().size() == regions + 1);
-  CHECK(f.tested->budget().held() == f.held);
+  CHECK(f.tested->budget().charges().held() == f.held);
   CHECK(f.is_intact());
   CHECK(f.tested.unsound() == "");
 }
@@ -151,12 +151,12 @@ TEST_CASE("a program that goes on leaving such holes is given memory in the end"
     gathered = tested->counters().gathered;
   }
   CHECK(rounds < 20);
-  const size_t held = tested->budget().held();
+  const size_t held = tested->budget().charges().held();
   CHECK(gathered > 0);
   CHECK(gathered < 8 * tested->counters().peak_live);
   replace(20'000);
   CHECK(tested->counters().gathered == gathered);
-  CHECK(tested->budget().held() < held + held / 8);
+  CHECK(tested->budget().charges().held() < held + held / 8);
   CHECK(tested.unsound() == "");
 }
 
@@ -226,8 +226,8 @@ TEST_CASE("new pages come for what is missing, and only for that") {
   const void* got = f.tested.malloc(wanted);
   REQUIRE(got != nullptr);
   CHECK(f.tested->counters().gathered == f.free_bytes());
-  CHECK(f.tested->budget().held() >= f.held + wanted - f.free_bytes());
-  CHECK(f.tested->budget().held() < f.held + wanted);
+  CHECK(f.tested->budget().charges().held() >= f.held + wanted - f.free_bytes());
+  CHECK(f.tested->budget().charges().held() < f.held + wanted);
   CHECK(f.tested.region_of(got).locked);
   CHECK(f.is_intact());
   CHECK(f.tested.unsound() == "");
@@ -266,7 +266,7 @@ TEST_CASE("jemalloc's extents and blocks are made of each other's free pages") {
   REQUIRE(extent != nullptr);
   CHECK(f.tested.region_of(extent).use == RegionUse::kExtents);
   CHECK(f.tested->counters().gathered == f.free_bytes());
-  CHECK(f.tested->budget().held() < f.held + f.free_bytes());
+  CHECK(f.tested->budget().charges().held() < f.held + f.free_bytes());
   CHECK(f.tested.unsound() == "");
 }
 
@@ -293,7 +293,7 @@ TEST_CASE("exposed pages are gathered among themselves only") {
     const void* got = f.tested.malloc_exposed(wanted);
     REQUIRE(got != nullptr);
     CHECK(f.tested->counters().gathered >= before + wanted);
-    CHECK(f.tested->budget().held() == f.held);
+    CHECK(f.tested->budget().charges().held() == f.held);
     CHECK(f.tested.region_of(got).exposed);
     CHECK(f.tested.region_of(got).locked);
     CHECK(f.is_intact());
@@ -390,7 +390,7 @@ TEST_CASE("pages that cannot be moved for want of mappings are given up, and com
   CHECK(f.is_intact());
   CHECK(f.tested->counters().gathered == 0);
   CHECK(f.tested->counters().retired >= 4 * kMiB);
-  CHECK(f.tested->budget().held() <= 16 * kMiB);
+  CHECK(f.tested->budget().charges().held() <= 16 * kMiB);
   CHECK(f.tested.unsound() == "");
 }
 

@@ -147,7 +147,7 @@ TEST_CASE("a region that cannot be recorded is given back, not lost") {
   fake::fail_from(Call::kMapMetadata, 1);
   CHECK(tested.take(kPage) == nullptr);
   CHECK(tested.malloc(kMiB) == nullptr);
-  CHECK(tested->budget().held() == 0);
+  CHECK(tested->budget().charges().held() == 0);
   CHECK(tested.opened() == 0);
   fake::fail_nothing();
   CHECK(tested.take(kPage) != nullptr);

@@ -24,21 +24,21 @@ TEST_CASE("after a fork the child's heap is whole, and none of it is pinned") {
   tested->before_fork();
   tested->after_fork_in_child();
   CHECK(tested->forked());
-  CHECK(tested->budget().pinned() == 0);
+  CHECK(tested->budget().charges().pinned() == 0);
   CHECK_FALSE(tested.region_of(got).locked);
   CHECK(tested->validate());
   // New memory may be pinned, on the child's own account.
   const void* more = tested.take(8 * kMiB);
   CHECK(tested.region_of(more).locked);
   const size_t pinned = tested.region_of(more).length;
-  CHECK(tested->budget().pinned() == pinned);
+  CHECK(tested->budget().charges().pinned() == pinned);
   REQUIRE(tested.give(got, kMiB));
   CHECK(tested->validate());
   // Pages that the parent left free are gathered apart from those that the child has locked.
   const void* gathered = tested.take(2 * kMiB);
   CHECK(tested->counters().gathered == kMiB);
   CHECK_FALSE(tested.region_of(gathered).locked);
-  CHECK(tested->budget().pinned() == pinned);
+  CHECK(tested->budget().charges().pinned() == pinned);
   CHECK(tested->validate());
 }
 
@@ -46,11 +46,11 @@ TEST_CASE("after a fork the parent's heap is as it was") {
   TestHeap tested;
   tested.boot();
   const void* got = tested.take(kMiB);
-  const size_t pinned = tested->budget().pinned();
+  const size_t pinned = tested->budget().charges().pinned();
   tested->before_fork();
   tested->after_fork_in_parent();
   CHECK_FALSE(tested->forked());
-  CHECK(tested->budget().pinned() == pinned);
+  CHECK(tested->budget().charges().pinned() == pinned);
   CHECK(tested.region_of(got).locked);
   CHECK(tested.unsound().empty());
 }

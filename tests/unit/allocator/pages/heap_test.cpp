@@ -41,7 +41,7 @@ TEST_CASE("nothing is held before the first allocation") {
   TestHeap tested;
   tested.boot();
   CHECK(tested->booted());
-  CHECK(tested->budget().held() == 0);
+  CHECK(tested->budget().charges().held() == 0);
   if (has_whole_window()) CHECK(tested->window().size() == 64 * kGiB);
   CHECK(tested.unsound().empty());
 }
@@ -72,7 +72,7 @@ TEST_CASE("a heap of 16 GiB grown in steps of 1 MiB has fewer than 100 regions")
   for (size_t held = 0; held < 16 * kGiB; held += kMiB) REQUIRE(tested.take(kMiB) != nullptr);
   CHECK(tested->regions().size() < 100);
   CHECK(tested.last_region().length <= kGiB);
-  CHECK(tested->budget().held() <= 16 * kGiB + 16 * kGiB / 8 + kGiB);
+  CHECK(tested->budget().charges().held() <= 16 * kGiB + 16 * kGiB / 8 + kGiB);
   CHECK(tested.unsound().empty());
 }
 
@@ -191,16 +191,16 @@ TEST_CASE(
   CHECK(fake::calls(Call::kPopulate) == populated);
   CHECK(fake::locked() == 0);
   memset(got, 1, kMiB);
-  const size_t held = tested->budget().held();
+  const size_t held = tested->budget().charges().held();
   REQUIRE(tested.free(got));
-  CHECK(tested->budget().sparse() == 0);
-  CHECK(tested->budget().held() == held - 8 * kMiB);
+  CHECK(tested->budget().charges().sparse() == 0);
+  CHECK(tested->budget().charges().held() == held - 8 * kMiB);
   CHECK(tested->find(got) == nullptr);
   CHECK(tested->blocks().size_of(got) == 0);
   CHECK(tested.unsound() == "");
   CHECK(tested.malloc(8 * kMiB, 1, true) == got);
   CHECK(reads_zero(got, kMiB));
-  CHECK(tested->budget().sparse() == 8 * kMiB);
+  CHECK(tested->budget().charges().sparse() == 8 * kMiB);
   CHECK(tested.unsound() == "");
 }
 
@@ -208,7 +208,7 @@ TEST_CASE("growing zeroed blocks use neither budget nor addresses up") {
   TestHeap tested({"SPARSE_FROM=1M", "MEMORY_CAP=64M"});
   tested.boot();
   (void)tested.take(kPage);
-  const size_t held = tested->budget().held();
+  const size_t held = tested->budget().charges().held();
   const size_t left = tested->window().left();
   const size_t blocks = 10'000 * 4 * kKiB / kPage;
   for (size_t i = 0; i < blocks; ++i) {
@@ -216,7 +216,7 @@ TEST_CASE("growing zeroed blocks use neither budget nor addresses up") {
     REQUIRE(got != nullptr);
     REQUIRE(tested.free(got));
   }
-  CHECK(tested->budget().held() == held);
+  CHECK(tested->budget().charges().held() == held);
   CHECK(left - tested->window().left() <= 4 * (8 * kMiB + blocks * kPage));
   CHECK(tested->regions().size() < 1100);  // slots are reused after some time
   CHECK(tested.unsound() == "");
@@ -230,10 +230,10 @@ TEST_CASE("a sparse region is held as long as some of it is in use") {
   void* const other = tested.malloc(3 * kMiB, 1, true);
   REQUIRE(&tested.region_of(other) == &tested.region_of(got));
   REQUIRE(tested.free(got));
-  CHECK(tested->budget().sparse() == 8 * kMiB);
+  CHECK(tested->budget().charges().sparse() == 8 * kMiB);
   CHECK(tested.unsound() == "");
   REQUIRE(tested.free(other));
-  CHECK(tested->budget().sparse() == 0);
+  CHECK(tested->budget().charges().sparse() == 0);
   CHECK(tested.unsound() == "");
 }
 
@@ -309,7 +309,7 @@ TEST_CASE("beyond the cap memory overflows, unpinned and in its own regions") {
 TEST_CASE("free overflow is handed out without a look at how much memory there is") {
   TestHeap tested({"CAP=0"});
   tested.boot();
-  while (tested->budget().held() < 64 * kMiB) REQUIRE(tested.take(kMiB) != nullptr);
+  while (tested->budget().charges().held() < 64 * kMiB) REQUIRE(tested.take(kMiB) != nullptr);
   const size_t regions = tested->regions().size();
   const size_t looks = fake::machine().looks;
   void* const free = tested.take(kMiB / 4);
@@ -348,7 +348,7 @@ TEST_CASE("strict memory ends at the cap, and goes on when some is freed") {
   while (void* got = tested.take(64 * kKiB)) all.push_back(got);
   CHECK(all.size() <= 16);
   CHECK(all.size() >= 14);  // regions end in pieces too small for a request
-  CHECK(tested->budget().overflow() == 0);
+  CHECK(tested->budget().charges().overflow() == 0);
   REQUIRE(tested.give(all[7], 64 * kKiB));
   CHECK(tested.take(64 * kKiB) == all[7]);
   CHECK(tested.unsound().empty());
@@ -371,8 +371,8 @@ TEST_CASE("when others use up the memlock limit the heap goes on without pins") 
   fake::machine().locked_by_others = 8 * kMiB - 256 * kKiB;
   tested.boot();
   for (int i = 0; i < 64; ++i) REQUIRE(tested.take(64 * kKiB) != nullptr);
-  CHECK(tested->budget().pinned() <= 256 * kKiB);
-  CHECK(tested->budget().limited_by() == LimitedBy::kMemlock);
+  CHECK(tested->budget().charges().pinned() <= 256 * kKiB);
+  CHECK(tested->budget().pin_limit().limited_by() == LimitedBy::kMemlock);
   CHECK(tested.unsound() == "");
 }
 
@@ -382,7 +382,7 @@ TEST_CASE("once the kernel refused to lock for no known reason, it is not asked 
   fake::fail_from(Call::kLock, 1, Status::kOutOfBudget);
   for (int i = 0; i < 64; ++i) REQUIRE(tested.take(64 * kKiB) != nullptr);
   CHECK(fake::calls(Call::kLock) == 2);  // with a spare step, and without
-  CHECK(tested->budget().limited_by() == LimitedBy::kMemlock);
+  CHECK(tested->budget().pin_limit().limited_by() == LimitedBy::kMemlock);
   CHECK(tested.unsound().empty());
 }
 
@@ -532,7 +532,7 @@ TEST_CASE("the counters follow what happens") {
   const HeapCounters now = tested->counters();
   CHECK(now.live == 0);
   CHECK(now.peak_live == 256 * kKiB);
-  CHECK(now.peak_held == tested->budget().held());
+  CHECK(now.peak_held == tested->budget().charges().held());
   CHECK(now.free_extents == 1);
   CHECK(now.largest_free == tested.last_region().length);
   CHECK(now.metadata > 0);

@@ -234,7 +234,7 @@ TEST_CASE(
   }
   REQUIRE(block != nullptr);
   CHECK(tested.unsound() == "");
-  CHECK(tested->budget().held() < 512 * kMiB);
+  CHECK(tested->budget().charges().held() < 512 * kMiB);
 }
 
 // As realloc does: in place, by moving, or by copying.
@@ -270,9 +270,9 @@ TEST_CASE("malloc is as sparse as calloc if that is asked for, from the same siz
   void* const large = tested.malloc(2 * kMiB);
   CHECK((tested.region_of(large).kind == RegionKind::kSparse) == is_asked);
   CHECK(tested.region_of(tested.malloc(kMiB)).kind == RegionKind::kPinned);
-  const size_t held = tested->budget().held();
+  const size_t held = tested->budget().charges().held();
   tested.free(large);
-  CHECK(tested->budget().held() == held - (is_asked ? 2 * kMiB : 0));
+  CHECK(tested->budget().charges().held() == held - (is_asked ? 2 * kMiB : 0));
 }
 
 TEST_CASE("small blocks, smaller sizes and sparse ones are not moved") {

@@ -294,12 +294,12 @@ TEST_CASE_METHOD(Fixture, "marks say what a list of pages would") {
         seam[at] = false;
       }
     } else if (step % 7 == 0) {
-      marks.mark_seam(page(from));
+      marks.seams().set(page(from), kPage);
       seam[from] = true;
     }
     REQUIRE(marks.first_retired(page(from), page(to)) == first(retired, from, to, true));
     REQUIRE(marks.first_kept(page(from), page(to)) == first(retired, from, to, false));
-    REQUIRE(marks.first_seam(page(from), page(to)) == first(seam, from, to, true));
+    REQUIRE(marks.seams().first_set(page(from), page(to)) == first(seam, from, to, true));
     REQUIRE(marks.is_retired(page(from), count * kPage) ==
             (first(retired, from, to, true) != page(to)));
     // Also for parts of pages.

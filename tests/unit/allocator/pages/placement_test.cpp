@@ -123,7 +123,7 @@ TEST_CASE("what several nodes' threads need one after the other is held once, an
       void* const block = four.malloc(node, 300 * kMiB);
       REQUIRE(block != nullptr);
       fake::touch(block, 300 * kMiB, node);
-      most = std::max(most, four.heap->budget().held());
+      most = std::max(most, four.heap->budget().charges().held());
       four.free(node, block);
     }
   }
@@ -140,7 +140,7 @@ TEST_CASE("so is what lies in pieces that have to be gathered") {
   }
   for (size_t i = 0; i < blocks.size(); i += 2) four.free(0, blocks[i]);
   REQUIRE(four.malloc(3, 140 * kMiB) != nullptr);
-  CHECK(four.heap->budget().held() <= 300 * kMiB + 300 * kMiB / 4);
+  CHECK(four.heap->budget().charges().held() <= 300 * kMiB + 300 * kMiB / 4);
   CHECK(four.heap.unsound() == "");
   CHECK(four.heap->validate());
 }

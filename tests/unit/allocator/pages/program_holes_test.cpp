@@ -83,8 +83,8 @@ struct Program {
     }
     return true;
   }
-  size_t held() { return tested->budget().held(); }
-  size_t pinned() { return tested->budget().pinned(); }
+  size_t held() { return tested->budget().charges().held(); }
+  size_t pinned() { return tested->budget().charges().pinned(); }
   size_t live() { return tested->counters().live; }
   size_t lost() { return tested->holes().lost_bytes(); }
 

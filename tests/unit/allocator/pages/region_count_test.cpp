@@ -41,9 +41,9 @@ void check_doubling(size_t arrays, size_t most_regions) {
   for (size_t size = 64 * kKiB; size <= 16 * kGiB / arrays; size *= 2) {
     for (void*& block : blocks) grow(tested, block, size);
   }
-  INFO(arrays << " arrays: " << tested->budget().held() / kMiB << " MiB held");
+  INFO(arrays << " arrays: " << tested->budget().charges().held() / kMiB << " MiB held");
   CHECK(tested->counters().regions < most_regions);
-  CHECK(tested->budget().held() >= 16 * kGiB);
+  CHECK(tested->budget().charges().held() >= 16 * kGiB);
   CHECK(tested.unsound().empty());
 }
 
@@ -74,7 +74,8 @@ TEST_CASE("a million buffers take fewer than 100 regions, freed and taken again 
       buffers[i] = tested->allocate(nullptr, size_of(i), kPage, &zero);
       if (buffers[i] == nullptr) FAIL("no memory for buffer " << i);
     }
-    INFO(tested->regions().size() << " regions, " << tested->budget().held() / kMiB << " MiB held");
+    INFO(tested->regions().size() << " regions, " << tested->budget().charges().held() / kMiB
+                                  << " MiB held");
     CHECK(tested->regions().size() < kMostInSteps);
     if (round == 0) regions = tested->regions().size();
     CHECK(tested->regions().size() == regions);

@@ -47,9 +47,9 @@ TEST_CASE("the page follows the heap") {
   void* const one = tested.take(kMiB);
   void* const two = tested.take(8 * kMiB);
   CHECK(page.live == 9 * kMiB);
-  CHECK(page.held == tested->budget().held());
-  CHECK(page.pinned == tested->budget().pinned());
-  CHECK(page.overflow == tested->budget().overflow());
+  CHECK(page.held == tested->budget().charges().held());
+  CHECK(page.pinned == tested->budget().charges().pinned());
+  CHECK(page.overflow == tested->budget().charges().overflow());
   CHECK(page.overflow > 0);
   CHECK(page.budget == 4 * kMiB);
   CHECK(page.regions == tested->regions().size());

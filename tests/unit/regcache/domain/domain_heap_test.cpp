@@ -172,7 +172,7 @@ TEST_CASE("every object of a growing heap has one key, in a domain of either kin
     }
     // A region that was registered after pages had been moved away is registered without them, and
     // a region that has lost all its pages does not stay registered for long.
-    CHECK(comes([&] { return registered_once(f.backend) >= f.heap->budget().held(); }));
+    CHECK(comes([&] { return registered_once(f.backend) >= f.heap->budget().charges().held(); }));
     CHECK(comes([&] { return registered_once(f.backend) <= length_of_regions(f.heap); }));
     if (abilities == 0) continue;
     CHECK(f.backend.registered_bytes() == length_of_regions(f.heap));

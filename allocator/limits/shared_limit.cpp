@@ -1,0 +1,68 @@
+#include "allocator/limits/shared_limit.h"
+
+#include <algorithm>
+
+#include "allocator/limits/launcher.h"
+#include "allocator/report/file_name.h"
+
+namespace rdmalloc {
+namespace {
+
+// The processes of a control group together pin at most all but this share of its limit.
+constexpr uint64_t kGroupShare = 20;
+
+// This part of memory that several processes share is never populated ahead of need: each process
+// also has page tables and other memory that counts, and goes on to touch what is not populated
+// yet.
+constexpr uint64_t kNeverAhead = 4;
+
+// A process that holds no more does not join a group's ledger: that would cost more than its whole
+// heap.
+constexpr uint64_t kUnrecorded = uint64_t{8} << 20;
+
+using os::less;
+
+}  // namespace
+
+// Each rank gets its own share, whichever starts first. The ledger keeps the sum below the limit if
+// more processes start than the launcher announced.
+uint64_t SharedLimit::join(const Options& options, uint64_t node_cap, const os::Cgroup& group) {
+  if (node_cap == 0) {
+    if (group.id != 0) join_group(options, group);
+    return os::kNoLimit;
+  }
+  char ledger[LedgerFile::kLongestPath];
+  const bool fits =
+      expand_file_name(options.path(OptionId::ledger), find_place(), ledger, sizeof ledger);
+  // The ledger itself reports what is wrong with a name.
+  ledger_.boot(fits ? ledger : "too-long", node_cap);
+  return node_cap / ranks_on_machine();
+}
+
+void SharedLimit::join_group(const Options& options, const os::Cgroup& group) {
+  group_cap_ = less(group.limit, std::max(group.limit / kGroupShare, kProcessReserve));
+  ledger_.boot(options.path(OptionId::ledger), group_cap_, group.id);
+  if (options.choice(OptionId::populate) == kPopulateNow) note_ahead();
+}
+
+uint64_t SharedLimit::ask(size_t need, size_t want) {
+  if (!ledger_.is_kept()) return want;
+  if (ledger_.is_of_group() && charges_.held() + want <= kUnrecorded) return want;
+  return ledger_.ask(books(), need, want);
+}
+
+void SharedLimit::note_ahead() {
+  if (ledger_.is_of_group()) ledger_.enter(books());
+}
+
+uint64_t SharedLimit::room_ahead() const {
+  const uint64_t room = memory_.room_to_populate();
+  if (room == 0 || group_cap_ == 0) return room;
+  if (const size_t now = ledger_.sharers(); now != 0) sharers_ = now;
+  const size_t sharers = sharers_;
+  if (sharers == 0) return 0;
+  const uint64_t shared = sharers == 1 ? group_cap_ : group_cap_ - group_cap_ / kNeverAhead;
+  return std::min(room, less(shared / sharers, os::resident_memory()));
+}
+
+}  // namespace rdmalloc

@@ -1,0 +1,48 @@
+#include "allocator/pages/pieces.h"
+
+#include <utility>
+
+namespace rdmalloc {
+
+void Pieces::add(const Piece& piece) {
+  pieces_[count_++] = piece;
+  bytes_ += piece.size;
+}
+
+void Pieces::add_huge(const Piece& piece) {
+  add(piece);
+  std::swap(pieces_[count_ - 1], pieces_[first_small_++]);
+}
+
+void Pieces::add_block(uintptr_t address, size_t size) {
+  add({address, size, nullptr, false});
+  first_small_ = count_;
+}
+
+// The other pieces keep their order.
+void Pieces::put_clean_last() {
+  size_t used = 0;
+  clean_ = 0;
+  for (size_t i = 0; i < count_; ++i) {
+    clean_ += pieces_[i].is_clean ? pieces_[i].size : 0;
+    if (!pieces_[i].is_clean) std::swap(pieces_[used++], pieces_[i]);
+  }
+}
+
+void Pieces::put_back() {
+  for (size_t i = 0; i < count_; ++i) {
+    const Piece& piece = pieces_[i];
+    if (piece.depot == nullptr) continue;
+    (void)piece.depot->give_back(reinterpret_cast<void*>(piece.address), piece.size);
+  }
+  count_ = 0;
+  first_small_ = 0;
+  bytes_ = 0;
+}
+
+void Pieces::forget(size_t count) {
+  for (size_t i = count; i < count_; ++i) pieces_[i - count] = pieces_[i];
+  count_ -= count;
+}
+
+}  // namespace rdmalloc
