@@ -28,7 +28,7 @@ class Depot {
   Depot& operator=(const Depot&) = delete;
 
   // Once, before there are threads.
-  void set_order(FreePages::Order order) NO_THREAD_SAFETY_ANALYSIS { free_.set_order(order); }
+  void set_order(RunTree::Order order) NO_THREAD_SAFETY_ANALYSIS { free_.set_order(order); }
 
   // Says which part of a range was never used, and marks it as used. Under the lock, or while
   // nobody else knows of the region.

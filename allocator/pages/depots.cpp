@@ -12,11 +12,11 @@ void Depots::boot(bool several_nodes) {
   if (several_nodes) nodes_ = os::kMaxNodes;
   for (const RegionUse use : {RegionUse::kBlocks, RegionUse::kExposed}) {
     for (int node = 0; node < nodes_; ++node) {
-      pinned_[node][index(use)].set_order(FreePages::Order::kHighestFirst);
+      pinned_[node][index(use)].set_order(RunTree::Order::kHighestFirst);
     }
-    overflow_[index(use)].set_order(FreePages::Order::kHighestFirst);
+    overflow_[index(use)].set_order(RunTree::Order::kHighestFirst);
   }
-  sparse_.set_order(FreePages::Order::kHighestFirst);
+  sparse_.set_order(RunTree::Order::kHighestFirst);
 }
 
 Depot& Depots::of(const Region& region, int node) {
