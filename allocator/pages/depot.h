@@ -4,12 +4,12 @@
 // Runs inside malloc. fork() takes every depot's lock, so a child finds them in order.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "allocator/mutex.h"
 #include "allocator/pages/free_pages.h"
+#include "allocator/pages/live_bytes.h"
 #include "allocator/pages/region_table.h"
 
 namespace rdmalloc {
@@ -36,7 +36,7 @@ class Depot {
 
   // What is taken is added to `live`, and what is given back is subtracted, under the lock: a
   // thread that holds all locks finds the sums right, and so does a child of fork.
-  using Sum = std::atomic<size_t>;
+  using Sum = LiveBytes::Sum;
   Taken take(const RegionTable& regions, size_t size, size_t alignment, Sum* live)
       EXCLUDES(depot_lock);
   Taken take_at(Region* region, void* address, size_t size, Sum* live) EXCLUDES(depot_lock);

@@ -89,16 +89,6 @@ RunTree::Run* RunTree::next(const Run* run, size_t size) const {
   return nullptr;
 }
 
-void RunTree::neighbours(uintptr_t address, Run** lower, Run** upper) const {
-  *lower = nullptr;
-  *upper = nullptr;
-  for (Run* run = root_; run != nullptr;) {
-    const bool is_lower = run->address <= address;
-    *(is_lower ? lower : upper) = run;
-    run = is_lower ? run->right : run->left;
-  }
-}
-
 uint32_t RunTree::next_priority() {
   random_ ^= random_ << 13;
   random_ ^= random_ >> 17;

@@ -43,7 +43,15 @@ class RunTree {
   Run* first(size_t size) const { return first_below(root_, size); }
   Run* next(const Run* run, size_t size) const;
   // The runs that start at or below an address, and above it, nearest to it.
-  void neighbours(uintptr_t address, Run** lower, Run** upper) const;
+  void neighbours(uintptr_t address, Run** lower, Run** upper) const {
+    *lower = nullptr;
+    *upper = nullptr;
+    for (Run* run = root_; run != nullptr;) {
+      const bool is_lower = run->address <= address;
+      *(is_lower ? lower : upper) = run;
+      run = is_lower ? run->right : run->left;
+    }
+  }
 
   // The run must have its address and size, and overlap no other.
   void insert(Run* run);
