@@ -48,7 +48,10 @@ const char* rdm_strerror(int status) {
 }
 
 int rdm_owns(const void* address) {
-  return heap.contains(address) && !heap.is_retired(address, 1) ? 1 : 0;
+  return heap.window().contains(address) &&
+                 !heap.marks().is_retired(reinterpret_cast<uintptr_t>(address), 1)
+             ? 1
+             : 0;
 }
 
 void* rdm_alloc(size_t size, size_t align, unsigned flags) {
@@ -101,7 +104,8 @@ int rdm_stats_get(rdm_stats* out, size_t sizeof_out) {
 
 void rdm_phase(const char* name) {
   rdmalloc::start_heap();
-  heap.begin_phase(name);
+  heap.look_at_limits();
+  heap.books().begin_phase(name);
 }
 
 int rdm_stats_json(int fd) {

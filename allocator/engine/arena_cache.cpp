@@ -90,7 +90,7 @@ void* __real_je_ecache_alloc_grow(void* tsdn, void* pac, void* ehooks, void* eca
 void* __wrap_je_ecache_alloc_grow(void* tsdn, void* pac, void* ehooks, void* ecache, void* expanded,
                                   size_t size, size_t alignment, bool zero, bool guarded) {
   const bool in_place = expanded != nullptr;
-  if (!in_place && heap.must_grow(size, alignment) && may_empty(size)) empty_arenas(tsdn);
+  if (!in_place && heap.extents().must_grow(size, alignment) && may_empty(size)) empty_arenas(tsdn);
   void* extent = __real_je_ecache_alloc_grow(tsdn, pac, ehooks, ecache, expanded, size, alignment,
                                              zero, guarded);
   if (extent != nullptr || in_place) return extent;

@@ -38,7 +38,7 @@ size_t size_of(const void* pointer, const char* call) {
 
 // No region: the program destroyed all of the block.
 bool is_exposed(const void* pointer) {
-  const Region* const region = heap.find(pointer);
+  const Region* const region = heap.regions().find(pointer);
   return region != nullptr && region->exposed;
 }
 
@@ -103,7 +103,7 @@ bool may_free_small(void* pointer) {
   const uintptr_t from = os::page_floor(reinterpret_cast<uintptr_t>(pointer));
   const uintptr_t to = os::page_ceil(reinterpret_cast<uintptr_t>(pointer) + size);
   heap.holes().reopen(from, to - from);
-  return !heap.is_retired(pointer, size);
+  return !heap.marks().is_retired(reinterpret_cast<uintptr_t>(pointer), size);
 }
 
 void free_block(void* pointer) {

@@ -44,7 +44,8 @@ void* allocate(void* new_addr, size_t size, size_t alignment, bool* zero, bool* 
     *commit = true;
     return new_addr == nullptr ? os::map_aligned(size, alignment) : nullptr;
   }
-  void* address = heap.allocate(new_addr, size, std::max(alignment, os::page_size()), zero);
+  void* address =
+      heap.extents().allocate(new_addr, size, std::max(alignment, os::page_size()), zero);
   if (address != nullptr) *commit = true;
   return address;
 }
@@ -66,10 +67,10 @@ void* __wrap_je_ehooks_default_alloc_impl(void*, void* new_addr, size_t size, si
   return allocate(new_addr, size, alignment, zero, commit);
 }
 bool __wrap_je_ehooks_default_dalloc_impl(void* address, size_t size) {
-  return !heap.release(address, size);
+  return !heap.extents().release(address, size);
 }
 void __wrap_je_ehooks_default_destroy_impl(void* address, size_t size) {
-  (void)heap.release(address, size);
+  (void)heap.extents().release(address, size);
 }
 bool __wrap_je_ehooks_default_commit_impl(void*, size_t, size_t) { return false; }
 bool __wrap_je_ehooks_default_decommit_impl(void*, size_t, size_t) { return true; }
@@ -77,7 +78,7 @@ bool __wrap_je_ehooks_default_purge_lazy_impl(void*, size_t, size_t) { return tr
 bool __wrap_je_ehooks_default_purge_forced_impl(void*, size_t, size_t) { return true; }
 bool __wrap_je_ehooks_default_split_impl() { return false; }
 bool __wrap_je_ehooks_default_merge_impl(void*, void* lower, void* upper) {
-  return heap.find(lower) != heap.find(upper);
+  return heap.regions().find(lower) != heap.regions().find(upper);
 }
 void __wrap_je_ehooks_default_zero_impl(void* address, size_t size) { memset(address, 0, size); }
 // Guard pages are PROT_NONE pages in the middle of a region; no device could read across them.

@@ -13,7 +13,7 @@ using rdmalloc::os::LeftOut;
 // The part of a region that was never handed out.
 LeftOut find_left_out(uintptr_t from, uintptr_t to) {
   void* const at = reinterpret_cast<void*>(from);
-  const Region* const region = heap.contains(at) ? heap.find(at) : nullptr;
+  const Region* const region = heap.window().contains(at) ? heap.regions().find(at) : nullptr;
   if (region == nullptr) return {};
   const Region::Range fresh = region->fresh();
   if (fresh.to <= fresh.from || fresh.to <= from || fresh.from >= to) return {};

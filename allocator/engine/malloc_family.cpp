@@ -38,7 +38,7 @@ bool is_block(const void* pointer) {
 // With a hole in jemalloc's part of the window, is_ours() says no to all pointers, so that the path
 // of small objects needs no test for holes.
 bool is_small(const void* pointer) {
-  return is_ours(pointer) || (heap.contains(pointer) && !is_block(pointer));
+  return is_ours(pointer) || (heap.window().contains(pointer) && !is_block(pointer));
 }
 
 // Moves the border below each new region of blocks before anyone gets memory from it. For pointers
@@ -100,7 +100,7 @@ bool becomes_block(size_t size, int flags) { return is_large(size) && !wants_are
 [[gnu::noinline]] void free_other(void* pointer) {
   if (is_block(pointer)) [[likely]]
     return free_block(pointer);
-  if (!heap.contains(pointer)) return free_foreign(pointer);
+  if (!heap.window().contains(pointer)) return free_foreign(pointer);
   if (may_free_small(pointer)) je_free(pointer);
 }
 
@@ -155,7 +155,7 @@ void* realloc_with_holes(void* pointer, size_t size) {
 }
 
 [[gnu::noinline]] void* realloc_other(void* pointer, size_t size) {
-  if (!heap.contains(pointer)) return realloc_foreign(pointer, size);
+  if (!heap.window().contains(pointer)) return realloc_foreign(pointer, size);
   if (is_small(pointer)) return realloc_with_holes(pointer, size);
   if (size != 0) return or_no_memory(reallocate_block(pointer, size, 1, false));
   free_block(pointer);
@@ -172,7 +172,7 @@ void* allocate_aligned(size_t alignment, size_t size) {
 void rdmalloc::engine::take_window(Heap& from) {
   ordinary_base = from.window().base();
   ordinary_size = from.window().size();
-  (void)from.attach(&border);  // the first to attach, so there is room
+  (void)from.publisher().attach(&border);  // the first to attach, so there is room
 }
 
 extern "C" {

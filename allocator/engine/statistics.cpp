@@ -10,6 +10,7 @@
 #include "allocator/engine/jemalloc.h"
 #include "allocator/os/limits.h"
 #include "allocator/pages/heap.h"
+#include "allocator/pages/heap_counters.h"
 
 using namespace rdmalloc;
 
@@ -58,7 +59,7 @@ size_t whole(Statistic which, size_t of_jemalloc) {
   switch (which) {
     case Statistic::kAllocated:
     case Statistic::kActive:
-      return of_jemalloc + heap.live_blocks();
+      return of_jemalloc + live_blocks(heap.store());
     case Statistic::kMapped:
       return heap.budget().charges().held() + metadata();
     case Statistic::kResident: {

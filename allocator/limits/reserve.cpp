@@ -44,7 +44,7 @@ bool is_asked_for_something() {
   start_heap();
   meet_watcher();
   const uint64_t bytes = heap.budget().resolve(heap.options().amount(OptionId::reserve));
-  if (bytes != 0 && !heap.reserve(bytes)) end_program(bytes);
+  if (bytes != 0 && !heap.growth().reserve(bytes)) end_program(bytes);
 }
 
 }  // namespace

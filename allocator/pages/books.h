@@ -9,14 +9,14 @@
 #include <cstdint>
 
 #include "allocator/limits/budget.h"
-#include "allocator/pages/depots.h"
+#include "allocator/pages/live_bytes.h"
 #include "allocator/report/counters.h"
 
 namespace rdmalloc {
 
 class Books {
  public:
-  constexpr Books(const Budget& budget, const Depots& depots) : budget_(budget), depots_(depots) {}
+  constexpr Books(const Budget& budget, const LiveBytes& live) : budget_(budget), live_(live) {}
   Books(const Books&) = delete;
   Books& operator=(const Books&) = delete;
 
@@ -25,7 +25,7 @@ class Books {
   void boot(uint64_t shared_from) { shared_from_ = shared_from; }
 
   // Something was taken or given back.
-  void note_live() { counters_.note_live(depots_.live()); }
+  void note_live() { counters_.note_live(live_.all()); }
 
   // The heap grew; the number of regions it has now.
   void note_growth(size_t regions) REQUIRES(growth_lock);
@@ -35,19 +35,28 @@ class Books {
     if (shared_from_ != 0) counters_.share();
   }
 
+  // See Counters.
+  void begin_phase(const char* name);
+  void note_registrations(uint64_t domains, uint64_t registered, uint64_t registered_pinned);
+
   // The highest value that live bytes were known to have.
   size_t raise_peak_live(size_t live);
   size_t peak_held() const { return page().peak_held.load(std::memory_order_relaxed); }
+
+  // Making regions took that long.
+  void note_acquiring(uint64_t ns) { acquire_ns_ += ns; }
+  uint64_t acquire_ns() const { return acquire_ns_.load(std::memory_order_relaxed); }
 
   Counters& counters() { return counters_; }
   const CounterPage& page() const { return counters_.page(); }
 
  private:
   const Budget& budget_;
-  const Depots& depots_;
+  const LiveBytes& live_;
   Counters counters_;
   uint64_t shared_from_ = 0;
   std::atomic<size_t> peak_live_{0};
+  std::atomic<uint64_t> acquire_ns_{0};
 };
 
 }  // namespace rdmalloc

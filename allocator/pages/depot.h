@@ -4,12 +4,12 @@
 // Runs inside malloc. fork() takes every depot's lock, so a child finds them in order.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "allocator/mutex.h"
 #include "allocator/pages/free_pages.h"
+#include "allocator/pages/live_bytes.h"
 #include "allocator/pages/region_table.h"
 
 namespace rdmalloc {
@@ -28,7 +28,7 @@ class Depot {
   Depot& operator=(const Depot&) = delete;
 
   // Once, before there are threads.
-  void set_order(FreePages::Order order) NO_THREAD_SAFETY_ANALYSIS { free_.set_order(order); }
+  void set_order(RunTree::Order order) NO_THREAD_SAFETY_ANALYSIS { free_.set_order(order); }
 
   // Says which part of a range was never used, and marks it as used. Under the lock, or while
   // nobody else knows of the region.
@@ -36,7 +36,7 @@ class Depot {
 
   // What is taken is added to `live`, and what is given back is subtracted, under the lock: a
   // thread that holds all locks finds the sums right, and so does a child of fork.
-  using Sum = std::atomic<size_t>;
+  using Sum = LiveBytes::Sum;
   Taken take(const RegionTable& regions, size_t size, size_t alignment, Sum* live)
       EXCLUDES(depot_lock);
   Taken take_at(Region* region, void* address, size_t size, Sum* live) EXCLUDES(depot_lock);

@@ -2,8 +2,6 @@
 
 #include <initializer_list>
 
-#include "allocator/os/clock.h"
-
 namespace rdmalloc {
 
 // The window is carved upwards for extents and downwards for everything else; in both, what was
@@ -12,11 +10,11 @@ void Depots::boot(bool several_nodes) {
   if (several_nodes) nodes_ = os::kMaxNodes;
   for (const RegionUse use : {RegionUse::kBlocks, RegionUse::kExposed}) {
     for (int node = 0; node < nodes_; ++node) {
-      pinned_[node][index(use)].set_order(FreePages::Order::kHighestFirst);
+      pinned_[node][index(use)].set_order(RunTree::Order::kHighestFirst);
     }
-    overflow_[index(use)].set_order(FreePages::Order::kHighestFirst);
+    overflow_[index(use)].set_order(RunTree::Order::kHighestFirst);
   }
-  sparse_.set_order(FreePages::Order::kHighestFirst);
+  sparse_.set_order(RunTree::Order::kHighestFirst);
 }
 
 Depot& Depots::of(const Region& region, int node) {
@@ -34,21 +32,16 @@ Depot& Depots::of(const Region& region, int node) {
 Taken Depots::take(const Request& request, Where where) {
   const auto pinned = [&](int node) -> Depot& { return pinned_[node][index(request.use)]; };
   const auto take_of = [&](Depot& depot) {
-    return depot.take(regions_, request.size, request.alignment, &live_[index(request.use)]);
+    return depot.take(regions_, request.size, request.alignment, live_.sum(request.use));
   };
   if (const Taken taken = take_of(pinned(request.node))) return taken;
-  if (where == Where::kBest && !is_pinning_put_off()) return {};
+  if (where == Where::kBest && !pin_pause_.is_on()) return {};
   for (int other = 0; nodes_ > 1 && other < nodes_; ++other) {
     if (const Taken taken = take_of(pinned(other))) return taken;
   }
   return where == Where::kAnyNode || request.use == RegionUse::kExposed || request.pinned
              ? Taken{}
              : take_of(overflow_[index(request.use)]);
-}
-
-bool Depots::is_pinning_put_off() const {
-  const uint64_t until = pins_from_.load(std::memory_order_relaxed);
-  return until != 0 && os::now_ns() < until;
 }
 
 bool Depots::has(const Request& request, Where where) {
@@ -58,13 +51,13 @@ bool Depots::has(const Request& request, Where where) {
 }
 
 Taken Depots::take_sparse(size_t size, size_t alignment) {
-  return sparse_.take(regions_, size, alignment, &live_[index(RegionUse::kBlocks)]);
+  return sparse_.take(regions_, size, alignment, live_.sum(RegionUse::kBlocks));
 }
 
 Taken Depots::take_at(void* address, size_t size) {
   Region* const region = regions_.find(address);
   if (region == nullptr) return {};
-  Depot::Sum* const live = &live_[index(region->use)];
+  LiveBytes::Sum* const live = live_.sum(region->use);
   const Taken taken = of(*region).take_at(region, address, size, live);
   if (taken || !region->by_touch || region->kind != RegionKind::kPinned) return taken;
   for (int node = 0; node < nodes_; ++node) {
@@ -75,24 +68,19 @@ Taken Depots::take_at(void* address, size_t size) {
 }
 
 Status Depots::give(const Region& region, int node, void* address, size_t size) {
-  const Status given = of(region, node).give(address, size, &live_[index(region.use)]);
-  if (ok(given)) given_.fetch_add(size, std::memory_order_relaxed);
+  const Status given = of(region, node).give(address, size, live_.sum(region.use));
+  if (ok(given)) live_.note_given(size);
   return given;
 }
 
 void Depots::add(Region* region, size_t taken) {
   of(*region).add(region, taken);
-  count_in(region->use, taken);
-}
-
-void Depots::abandon(const Region& region, size_t size) {
-  abandoned_.fetch_add(size, std::memory_order_relaxed);
-  count_out(region.use, size);
+  live_.add(region->use, taken);
 }
 
 void Depots::abandon_exposed() {
   for (int node = 0; node < nodes_; ++node) {
-    abandoned_ += pinned_[node][index(RegionUse::kExposed)].clear();
+    live_.abandon_free(pinned_[node][index(RegionUse::kExposed)].clear());
   }
 }
 

@@ -1,17 +1,16 @@
 // All depots of the heap: for pinned pages one for each use and NUMA node, for pages that could not
-// be pinned one for each use, and one for sparse pages. Also counts what is live: taken and not
-// given back. (Blocks that a CPU cache keeps count as live, and so does what jemalloc's arenas
-// keep.)
+// be pinned one for each use, and one for sparse pages.
 //
 // Runs inside malloc. Each depot has its own lock, and only fork holds two at once.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "allocator/os/topology.h"
 #include "allocator/pages/depot.h"
+#include "allocator/pages/live_bytes.h"
+#include "allocator/pages/pin_pause.h"
 #include "allocator/pages/region_table.h"
 
 namespace rdmalloc {
@@ -27,7 +26,8 @@ struct Request {
 
 class Depots {
  public:
-  explicit constexpr Depots(const RegionTable& regions) : regions_(regions) {}
+  constexpr Depots(const RegionTable& regions, LiveBytes& live, const PinPause& pin_pause)
+      : regions_(regions), live_(live), pin_pause_(pin_pause) {}
   Depots(const Depots&) = delete;
   Depots& operator=(const Depots&) = delete;
 
@@ -39,10 +39,6 @@ class Depots {
   Taken take(const Request& request, Where where) EXCLUDES(depot_lock);
   bool has(const Request& request, Where where) EXCLUDES(depot_lock);
   Taken take_sparse(size_t size, size_t alignment) EXCLUDES(depot_lock);
-
-  // Until that time (of os::now_ns()), it is useless to ask whether more can be pinned.
-  void put_off_pinning(uint64_t until) { pins_from_.store(until, std::memory_order_relaxed); }
-  bool is_pinning_put_off() const;
 
   // Takes exactly this range, if it is free.
   Taken take_at(void* address, size_t size) EXCLUDES(depot_lock);
@@ -63,21 +59,8 @@ class Depots {
     return is_pinned ? pinned_[node][index(use)] : overflow_[index(use)];
   }
 
-  size_t live(RegionUse use) const { return live_[index(use)].load(std::memory_order_relaxed); }
-  size_t live() const {
-    return live(RegionUse::kExtents) + live(RegionUse::kBlocks) + live(RegionUse::kExposed);
-  }
-  // Bytes that were ever given back.
-  size_t given() const { return given_.load(std::memory_order_relaxed); }
-  // Pages that are free, but will not be handed out again.
-  size_t abandoned() const { return abandoned_.load(std::memory_order_relaxed); }
-  void abandon(const Region& region, size_t size);
   int nodes() const { return nodes_; }
-  // Pages that were taken are gone: they lie elsewhere and were counted again there, or they are no
-  // longer held.
-  void note_gone(RegionUse use, size_t size) { count_out(use, size); }
-  // They are still there after all.
-  void note_back(RegionUse use, size_t size) { count_in(use, size); }
+
   // In a child of fork: exposed pages that its parent had free are no longer pinned.
   void abandon_exposed() EXCLUDES(depot_lock);
 
@@ -97,20 +80,11 @@ class Depots {
 
  private:
   static size_t index(RegionUse use) { return static_cast<size_t>(use); }
-  void count_in(RegionUse use, size_t size) {
-    live_[index(use)].fetch_add(size, std::memory_order_relaxed);
-  }
-  void count_out(RegionUse use, size_t size) {
-    live_[index(use)].fetch_sub(size, std::memory_order_relaxed);
-    given_.fetch_add(size, std::memory_order_relaxed);
-  }
 
   const RegionTable& regions_;
+  LiveBytes& live_;
+  const PinPause& pin_pause_;
   int nodes_ = 1;
-  std::atomic<size_t> live_[kRegionUses] = {};
-  std::atomic<size_t> given_{0};
-  std::atomic<size_t> abandoned_{0};
-  std::atomic<uint64_t> pins_from_{0};  // ns
   Depot overflow_[kRegionUses];
   Depot sparse_;
   // Last, and by node: a machine with one node touches no more than the beginning.

@@ -18,32 +18,10 @@ void LargeBlocks::boot() {
   is_malloc_sparse_ = store_.options.choice(OptionId::sparse) == kSparseMalloc;
 }
 
-void LargeBlocks::drain(bool patient) {
-  store_.caches.drain(patient, [this](CpuCaches::Block block) {
-    give_back(block);
-    return false;
-  });
-}
-
-// Gives back what the caches keep until that is enough for the request.
-Taken LargeBlocks::drain_for(const Request& request) {
-  Taken taken;
-  store_.caches.drain(false, [&](CpuCaches::Block block) {
-    give_back(block);
-    taken = store_.depots.take(request, Depots::Where::kBest);
-    return static_cast<bool>(taken);
-  });
-  return taken;
-}
-
-void LargeBlocks::give_back(CpuCaches::Block block) {
-  give_back(store_.blocks.address_of(block.page), block.pages * os::page_size());
-}
-
 Taken LargeBlocks::get(const Request& request) {
   if (const Taken taken = store_.depots.take(request, Depots::Where::kBest)) return taken;
   // A block of another node would be taken in the end: take it now, without the growth lock.
-  if (growth_.policy().is_ample(request.size)) {
+  if (growth_.gathering_policy().is_ample(request.size)) {
     if (const Taken taken = store_.depots.take(request, Depots::Where::kAnyNode)) return taken;
   }
   // Exposed blocks are not cached, and may be smaller than cached ones.
@@ -52,16 +30,16 @@ Taken LargeBlocks::get(const Request& request) {
     larger = store_.caches.take_larger(request.size / os::page_size());
   }
   if (larger.pages != 0) {
-    give_back(larger);
+    freed_.give_back(larger);
     if (const Taken taken = store_.depots.take(request, Depots::Where::kBest)) return taken;
   }
-  if (!growth_.policy().is_tight(request.size, store_.caches.bytes())) {
-    if (const Taken taken = drain_for(request)) return taken;
+  if (!growth_.gathering_policy().is_tight(request.size, store_.caches.bytes())) {
+    if (const Taken taken = freed_.drain_for(request)) return taken;
   }
   if (reclaim_ != nullptr) reclaim_(request.size, false);
   if (const Taken taken = growth_.grow(request)) return taken;
   // No more memory may be held: what the caches keep is the last resort.
-  drain(true);
+  freed_.drain(true);
   if (reclaim_ != nullptr) reclaim_(request.size, true);
   return growth_.grow(request);
 }
@@ -113,54 +91,6 @@ size_t LargeBlocks::size_of(const void* address) const {
   return (word & BlockTable::kCached) != 0 ? 0 : BlockTable::asked_pages_of(word) * os::page_size();
 }
 
-// Asks the kernel once per block, however often a cache takes it and gives it back.
-int LargeBlocks::node_of_block(uintptr_t start, size_t pages) {
-  const bool has_word = pages > 1;
-  int node = has_word ? store_.blocks.node_of(start) : os::kNoNode;
-  if (node != os::kNoNode) return node;
-  auto* const address = reinterpret_cast<void*>(start);
-  node = store_.placement.node_of(*store_.regions.find(address), address, pages * os::page_size());
-  if (has_word) store_.blocks.set_node(start, node);
-  return node;
-}
-
-// Gives back a block that has no owner any more, or the end of one.
-void LargeBlocks::give_back(uintptr_t start, size_t size) {
-  auto* const address = reinterpret_cast<void*>(start);
-  const Region& region = *store_.regions.find(address);
-  const size_t pages = size / os::page_size();
-  const bool is_on = store_.placement.is_on();
-  const int node = is_on ? node_of_block(start, pages) : region.node;
-  if (is_on && pages > 1) store_.blocks.set_node(start, os::kNoNode);
-  if (!RDM_BROKEN(freed_block_is_known)) store_.blocks.set(start, 0);
-  // madvise does not discard locked pages (mlockall), but free pages of a sparse region must read
-  // as zero.
-  const bool is_sparse = region.kind == RegionKind::kSparse;
-  const uintptr_t base = region.base;
-  if (is_sparse) {
-    store_.observers.for_each(
-        [&](RegionObserver& observer) { observer.on_discard(address, size); });
-    if (!ok(os::discard(address, size))) memset(address, 0, size);
-  }
-  // Abandoned: exposed pages that this process has not pinned, which nobody may use, and pages for
-  // which there is no memory to keep a record.
-  const bool is_abandoned = region.exposed && !region.locked;
-  if (is_abandoned || !ok(store_.depots.give(region, node, address, size))) {
-    store_.depots.abandon(region, size);
-  }
-  if (is_sparse) growth_.release_sparse(base);
-  store_.books.note_live();
-}
-
-// Gives back a block that the program may have made holes in: the remaining runs, one by one.
-void LargeBlocks::give_back_apart(uintptr_t start, size_t size) {
-  if (!holes_.has(reinterpret_cast<void*>(start), size)) return give_back(start, size);
-  holes_.reopen(start, size);
-  store_.blocks.set(start, 0);
-  store_.marks.for_each_whole(start, start + size,
-                              [&](uintptr_t from, uintptr_t to) { give_back(from, to - from); });
-}
-
 // Pages that a block keeps beyond its size must be usable when it grows again.
 bool LargeBlocks::has_hole_behind(uintptr_t start, size_t wanted, size_t pages) const {
   const uintptr_t end = start + wanted * os::page_size();
@@ -188,7 +118,7 @@ bool LargeBlocks::resize(void* address, size_t size) {
              has_hole_behind(start, wanted, pages)) {
     store_.blocks.set(start, BlockTable::make(wanted, wanted, flags));
     if (pages > wanted) {
-      give_back_apart(start + wanted * os::page_size(), (pages - wanted) * os::page_size());
+      freed_.give_back_apart(start + wanted * os::page_size(), (pages - wanted) * os::page_size());
     }
   } else {
     store_.blocks.set(start, BlockTable::make(pages, wanted, flags));
@@ -208,7 +138,7 @@ void* LargeBlocks::move(void* address, size_t size) {
   const Region& region = *store_.regions.find(address);
   // In a forked child: exposed memory must be pinned, and the parent's block is not pinned here.
   if (region.exposed && !region.locked) return nullptr;
-  drain(false);
+  freed_.drain(false);
   const Request request{wanted, os::page_size(), region.use, region.node};
   void* const moved = growth_.move_block(start, old_size, request);
   if (moved == nullptr) return nullptr;

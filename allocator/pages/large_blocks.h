@@ -12,7 +12,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/pages/freed_blocks.h"
 #include "allocator/pages/growth.h"
+#include "allocator/pages/page_store.h"
 #include "allocator/pages/program_holes.h"
 
 namespace rdmalloc {
@@ -23,8 +25,8 @@ class LargeBlocks {
   static constexpr size_t kLargestSmall = size_t{32} << 10;
   static constexpr size_t kLargest = size_t{1} << 43;
 
-  constexpr LargeBlocks(const PageStore& store, Growth& growth, ProgramHoles& holes)
-      : store_(store), growth_(growth), holes_(holes) {}
+  constexpr LargeBlocks(PageStore& store, Growth& growth, ProgramHoles& holes)
+      : store_(store), growth_(growth), holes_(holes), freed_(store, growth, holes) {}
   LargeBlocks(const LargeBlocks&) = delete;
   LargeBlocks& operator=(const LargeBlocks&) = delete;
 
@@ -59,14 +61,14 @@ class LargeBlocks {
     const size_t pages = BlockTable::pages_of(word);
     if (pages == 0 || (word & BlockTable::kCached) != 0) return false;
     if ((word & BlockTable::kApart) != 0) [[unlikely]] {
-      give_back_apart(start, pages * os::page_size());
+      freed_.give_back_apart(start, pages * os::page_size());
       return true;
     }
     if (lies_here(start, pages)) {
       store_.blocks.set(start, pages | BlockTable::kCached);
       if (store_.caches.give({store_.blocks.page_of(start), pages})) return true;
     }
-    give_back(start, pages * os::page_size());
+    freed_.give_back(start, pages * os::page_size());
     return true;
   }
 
@@ -80,8 +82,7 @@ class LargeBlocks {
   // True for an address in the part of the window that has blocks.
   bool is_in_blocks(uintptr_t address) const { return store_.blocks.is_covered(address); }
 
-  // Returns what the processors' caches keep to the depots.
-  void drain(bool patient);
+  constexpr FreedBlocks& freed() { return freed_; }
 
  private:
   // A cached block becomes a live one, of `pages` pages as its owner sees it.
@@ -93,23 +94,19 @@ class LargeBlocks {
   }
   void* allocate_slowly(size_t size, size_t alignment, bool zero);
   Taken get(const Request& request);
-  Taken drain_for(const Request& request);
-  void give_back(CpuCaches::Block block);
-  void give_back(uintptr_t start, size_t size);
-  void give_back_apart(uintptr_t start, size_t size);
   bool has_hole_behind(uintptr_t start, size_t wanted, size_t pages) const;
   bool is_covered(uintptr_t address) const {
     return store_.blocks.is_covered(address) && address % os::page_size() == 0;
   }
   // For a block that is not apart: true when its pages lie on the calling thread's node.
   bool lies_here(uintptr_t start, size_t pages) {
-    return !store_.placement.is_on() || node_of_block(start, pages) == os::current_node();
+    return !store_.placement.is_on() || freed_.node_of(start, pages) == os::current_node();
   }
-  int node_of_block(uintptr_t start, size_t pages);
 
-  const PageStore store_;
+  PageStore& store_;
   Growth& growth_;
   ProgramHoles& holes_;
+  FreedBlocks freed_;
   Reclaim reclaim_ = nullptr;
   uint64_t sparse_from_ = 0;       // 0: nothing is
   bool is_malloc_sparse_ = false;  // and not calloc alone

@@ -45,6 +45,13 @@ class Observers {
     return any;
   }
 
+  // What all of them have registered.
+  RegistrationCounters registrations() const {
+    RegistrationCounters sum;
+    for_each([&](RegionObserver& observer) { observer.add_to(&sum); });
+    return sum;
+  }
+
  private:
   static constexpr size_t kMost = 8;
   RegionObserver* all_[kMost] = {};

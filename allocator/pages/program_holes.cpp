@@ -35,7 +35,7 @@ ProgramHoles::Hole ProgramHoles::begin(uintptr_t base, size_t length) {
   hole.from = std::max(os::page_floor(base), window);
   hole.to = std::min(end, window + store_.window.size());
   if (hole.from >= hole.to) return {};
-  Locked hold(growth_.mutex());
+  Locked hold(store_.mutex());
   for_each_part(hole.from, hole.to,
                 [&](Region* region, uintptr_t from, uintptr_t to)
                     REQUIRES(growth_lock) { lose(region, from, to, &hole); });
@@ -69,9 +69,9 @@ size_t ProgramHoles::take_away(Region* region, uintptr_t from, uintptr_t to) {
   store_.marks.set_changed(from, size, true);
   store_.marks.announce(from, size);
   region->set_retired(region->retired() + size);
-  store_.depots.note_gone(region->use, size);
+  store_.live.remove(region->use, size);
   store_.budget.charges().release(region->charged_as(), size);
-  growth_.note_taken(*region, size);
+  publisher_.note_lost(*region, size);
   return free;
 }
 
@@ -130,7 +130,7 @@ size_t ProgramHoles::take_free(uintptr_t from, uintptr_t to) {
 void ProgramHoles::end(const Hole& hole, const char* call) {
   if (!hole.is_pending) return;
   {
-    Locked hold(growth_.mutex());
+    Locked hold(store_.mutex());
     if (hole.has_shut) {
       for_each_part(hole.from, hole.to,
                     [&](Region* region, uintptr_t from, uintptr_t to) REQUIRES(growth_lock) {
@@ -149,7 +149,7 @@ void ProgramHoles::end(const Hole& hole, const char* call) {
 
 void ProgramHoles::undo(const Hole& hole) {
   if (!hole.is_pending) return;
-  Locked hold(growth_.mutex());
+  Locked hold(store_.mutex());
   for (size_t i = 0; i < hole.runs; ++i) regain(hole.taken[i]);
   end_call();
 }
@@ -161,7 +161,7 @@ void ProgramHoles::end_call() {
   for (size_t i = 0; i < store_.regions.size(); ++i) {
     Region& region = store_.regions[i];
     const bool is_there = store_.regions.find(pointer(region.base)) == &region;
-    if (region.is_empty() && is_there) growth_.note_destroyed(&region);
+    if (region.is_empty() && is_there) publisher_.note_destroyed(&region);
   }
 }
 
@@ -172,16 +172,16 @@ void ProgramHoles::regain(const Run& run) {
   store_.marks.recall(run.from, size);
   store_.marks.set_changed(run.from, size, false);
   region->set_retired(region->retired() - size);
-  store_.depots.note_back(region->use, size);
+  store_.live.add(region->use, size);
   store_.budget.charges().charge(region->charged_as(), size);
-  growth_.note_regained(*region, size);
+  publisher_.note_regained(*region, size);
 }
 
 // CPU caches do not keep blocks that are shut; shut small objects are looked at when they are
 // freed.
 void ProgramHoles::shut(uintptr_t base, size_t length) {
   const uintptr_t end = base + os::page_ceil(length);
-  Locked hold(growth_.mutex());
+  Locked hold(store_.mutex());
   for_each_part(base, end, [&](Region* region, uintptr_t from, uintptr_t to) REQUIRES(growth_lock) {
     store_.marks.for_each_kept(from, to, [&](uintptr_t low, uintptr_t high) REQUIRES(growth_lock) {
       if (region->use != RegionUse::kExtents) {
@@ -202,7 +202,7 @@ void ProgramHoles::shut(uintptr_t base, size_t length) {
 void ProgramHoles::open(uintptr_t base, size_t length) {
   if (!has(pointer(base), length)) return;
   const uintptr_t end = base + os::page_ceil(length);
-  Locked hold(growth_.mutex());
+  Locked hold(store_.mutex());
   for_each_part(base, end, [&](Region*, uintptr_t from, uintptr_t to) REQUIRES(growth_lock) {
     store_.marks.for_each_kept(from, to, [&](uintptr_t low, uintptr_t high) REQUIRES(growth_lock) {
       store_.marks.set_changed(low, high - low, false);

@@ -12,13 +12,15 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "allocator/pages/growth.h"
+#include "allocator/pages/page_store.h"
+#include "allocator/pages/publisher.h"
 
 namespace rdmalloc {
 
 class ProgramHoles {
  public:
-  constexpr ProgramHoles(const PageStore& store, Growth& growth) : store_(store), growth_(growth) {}
+  constexpr ProgramHoles(PageStore& store, Publisher& publisher)
+      : store_(store), publisher_(publisher) {}
   ProgramHoles(const ProgramHoles&) = delete;
   ProgramHoles& operator=(const ProgramHoles&) = delete;
 
@@ -39,7 +41,8 @@ class ProgramHoles {
     Run taken[kMostRuns];
   };
 
-  // Before the call: from now on no lookup finds these pages, and no malloc returns them.
+  // Before the call: from now on no lookup finds these pages, and no malloc returns them. For a
+  // call of the program's, after FreedBlocks::drain(), because cached blocks have no owner.
   Hole begin(uintptr_t base, size_t length) EXCLUDES(growth_lock, depot_lock);
   // After the call. Warns once of what `call` did.
   void end(const Hole& hole, const char* call) EXCLUDES(growth_lock, depot_lock);
@@ -80,8 +83,8 @@ class ProgramHoles {
   void note(const Region& region) REQUIRES(growth_lock);
   void tell(const Hole& hole, const char* call);
 
-  const PageStore& store_;
-  Growth& growth_;
+  PageStore& store_;
+  Publisher& publisher_;
   size_t pending_ GUARDED_BY(growth_lock) = 0;  // holes whose call is being made
   std::atomic<bool> any_{false};
   std::atomic<bool> has_told_{false};

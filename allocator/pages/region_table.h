@@ -60,6 +60,12 @@ class RegionTable {
 
   size_t size() const { return size_.load(std::memory_order_acquire); }
   Region& operator[](size_t index) const { return regions_[index]; }
+  // How many regions are not empty.
+  size_t count() const {
+    size_t count = 0;
+    for (size_t i = 0; i < size(); ++i) count += regions_[i].is_empty() ? 0 : 1;
+    return count;
+  }
   // The n-th of the regions that are not empty; null beyond the last.
   const Region* nth(size_t n) const {
     for (size_t i = 0; i < size(); ++i) {

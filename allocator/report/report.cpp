@@ -35,7 +35,9 @@ struct ReportName {
 
 // False: nobody is watching this process.
 bool announce() {
-  const int page = heap.share_counters();
+  heap.look_at_limits();
+  heap.books().counters().share();
+  const int page = heap.books().counters().descriptor();
   const ReportName name;
   return page >= 0 && name.fits && os::announce(os::text(watcher), os::text(name.path), page);
 }
@@ -94,7 +96,7 @@ void report_at_exit() {
   }
   if (!wants_file) return;
   const auto tell_watcher = [](ReportState state) {
-    if (watcher[0] != '\0') heap.note_report(state);
+    if (watcher[0] != '\0') heap.books().counters().note_report(state);
   };
   tell_watcher(ReportState::kBegun);
   const int error = write_report(stats);

@@ -13,6 +13,7 @@
 #include "allocator/os/limits.h"
 #include "allocator/os/standard_error.h"
 #include "allocator/pages/heap.h"
+#include "allocator/pages/heap_counters.h"
 
 namespace rdmalloc {
 namespace {
@@ -132,7 +133,7 @@ class HugeBytes {
 
  private:
   void add(uintptr_t start, size_t huge) {
-    const Region* const region = heap.find(reinterpret_cast<void*>(start));
+    const Region* const region = heap.regions().find(reinterpret_cast<void*>(start));
     if (region != nullptr && region->index < count_) bytes_[region->index] += huge;
   }
 
@@ -227,7 +228,7 @@ void put_json_string(Writer& out, const char* text) {
 
 // In the order in which the phases were first entered.
 void put_phases(Writer& out) {
-  const CounterPage& page = heap.counter_page();
+  const CounterPage& page = heap.books().page();
   const uint64_t count = page.phase_count.load(std::memory_order_acquire);
   for (size_t i = 0; i < count; ++i) {
     const PhaseRecord& phase = page.phases[i];
@@ -275,7 +276,7 @@ rdm_stats gather_stats() {
   const Budget& budget = heap.budget();
   const size_t kept =
       from_jemalloc("stats.arenas." MALLCTL_ALL ".pdirty") * from_jemalloc("arenas.page");
-  const HeapCounters counters = heap.counters(kept);
+  const HeapCounters counters = heap_counters(heap, kept);
   rdm_stats stats{};
   stats.live_bytes = counters.live;
   stats.peak_live_bytes = counters.peak_live;
@@ -293,7 +294,7 @@ rdm_stats gather_stats() {
   stats.free_extents = counters.free_extents;
   stats.largest_free_bytes = counters.largest_free;
   stats.acquire_ns = counters.acquire_ns;
-  const RegistrationCounters registered = heap.registrations();
+  const RegistrationCounters registered = heap.store().observers.registrations();
 #define RDMALLOC_COUNTER(name) stats.name = registered.name;
   RDMALLOC_REGISTRATION_COUNTERS(RDMALLOC_COUNTER)
 #undef RDMALLOC_COUNTER
@@ -334,7 +335,7 @@ bool write_json(const rdm_stats& stats, int fd) {
   out.put("  \"budget_limited_by\": \"");
   out.put(name(static_cast<LimitedBy>(stats.budget_limited_by)));
   out.put("\",\n  \"huge_pages\": \"");
-  out.put(heap.huge_pages().text());
+  out.put(heap.populator().huge_pages().watch().text());
   out.put("\",\n  \"pid\": ");
   out.put_number(static_cast<uint64_t>(getpid()));
   out.put(",\n  \"region_list\": [");
@@ -396,7 +397,7 @@ void write_figures(const rdm_stats& stats) {
   out.put(name(static_cast<LimitedBy>(stats.budget_limited_by)));
   out.put("\n");
   out.put_padded("  huge_pages", kTextColumn);
-  out.put(heap.huge_pages().text());
+  out.put(heap.populator().huge_pages().watch().text());
   out.put("\n");
   (void)out.finish();
 }

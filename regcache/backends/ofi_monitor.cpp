@@ -27,7 +27,7 @@ bool is_for_ever(const void* address, size_t length) {
   const Region* region = heap.regions().find(address);
   return region != nullptr && region->kind == RegionKind::kPinned && region->locked &&
          length <= region->end() - reinterpret_cast<uintptr_t>(address) &&
-         !heap.is_retired(address, length);
+         !heap.marks().is_retired(reinterpret_cast<uintptr_t>(address), length);
 }
 
 int start(fid_mem_monitor*) { return 0; }

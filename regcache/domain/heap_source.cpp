@@ -9,7 +9,7 @@ namespace rdmalloc {
 
 Status HeapSource::attach(RegionObserver* observer) noexcept {
   heap.look_at_limits();
-  return heap.attach(observer);
+  return heap.publisher().attach(observer);
 }
 
 const RegionTable& HeapSource::regions() const noexcept { return heap.regions(); }
@@ -19,11 +19,11 @@ const Window& HeapSource::window() const noexcept { return heap.window(); }
 const PageMarks* HeapSource::marks() const noexcept { return &heap.marks(); }
 
 bool HeapSource::populate(const Region& region, PagesFor who) const noexcept {
-  return heap.populate(region, who);
+  return heap.populator().populate(region, who);
 }
 
 bool HeapSource::populate_part(const Region& region, uintptr_t from, uintptr_t to) const noexcept {
-  return heap.populate_part(region, from, to);
+  return heap.populator().populate_part(region, from, to);
 }
 
 // Shares are of the limit that there is now: the one at start may have been another, or none.
@@ -46,7 +46,7 @@ ForeignDefaults HeapSource::foreign() const noexcept {
 }
 
 void HeapSource::note_registrations(uint64_t domains, uint64_t bytes, uint64_t pinned) noexcept {
-  heap.note_registrations(domains, bytes, pinned);
+  heap.books().note_registrations(domains, bytes, pinned);
 }
 
 void HeapSource::call_before_forks(void (*release)(void* context), void* context) noexcept {

@@ -54,7 +54,9 @@ class HeapMemory final : public PoolMemory {
     return heap.regions().find(address);
   }
   const PageMarks& marks() const noexcept override { return heap.marks(); }
-  bool attach(RegionObserver* observer) noexcept override { return ok(heap.attach(observer)); }
+  bool attach(RegionObserver* observer) noexcept override {
+    return ok(heap.publisher().attach(observer));
+  }
   void reopen(void* address, size_t length) noexcept override {
     const auto from = reinterpret_cast<uintptr_t>(address);
     const uintptr_t start = os::page_floor(from);

@@ -66,7 +66,7 @@ TEST_CASE("keys stay right while the heap grows and other domains open, fail and
     void on_fork_child() noexcept override {}
     std::atomic<size_t> acquired{0};  // bytes
   } counter;
-  REQUIRE(ok(tested->attach(&counter)));
+  REQUIRE(ok(tested->publisher().attach(&counter)));
   REQUIRE(tested.take(kPage) != nullptr);
   fake::Backend backend;
   fake::Backend failing;

@@ -25,9 +25,9 @@ TEST_CASE("threads that take and release keep the heap sound") {
   TestHeap tested({"CAP=64M", "MEMORY_CAP=256M", "SPARSE_FROM=1M"});
   fake::machine().nodes = 2;
   tested.boot();
-  churn(*tested, 3, std::chrono::seconds(3), [&tested] { return tested->validate(); });
+  churn(*tested, 3, std::chrono::seconds(3), [&tested] { return validate(*tested); });
   CHECK(tested.unsound() == "");
-  CHECK(tested->counters().live == 0);
+  CHECK(heap_counters(*tested).live == 0);
 }
 
 TEST_CASE("threads keep the heap sound while system calls fail") {
@@ -36,7 +36,7 @@ TEST_CASE("threads keep the heap sound while system calls fail") {
   tested.boot();
   {
     const fake::Saboteur saboteur;
-    churn(*tested, 3, std::chrono::seconds(3), [&tested] { return tested->validate(); });
+    churn(*tested, 3, std::chrono::seconds(3), [&tested] { return validate(*tested); });
   }
   CHECK(tested.unsound() == "");
 }
@@ -54,12 +54,13 @@ TEST_CASE("an observer that comes while threads allocate hears of every region o
   std::vector<Counter> observers(4);
   std::atomic<size_t> attached{0};
   churn(*tested, 2, std::chrono::seconds(1), [&] {
-    if (attached < observers.size() && ok(tested->attach(&observers[attached]))) ++attached;
+    if (attached < observers.size() && ok(tested->publisher().attach(&observers[attached])))
+      ++attached;
     return true;
   });
   REQUIRE(attached == observers.size());
   for (const Counter& observer : observers) {
-    CHECK(observer.count == tested->counters().regions);
+    CHECK(observer.count == heap_counters(*tested).regions);
   }
 }
 

@@ -107,7 +107,7 @@ class Model {
         got = heap_.blocks().allocate(size, alignment, zero);
         break;
       case Kind::kExtent:
-        got = heap_.allocate(nullptr, size, alignment, &zero);
+        got = heap_.extents().allocate(nullptr, size, alignment, &zero);
         if (got != nullptr && wanted && !zero) return fail("not zeroed");
         break;
       case Kind::kExposed:
@@ -125,12 +125,13 @@ class Model {
   }
 
   bool is_sound(const Object& object) {
-    const Region* region = heap_.find(object.base);
+    const Region* region = heap_.regions().find(object.base);
     if (region == nullptr) return fail("in no region");
     if (reinterpret_cast<uintptr_t>(object.base) + object.size > region->end()) {
       return fail("in more than one region");
     }
-    if (heap_.is_retired(object.base, object.size)) return fail("a retired address");
+    if (heap_.marks().is_retired(reinterpret_cast<uintptr_t>(object.base), object.size))
+      return fail("a retired address");
     if (region->exposed != (object.kind == Kind::kExposed)) return fail("in another's region");
     if (region->exposed && !region->locked && !heap_.forked()) return fail("exposed, not pinned");
     if (object.kind == Kind::kExtent) return true;
@@ -157,7 +158,7 @@ class Model {
   // Refused only for lack of a record.
   bool give(void* address, size_t size) {
     for (int i = 0; i < 20; ++i) {
-      if (heap_.release(address, size)) return true;
+      if (heap_.extents().release(address, size)) return true;
     }
     return fail("a live extent was not taken back");
   }
@@ -222,9 +223,9 @@ void prepare(TestHeap& tested, const Setting& setting) {
 // Checks the live memory in a child, and continues there for a while.
 bool holds_in_child(TestHeap& tested, Model& model) {
   const test::ChildEnd end = tested.run_child([&] {
-    bool good = model.are_intact() && tested->validate();
+    bool good = model.are_intact() && validate(*tested);
     for (int i = 0; good && i < 300; ++i) good = model.step();
-    good = good && model.are_intact() && tested->validate() && model.finish();
+    good = good && model.are_intact() && validate(*tested) && model.finish();
     if (!good) (void)!write(2, model.why().data(), model.why().size());
     return good;
   });
@@ -262,9 +263,9 @@ TEST_CASE("the page heap does what a list of pages would, while calls fail") {
       fake::set_node(0);
       fake::fail_nothing();
       if (!model.finish()) FAIL(model.why());
-      CHECK(tested->counters().live == 0);
-      tested->blocks().drain(true);
-      CHECK(tested->counters().cached == 0);
+      CHECK(heap_counters(*tested).live == 0);
+      tested->blocks().freed().drain(true);
+      CHECK(heap_counters(*tested).cached == 0);
       CHECK(tested.unsound(sabotage) == "");
     }
   }
@@ -297,8 +298,8 @@ TEST_CASE("threads find their own bytes in blocks that are freed, gathered and m
       if (sabotage) saboteur = std::make_unique<fake::Saboteur>();
       const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);
       while (sound && std::chrono::steady_clock::now() < end) {
-        sound = tested->validate();
-        (void)tested->counters();
+        sound = validate(*tested);
+        (void)heap_counters(*tested);
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       }
     }
@@ -308,9 +309,9 @@ TEST_CASE("threads find their own bytes in blocks that are freed, gathered and m
     CHECK(bad == 0);
     CHECK(sound);
     CHECK(steps > 200);
-    CHECK(tested->counters().gathered != 0);
-    tested->blocks().drain(true);
-    CHECK(tested->counters().live == 0);
+    CHECK(heap_counters(*tested).gathered != 0);
+    tested->blocks().freed().drain(true);
+    CHECK(heap_counters(*tested).live == 0);
     CHECK(tested.unsound(sabotage) == "");
   }
 }

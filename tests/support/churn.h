@@ -26,7 +26,7 @@ class Churner {
     const size_t alignment = below(10) == 0 ? os::page_size() << below(10) : os::page_size();
     const bool wants_zero = below(3) == 0;
     bool zero = wants_zero;
-    void* got = heap_.allocate(nullptr, pages * os::page_size(), alignment, &zero);
+    void* got = heap_.extents().allocate(nullptr, pages * os::page_size(), alignment, &zero);
     if (got == nullptr) return live_.empty() || release_one();
     if (wants_zero && !zero) return false;
     const Extent extent{static_cast<unsigned char*>(got), pages};
@@ -89,7 +89,7 @@ class Churner {
   // Refused only for lack of a record; the caller then tries again.
   bool give(const Extent& extent) {
     for (int attempt = 0; attempt < 10; ++attempt) {
-      if (heap_.release(extent.base, extent.pages * os::page_size())) return true;
+      if (heap_.extents().release(extent.base, extent.pages * os::page_size())) return true;
     }
     return false;
   }

@@ -99,10 +99,12 @@ class HeapPoolMemory final : public rdmalloc::PoolMemory {
   }
   const Window& window() const noexcept override { return (*heap_)->window(); }
   const Region* region_of(const void* address) const noexcept override {
-    return (*heap_)->find(address);
+    return (*heap_)->regions().find(address);
   }
   const PageMarks& marks() const noexcept override { return (*heap_)->marks(); }
-  bool attach(RegionObserver* observer) noexcept override { return ok((*heap_)->attach(observer)); }
+  bool attach(RegionObserver* observer) noexcept override {
+    return ok((*heap_)->publisher().attach(observer));
+  }
   void reopen(void* address, size_t length) noexcept override {
     const auto from = reinterpret_cast<uintptr_t>(address);
     const uintptr_t start = os::page_floor(from);

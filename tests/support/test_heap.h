@@ -6,8 +6,11 @@
 #include <string>
 
 #include "allocator/pages/heap.h"
+#include "allocator/pages/heap_counters.h"
+#include "allocator/pages/heap_fork.h"
 #include "tests/support/child.h"
 #include "tests/support/fake_os.h"
+#include "tests/support/heap_check.h"
 
 namespace rdmalloc::fake {
 
@@ -47,7 +50,7 @@ class TestHeap {
   // allocate(), checking that the extent is open and not handed out already.
   void* take(size_t size, size_t alignment = kPage, bool* zero = nullptr) {
     bool wanted = zero != nullptr && *zero;
-    void* got = heap_->allocate(nullptr, size, alignment, &wanted);
+    void* got = heap_->extents().allocate(nullptr, size, alignment, &wanted);
     if (zero != nullptr) *zero = wanted;
     if (got != nullptr) hold(got, size);
     return got;
@@ -58,7 +61,7 @@ class TestHeap {
   }
   bool give(void* address, size_t size) {
     drop(address);
-    return heap_->release(address, size);
+    return heap_->extents().release(address, size);
   }
 
   // The same for blocks, recorded by their start.
@@ -94,17 +97,27 @@ class TestHeap {
   // Runs the work in a child, with the library's fork handlers.
   template <typename Work>
   test::ChildEnd run_child(Work work) {
-    heap_->before_fork();
+    before_fork(*heap_);
     const pid_t child = test::start_child([&] {
-      heap_->after_fork_in_child();
+      after_fork_in_child(*heap_);
       return work();
     });
-    heap_->after_fork_in_parent();
+    after_fork_in_parent(*heap_);
     return test::end_of(child);
   }
 
-  const Region& region_of(const void* address) { return *heap_->find(address); }
+  const Region& region_of(const void* address) { return *heap_->regions().find(address); }
   const Region& last_region() { return heap_->regions()[heap_->regions().size() - 1]; }
+
+  // As the interposed system calls do.
+  ProgramHoles::Hole begin_hole(uintptr_t base, size_t length) {
+    heap_->blocks().freed().drain(true);
+    return heap_->holes().begin(base, length);
+  }
+
+  bool is_retired(const void* address, size_t size) const {
+    return heap_->marks().is_retired(reinterpret_cast<uintptr_t>(address), size);
+  }
 
   // Bytes open in the window.
   size_t opened() const {
@@ -122,7 +135,7 @@ class TestHeap {
         return "a region's lock is not the system's";
       if (range.locked && region.kind != RegionKind::kPinned) return "unpinned, but locked";
       if (range.kind == os::PageKind::kHugetlb && !range.populated) return "hugetlb, not populated";
-      if (heap_->is_retired(reinterpret_cast<void*>(range.base), range.bytes)) {
+      if (is_retired(reinterpret_cast<void*>(range.base), range.bytes)) {
         return "retired, but open";
       }
     }
@@ -137,7 +150,7 @@ class TestHeap {
   // `may_mend`: block moves were refused half-way, and new pages then fill the gaps, whatever the
   // limits, locked if possible.
   std::string unsound(bool may_mend = false) {
-    if (!heap_->validate()) return "validate() failed";
+    if (!validate(*heap_)) return "validate() failed";
     if (const auto all = violations(); !all.empty()) return all.front();
     if (vacated() != 0) return "moved away, and not left";
     size_t held = 0;

@@ -17,7 +17,7 @@ LAYERS = [
     # What a region is; the budget refers to it, too.
     ("region", r"allocator/pages/region\.h", {"status", "os"}),
     # The page heap's interface ...
-    ("heap", r"allocator/pages/(heap|page_marks|region_observer|region_table|window)\.h",
+    ("heap", r"allocator/pages/(heap(_counters|_fork)?|page_marks|region_observer|region_table|window)\.h",
      {"status", "os", "core", "region", "pages"}),
     # ... and its parts.
     ("pages", r"allocator/pages/.*", {"status", "os", "core", "region", "heap"}),

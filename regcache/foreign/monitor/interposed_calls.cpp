@@ -414,7 +414,8 @@ RDM_INTERPOSED int shmdt(const void* address) noexcept {
   probe.note(address);
   const Announced announced(of_shmdt(address));
   // A segment can be attached only where the heap's pages are already gone.
-  const bool is_in_hole = touches_heap(address, 1) && rdmalloc::heap.is_retired(address, 1);
+  const bool is_in_hole = touches_heap(address, 1) && rdmalloc::heap.marks().is_retired(
+                                                          reinterpret_cast<uintptr_t>(address), 1);
   HeapHole hole("shmdt", address, is_in_hole ? attached_length(address) : 0);
   auto* const call = next.shmdt.get();
   const int result = call != nullptr

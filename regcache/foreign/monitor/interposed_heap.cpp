@@ -44,8 +44,8 @@ bool zero(char* address, size_t length) {
 }
 
 bool is_of_heap(const void* address, size_t length) {
-  if (!heap.contains(address)) return false;
-  const Region* const region = heap.find(address);
+  if (!heap.window().contains(address)) return false;
+  const Region* const region = heap.regions().find(address);
   return region != nullptr && length <= region->end() - reinterpret_cast<uintptr_t>(address);
 }
 
@@ -62,7 +62,8 @@ bool follow_advice(void* address, size_t length, int advice) {
 
 void HeapHole::begin(const void* base, size_t length) {
   const os::KeepErrno keep;
-  hole_ = heap.begin_hole(reinterpret_cast<uintptr_t>(base), length);
+  heap.blocks().freed().drain(true);
+  hole_ = heap.holes().begin(reinterpret_cast<uintptr_t>(base), length);
   is_open_ = true;
 }
 
@@ -89,7 +90,7 @@ void HeapHole::note_unchanged() {
 
 bool lies_in_heap(const void* base, size_t length) {
   const auto from = reinterpret_cast<uintptr_t>(base);
-  return length != 0 && heap.contains(base) &&
+  return length != 0 && heap.window().contains(base) &&
          length <= heap.window().base() + heap.window().size() - from;
 }
 

@@ -160,7 +160,7 @@ TEST_CASE("an exposed extent is released once, by its start, and through its own
     CHECK_FALSE(tested->blocks().resize(wrong, kPage));
     CHECK(tested->blocks().size_of(wrong) == 0);
   }
-  CHECK_FALSE(tested->release(got, 4 * kPage));
+  CHECK_FALSE(tested->extents().release(got, 4 * kPage));
   REQUIRE(give_exposed(tested, got));
   CHECK_FALSE(tested->blocks().release(got));
   CHECK(tested->blocks().size_of(got) == 0);
@@ -221,17 +221,17 @@ TEST_CASE("exposed extents count as live, and their records as metadata") {
   TestHeap tested;
   tested.boot();
   REQUIRE(tested.take(kMiB) != nullptr);
-  const HeapCounters before = tested->counters();
+  const HeapCounters before = heap_counters(*tested);
   void* got = take_exposed(tested, 256 * kKiB);
-  HeapCounters now = tested->counters();
+  HeapCounters now = heap_counters(*tested);
   CHECK(now.live == kMiB + 256 * kKiB);
   CHECK(now.live_exposed == 256 * kKiB);
   CHECK(now.live_blocks == 256 * kKiB);
   CHECK(now.metadata >= before.metadata + kKiB * 64);
   REQUIRE(tested->blocks().resize(got, 64 * kKiB));
-  CHECK(tested->counters().live_exposed == 64 * kKiB);
+  CHECK(heap_counters(*tested).live_exposed == 64 * kKiB);
   REQUIRE(give_exposed(tested, got));
-  now = tested->counters();
+  now = heap_counters(*tested);
   CHECK(now.live == kMiB);
   CHECK(now.live_exposed == 0);
 }
@@ -241,7 +241,7 @@ TEST_CASE("without a window there is no exposed memory") {
   fake::fail_from(Call::kReserve, 1);
   tested.boot();
   CHECK(tested->blocks().allocate_exposed(kPage, kPage) == nullptr);
-  CHECK(tested->validate());
+  CHECK(validate(*tested));
 }
 
 TEST_CASE("a forked child is given no exposed memory of its parent's, but may have its own") {
@@ -250,9 +250,9 @@ TEST_CASE("a forked child is given no exposed memory of its parent's, but may ha
   void* freed = take_exposed(tested, 64 * kKiB);
   void* kept = take_exposed(tested, 8 * kPage);
   REQUIRE(give_exposed(tested, freed));
-  tested->before_fork();
-  tested->after_fork_in_child();
-  CHECK(tested->validate());
+  before_fork(*tested);
+  after_fork_in_child(*tested);
+  CHECK(validate(*tested));
   CHECK(tested->blocks().size_of(kept) == 8 * kPage);
   // take_exposed() requires it to be locked.
   const void* own = take_exposed(tested, 64 * kKiB);
@@ -262,9 +262,9 @@ TEST_CASE("a forked child is given no exposed memory of its parent's, but may ha
   CHECK(resize_exposed(tested, kept, 4 * kPage));
   REQUIRE(give_exposed(tested, kept));
   CHECK_FALSE(tested->blocks().release(kept));
-  CHECK(tested->validate());
+  CHECK(validate(*tested));
   for (int i = 0; i < 100; ++i) REQUIRE(take_exposed(tested, 8 * kPage) != kept);
-  CHECK(tested->validate());
+  CHECK(validate(*tested));
 }
 
 TEST_CASE("one failing call, whichever it is, leaves exposed memory sound") {
@@ -331,26 +331,26 @@ TEST_CASE("threads that take, resize and release exposed memory leave it sound")
         }
       } else {
         void* got = tested->blocks().allocate_exposed((1 + random() % 20) * kPage, kPage);
-        if (got == nullptr || !tested->find(got)->exposed) {
+        if (got == nullptr || !tested->regions().find(got)->exposed) {
           ++bad;
           continue;
         }
         live.push_back(static_cast<unsigned char*>(got));
         memset(got, static_cast<int>(id), kPage);
         bool zero = false;
-        void* ordinary = tested->allocate(nullptr, kPage, kPage, &zero);
-        if (ordinary == nullptr || tested->find(ordinary)->exposed) ++bad;
-        if (!tested->release(ordinary, kPage)) ++bad;
+        void* ordinary = tested->extents().allocate(nullptr, kPage, kPage, &zero);
+        if (ordinary == nullptr || tested->regions().find(ordinary)->exposed) ++bad;
+        if (!tested->extents().release(ordinary, kPage)) ++bad;
       }
     }
     for (unsigned char* address : live) bad += tested->blocks().release(address) ? 0 : 1;
   };
   std::vector<std::thread> threads;
   for (uint32_t id = 1; id <= 4; ++id) threads.emplace_back(work, id);
-  for (int i = 0; i < 20; ++i) bad += tested->validate() ? 0 : 1;
+  for (int i = 0; i < 20; ++i) bad += validate(*tested) ? 0 : 1;
   for (std::thread& thread : threads) thread.join();
   CHECK(bad == 0);
-  CHECK(tested->counters().live == 0);
+  CHECK(heap_counters(*tested).live == 0);
   CHECK(tested.unsound() == "");
 }
 

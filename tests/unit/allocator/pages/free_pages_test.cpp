@@ -171,7 +171,7 @@ TEST_CASE_METHOD(Fixture, "an extent large enough but too badly aligned is passe
 }
 
 TEST_CASE_METHOD(Fixture, "the highest address that fits is taken first, where that is the order") {
-  pool.set_order(FreePages::Order::kHighestFirst);
+  pool.set_order(RunTree::Order::kHighestFirst);
   REQUIRE(ok(pool.give(at(10), 2 * kPage)));
   REQUIRE(ok(pool.give(at(20), 8 * kPage)));
   REQUIRE(ok(pool.give(at(30), kPage)));
@@ -273,7 +273,7 @@ TEST_CASE_METHOD(Fixture, "the pool does what a naive one does") {
   const auto below = [&random](size_t bound) { return random() % bound; };
   Model model(kPages);
   model.is_highest_first = GENERATE(false, true);
-  if (model.is_highest_first) pool.set_order(FreePages::Order::kHighestFirst);
+  if (model.is_highest_first) pool.set_order(RunTree::Order::kHighestFirst);
   std::map<size_t, size_t> taken;
   const auto add_region = [&](size_t first, size_t count) {
     REQUIRE(ok(pool.give(at(first), count * kPage)));

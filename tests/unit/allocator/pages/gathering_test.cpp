@@ -46,7 +46,7 @@ struct Holes {
       : tested(options) {
     tested.boot();
     std::vector<void*> all;
-    while (all.size() < pieces || tested->counters().largest_free >= kPiece) {
+    while (all.size() < pieces || heap_counters(*tested).largest_free >= kPiece) {
       all.push_back(take(exposed));
     }
     for (size_t i = 0; i < all.size(); ++i) {
@@ -58,7 +58,7 @@ struct Holes {
         REQUIRE(tested.free(all[i]));
       }
     }
-    tested->blocks().drain(true);
+    tested->blocks().freed().drain(true);
     held = tested->budget().charges().held();
   }
   void* take(bool exposed) {
@@ -99,8 +99,8 @@ TEST_CASE("free pages serve a request that no run of them could, and nothing is 
   auto* got = static_cast<char*>(f.tested.malloc(wanted));
   REQUIRE(got != nullptr);
   CHECK(f.tested->budget().charges().held() == f.held);
-  CHECK(f.tested->counters().gathered == wanted);
-  CHECK(f.tested->counters().retired == wanted);
+  CHECK(heap_counters(*f.tested).gathered == wanted);
+  CHECK(heap_counters(*f.tested).retired == wanted);
   CHECK(f.tested->regions().size() == regions + 1);
   CHECK(f.is_intact());
   CHECK(fake::split_moves() == 0);
@@ -123,7 +123,7 @@ TEST_CASE("what small requests miss is gathered many pieces at a time, into one 
   constexpr size_t kAtOnce = 16 * kMiB;
   const size_t regions = f.tested->regions().size();
   for (size_t got = 0; got < kAtOnce; got += kWanted) REQUIRE(f.tested.malloc(kWanted) != nullptr);
-  CHECK(f.tested->counters().gathered == kAtOnce);
+  CHECK(heap_counters(*f.tested).gathered == kAtOnce);
   CHECK(f.tested->regions().size() == regions + 1);
   CHECK(f.tested->budget().charges().held() == f.held);
   CHECK(f.is_intact());
@@ -148,14 +148,14 @@ TEST_CASE("a program that goes on leaving such holes is given memory in the end"
   for (size_t before = SIZE_MAX; gathered != before && rounds < 20; ++rounds) {
     before = gathered;
     replace(20'000);
-    gathered = tested->counters().gathered;
+    gathered = heap_counters(*tested).gathered;
   }
   CHECK(rounds < 20);
   const size_t held = tested->budget().charges().held();
   CHECK(gathered > 0);
-  CHECK(gathered < 8 * tested->counters().peak_live);
+  CHECK(gathered < 8 * heap_counters(*tested).peak_live);
   replace(20'000);
-  CHECK(tested->counters().gathered == gathered);
+  CHECK(heap_counters(*tested).gathered == gathered);
   CHECK(tested->budget().charges().held() < held + held / 8);
   CHECK(tested.unsound() == "");
 }
@@ -196,9 +196,9 @@ TEST_CASE("moving pages takes no more time than all else, saved up for some mill
   Holes f({}, false, 2048);
   // Each request needs pages from many holes.
   const auto gathers = [&] {
-    const size_t before = f.tested->counters().gathered;
+    const size_t before = heap_counters(*f.tested).gathered;
     REQUIRE(f.tested.malloc(kLargest) != nullptr);
-    return f.tested->counters().gathered > before;
+    return heap_counters(*f.tested).gathered > before;
   };
   REQUIRE(gathers());
   fake::machine().move_takes_ns = 11 * kMs;
@@ -216,7 +216,7 @@ TEST_CASE("what gathered pages held before is not taken for zero") {
   const size_t wanted = f.free_bytes() / 2;
   const void* got = f.tested.malloc(wanted, 1, true);
   REQUIRE(got != nullptr);
-  CHECK(f.tested->counters().gathered == wanted);
+  CHECK(heap_counters(*f.tested).gathered == wanted);
   CHECK(fake::reads_zero(got, wanted));
 }
 
@@ -225,7 +225,7 @@ TEST_CASE("new pages come for what is missing, and only for that") {
   const size_t wanted = f.free_bytes() * 2;
   const void* got = f.tested.malloc(wanted);
   REQUIRE(got != nullptr);
-  CHECK(f.tested->counters().gathered == f.free_bytes());
+  CHECK(heap_counters(*f.tested).gathered == f.free_bytes());
   CHECK(f.tested->budget().charges().held() >= f.held + wanted - f.free_bytes());
   CHECK(f.tested->budget().charges().held() < f.held + wanted);
   CHECK(f.tested.region_of(got).locked);
@@ -236,18 +236,18 @@ TEST_CASE("new pages come for what is missing, and only for that") {
 TEST_CASE("an address that lost its page is nobody's: no lookup, no block, no allocation has it") {
   Holes f;
   REQUIRE(f.tested.malloc(f.free_bytes()) != nullptr);
-  CHECK(f.tested->counters().retired == f.free_bytes());
+  CHECK(heap_counters(*f.tested).retired == f.free_bytes());
   for (void* address : f.freed) {
-    CHECK(f.tested->is_retired(address, kPiece));
-    CHECK(f.tested->is_retired(static_cast<char*>(address) + kPiece - kPage, kPage));
+    CHECK(f.tested.is_retired(address, kPiece));
+    CHECK(f.tested.is_retired(static_cast<char*>(address) + kPiece - kPage, kPage));
     CHECK(fake::left_in(address, kPiece) == kPiece);
     CHECK(f.tested->blocks().size_of(address) == 0);
     CHECK_FALSE(f.tested->blocks().release(address));
     CHECK_FALSE(f.tested->blocks().resize(address, kPiece));
     bool zero = false;
-    CHECK(f.tested->allocate(address, kPage, kPage, &zero) == nullptr);
+    CHECK(f.tested->extents().allocate(address, kPage, kPage, &zero) == nullptr);
   }
-  for (const auto& [id, address] : f.live) CHECK_FALSE(f.tested->is_retired(address, kPiece));
+  for (const auto& [id, address] : f.live) CHECK_FALSE(f.tested.is_retired(address, kPiece));
   // A live block does not grow into the retired range behind it.
   CHECK_FALSE(f.tested.resize(f.live.begin()->second, 2 * kPiece));
   std::set<void*> gone(f.freed.begin(), f.freed.end());
@@ -255,7 +255,7 @@ TEST_CASE("an address that lost its page is nobody's: no lookup, no block, no al
     void* got = f.tested.malloc(kPiece);
     REQUIRE(got != nullptr);
     REQUIRE(gone.count(got) == 0);
-    REQUIRE_FALSE(f.tested->is_retired(got, kPiece));
+    REQUIRE_FALSE(f.tested.is_retired(got, kPiece));
   }
   CHECK(f.tested.unsound() == "");
 }
@@ -265,7 +265,7 @@ TEST_CASE("jemalloc's extents and blocks are made of each other's free pages") {
   const void* extent = f.tested.take(f.free_bytes());
   REQUIRE(extent != nullptr);
   CHECK(f.tested.region_of(extent).use == RegionUse::kExtents);
-  CHECK(f.tested->counters().gathered == f.free_bytes());
+  CHECK(heap_counters(*f.tested).gathered == f.free_bytes());
   CHECK(f.tested->budget().charges().held() < f.held + f.free_bytes());
   CHECK(f.tested.unsound() == "");
 }
@@ -275,24 +275,24 @@ TEST_CASE("exposed pages are gathered among themselves only") {
     Holes f;
     const void* got = f.tested.malloc_exposed(f.free_bytes());
     REQUIRE(got != nullptr);
-    CHECK(f.tested->counters().gathered == 0);
+    CHECK(heap_counters(*f.tested).gathered == 0);
     CHECK(f.tested.unsound() == "");
   }
   SECTION("none of them for others") {
     Holes f({"GATHER=always"}, true);
     REQUIRE(f.tested.malloc(f.free_bytes()) != nullptr);
     REQUIRE(f.tested.take(f.free_bytes()) != nullptr);
-    for (void* address : f.freed) REQUIRE_FALSE(f.tested->is_retired(address, kPiece));
+    for (void* address : f.freed) REQUIRE_FALSE(f.tested.is_retired(address, kPiece));
     CHECK(f.is_intact());
     CHECK(f.tested.unsound() == "");
   }
   SECTION("for each other") {
     Holes f({"GATHER=always"}, true);
-    const size_t before = f.tested->counters().gathered;
+    const size_t before = heap_counters(*f.tested).gathered;
     const size_t wanted = f.free_bytes() / 2;
     const void* got = f.tested.malloc_exposed(wanted);
     REQUIRE(got != nullptr);
-    CHECK(f.tested->counters().gathered >= before + wanted);
+    CHECK(heap_counters(*f.tested).gathered >= before + wanted);
     CHECK(f.tested->budget().charges().held() == f.held);
     CHECK(f.tested.region_of(got).exposed);
     CHECK(f.tested.region_of(got).locked);
@@ -305,8 +305,8 @@ TEST_CASE("nothing is gathered where regions are sealed, or it is switched off")
   for (const char* off : {"SEAL=on", "GATHER=off"}) {
     Holes f({"GATHER=always", off});
     REQUIRE(f.tested.malloc(f.free_bytes() / 2) != nullptr);
-    CHECK(f.tested->counters().gathered == 0);
-    CHECK(f.tested->counters().retired == 0);
+    CHECK(heap_counters(*f.tested).gathered == 0);
+    CHECK(heap_counters(*f.tested).retired == 0);
     CHECK(fake::calls(Call::kMove) == 0);
     CHECK(f.tested.unsound() == "");
   }
@@ -317,7 +317,7 @@ TEST_CASE("a request aligned beyond a granule is not gathered for") {
   const void* got = f.tested.malloc(f.free_bytes() / 2, 4 * kMiB);
   REQUIRE(got != nullptr);
   CHECK(reinterpret_cast<uintptr_t>(got) % (4 * kMiB) == 0);
-  CHECK(f.tested->counters().gathered == 0);
+  CHECK(heap_counters(*f.tested).gathered == 0);
   CHECK(f.tested.unsound() == "");
 }
 
@@ -326,7 +326,7 @@ TEST_CASE("overflow is gathered with overflow, locked pages with locked ones") {
   const void* got = f.tested.malloc(f.free_bytes());
   REQUIRE(got != nullptr);
   CHECK(f.tested.region_of(got).kind == RegionKind::kOverflow);
-  CHECK(f.tested->counters().gathered == f.free_bytes());
+  CHECK(heap_counters(*f.tested).gathered == f.free_bytes());
   CHECK(fake::locked() == 0);
   CHECK(f.is_intact());
   CHECK(f.tested.unsound() == "");
@@ -348,7 +348,7 @@ TEST_CASE("gathering stops at its share of the kernel's mappings") {
       REQUIRE(tested.take(300 * kPage) != nullptr);
       REQUIRE(tested.malloc(300 * kPage) != nullptr);
     }
-    if (most > 64) CHECK(tested->counters().gathered != 0);
+    if (most > 64) CHECK(heap_counters(*tested).gathered != 0);
     // An eighth of them, plus those that existed before: two per region, and the block table's.
     const size_t regions = tested->regions().size();
     CHECK(fake::mappings() <= most / 8 + 2 * regions + 4);
@@ -362,7 +362,7 @@ struct Crumbs {
   explicit Crumbs(Witness* witness = nullptr) : tested({"MEMORY_CAP=16M"}) {
     fake::machine().most_mappings = 64;
     tested.boot();
-    if (witness != nullptr) REQUIRE(ok(tested->attach(witness)));
+    if (witness != nullptr) REQUIRE(ok(tested->publisher().attach(witness)));
     std::vector<void*> all;
     while (void* const page = tested.take(kPage)) all.push_back(page);
     for (size_t i = 0; i < all.size(); i += 2) {
@@ -388,8 +388,8 @@ TEST_CASE("pages that cannot be moved for want of mappings are given up, and com
   CHECK(std::all_of(got, got + kMiB, [](char byte) { return byte == 0; }));
   CHECK(f.tested.malloc(3 * kMiB) != nullptr);
   CHECK(f.is_intact());
-  CHECK(f.tested->counters().gathered == 0);
-  CHECK(f.tested->counters().retired >= 4 * kMiB);
+  CHECK(heap_counters(*f.tested).gathered == 0);
+  CHECK(heap_counters(*f.tested).retired >= 4 * kMiB);
   CHECK(f.tested->budget().charges().held() <= 16 * kMiB);
   CHECK(f.tested.unsound() == "");
 }
@@ -399,7 +399,7 @@ TEST_CASE("pages that a device may have still are not given up for new ones") {
   witness.keeps = true;
   Crumbs f(&witness);
   CHECK(f.tested.malloc(kMiB) == nullptr);
-  CHECK(f.tested->counters().retired == 0);
+  CHECK(heap_counters(*f.tested).retired == 0);
   witness.keeps = false;
   CHECK(f.tested.malloc(kMiB) != nullptr);
   CHECK(f.is_intact());
@@ -478,25 +478,25 @@ TEST_CASE("a region that lost all its pages is gone, and observers hear of it on
   TestHeap tested({"GATHER=always"});
   tested.boot();
   Witness witness;
-  REQUIRE(ok(tested->attach(&witness)));
+  REQUIRE(ok(tested->publisher().attach(&witness)));
   void* first = tested.malloc(kMiB);
   const uintptr_t base = tested.region_of(first).base;
   const size_t length = tested.region_of(first).length;
   REQUIRE(tested.free(first));
   const void* got = tested.malloc(2 * length);
   REQUIRE(got != nullptr);
-  CHECK(tested->counters().gathered == length);
+  CHECK(heap_counters(*tested).gathered == length);
   CHECK(witness.retired == std::vector<uintptr_t>{base});
-  CHECK(tested->find(reinterpret_cast<void*>(base)) == nullptr);
-  CHECK(tested->find(reinterpret_cast<void*>(base + length - 1)) == nullptr);
-  CHECK(tested->is_retired(reinterpret_cast<void*>(base), length));
+  CHECK(tested->regions().find(reinterpret_cast<void*>(base)) == nullptr);
+  CHECK(tested->regions().find(reinterpret_cast<void*>(base + length - 1)) == nullptr);
+  CHECK(tested.is_retired(reinterpret_cast<void*>(base), length));
   CHECK(fake::left_in(reinterpret_cast<void*>(base), length) == length);
-  CHECK(tested->counters().regions == 1);
+  CHECK(heap_counters(*tested).regions == 1);
   CHECK(tested.unsound() == "");
   Witness late;
-  REQUIRE(ok(tested->attach(&late)));
+  REQUIRE(ok(tested->publisher().attach(&late)));
   CHECK(late.acquired.count(base) == 0);
-  CHECK(late.acquired.size() == tested->counters().regions);
+  CHECK(late.acquired.size() == heap_counters(*tested).regions);
 }
 
 TEST_CASE("an empty region's slot is used again when every observer has let go of it, not before") {
@@ -504,7 +504,7 @@ TEST_CASE("an empty region's slot is used again when every observer has let go o
   tested.boot();
   Witness witness;
   witness.keeps = true;
-  REQUIRE(ok(tested->attach(&witness)));
+  REQUIRE(ok(tested->publisher().attach(&witness)));
   void* block = tested.malloc(kMiB);
   const size_t slot = tested.region_of(block).index;
   const size_t length = tested.region_of(block).length;
@@ -529,15 +529,15 @@ TEST_CASE("a child of fork gathers its own pages, and its parent's stay where th
   const test::ChildEnd end = f.tested.run_child([&f] {
     const size_t wanted = f.free_bytes() / 2;
     const void* got = f.tested->blocks().allocate(wanted, 1, false);
-    return got != nullptr && f.tested->counters().gathered == wanted && f.is_intact() &&
-           !f.tested->find(got)->locked && f.tested->validate();
+    return got != nullptr && heap_counters(*f.tested).gathered == wanted && f.is_intact() &&
+           !f.tested->regions().find(got)->locked && validate(*f.tested);
   });
   CHECK(end.exited_well());
   CHECK(f.is_intact());
   for (size_t i = 0; i < f.freed.size(); ++i) {
     CHECK(reads(f.freed[i], kPiece, static_cast<uint32_t>(2 * i + 2)));
   }
-  CHECK(f.tested->counters().gathered == 0);
+  CHECK(heap_counters(*f.tested).gathered == 0);
   CHECK(f.tested.unsound() == "");
 }
 

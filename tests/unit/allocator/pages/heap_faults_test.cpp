@@ -127,9 +127,9 @@ TEST_CASE("without memory for its table the heap has no window and says so with 
   CHECK(tested->window().size() == 0);
   CHECK(tested.take(kPage) == nullptr);
   int local = 0;
-  CHECK(tested->find(&local) == nullptr);
-  CHECK_FALSE(tested->release(&local, kPage));
-  CHECK(tested->validate());
+  CHECK(tested->regions().find(&local) == nullptr);
+  CHECK_FALSE(tested->extents().release(&local, kPage));
+  CHECK(validate(*tested));
 }
 
 TEST_CASE("without address space the heap has no window and says so with null") {
@@ -137,8 +137,8 @@ TEST_CASE("without address space the heap has no window and says so with null") 
   fake::fail_from(Call::kReserve, 1);
   tested.boot();
   CHECK(tested.take(kPage) == nullptr);
-  CHECK(tested->find(&tested) == nullptr);
-  CHECK(tested->validate());
+  CHECK(tested->regions().find(&tested) == nullptr);
+  CHECK(validate(*tested));
 }
 
 TEST_CASE("a region that cannot be recorded is given back, not lost") {
@@ -161,11 +161,11 @@ TEST_CASE("an extent without a record for it stays with the caller") {
   REQUIRE(all != nullptr);
   fake::fail_from(Call::kMapMetadata, 1);
   size_t offset = 0;
-  while (offset < 32 * kMiB && tested->release(all + offset, kPage)) offset += 2 * kPage;
+  while (offset < 32 * kMiB && tested->extents().release(all + offset, kPage)) offset += 2 * kPage;
   REQUIRE(offset < 32 * kMiB);  // refused for lack of a record
   CHECK(tested.unsound() == "");
   fake::fail_nothing();
-  CHECK(tested->release(all + offset, kPage));
+  CHECK(tested->extents().release(all + offset, kPage));
   CHECK(tested.unsound() == "");
 }
 

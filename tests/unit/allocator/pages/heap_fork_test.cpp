@@ -21,25 +21,25 @@ TEST_CASE("after a fork the child's heap is whole, and none of it is pinned") {
   TestHeap tested({"GATHER=always"});  // a heap this small would otherwise grow instead
   tested.boot();
   void* got = tested.take(kMiB);
-  tested->before_fork();
-  tested->after_fork_in_child();
+  before_fork(*tested);
+  after_fork_in_child(*tested);
   CHECK(tested->forked());
   CHECK(tested->budget().charges().pinned() == 0);
   CHECK_FALSE(tested.region_of(got).locked);
-  CHECK(tested->validate());
+  CHECK(validate(*tested));
   // New memory may be pinned, on the child's own account.
   const void* more = tested.take(8 * kMiB);
   CHECK(tested.region_of(more).locked);
   const size_t pinned = tested.region_of(more).length;
   CHECK(tested->budget().charges().pinned() == pinned);
   REQUIRE(tested.give(got, kMiB));
-  CHECK(tested->validate());
+  CHECK(validate(*tested));
   // Pages that the parent left free are gathered apart from those that the child has locked.
   const void* gathered = tested.take(2 * kMiB);
-  CHECK(tested->counters().gathered == kMiB);
+  CHECK(heap_counters(*tested).gathered == kMiB);
   CHECK_FALSE(tested.region_of(gathered).locked);
   CHECK(tested->budget().charges().pinned() == pinned);
-  CHECK(tested->validate());
+  CHECK(validate(*tested));
 }
 
 TEST_CASE("after a fork the parent's heap is as it was") {
@@ -47,8 +47,8 @@ TEST_CASE("after a fork the parent's heap is as it was") {
   tested.boot();
   const void* got = tested.take(kMiB);
   const size_t pinned = tested->budget().charges().pinned();
-  tested->before_fork();
-  tested->after_fork_in_parent();
+  before_fork(*tested);
+  after_fork_in_parent(*tested);
   CHECK_FALSE(tested->forked());
   CHECK(tested->budget().charges().pinned() == pinned);
   CHECK(tested.region_of(got).locked);
@@ -65,16 +65,17 @@ TEST_CASE("a process that forks while threads allocate has children that can all
     bool zero = false;
     for (size_t i = 0; !stop; ++i) {
       const size_t size = (1 + i % 40) * kPage;
-      void* got = heap.allocate(nullptr, size, kPage, &zero);
-      if (got != nullptr) (void)heap.release(got, size);
+      void* got = heap.extents().allocate(nullptr, size, kPage, &zero);
+      if (got != nullptr) (void)heap.extents().release(got, size);
     }
   });
   const auto child_works = [] {
     bool zero = true;
-    void* small = heap.allocate(nullptr, kPage, kPage, &zero);
-    void* large = heap.allocate(nullptr, 3 * kMiB, kPage, &zero);
-    return small != nullptr && large != nullptr && heap.forked() && heap.release(small, kPage) &&
-           heap.release(large, 3 * kMiB) && heap.validate();
+    void* small = heap.extents().allocate(nullptr, kPage, kPage, &zero);
+    void* large = heap.extents().allocate(nullptr, 3 * kMiB, kPage, &zero);
+    return small != nullptr && large != nullptr && heap.forked() &&
+           heap.extents().release(small, kPage) && heap.extents().release(large, 3 * kMiB) &&
+           validate(heap);
   };
   bool all = true;
   for (int i = 0; i < 20; ++i) all = all && test::run_child(child_works).exited_well();
@@ -82,7 +83,7 @@ TEST_CASE("a process that forks while threads allocate has children that can all
   busy.join();
   CHECK(all);
   CHECK_FALSE(heap.forked());
-  CHECK(heap.validate());
+  CHECK(validate(heap));
 }
 
 }  // namespace rdmalloc

@@ -141,12 +141,12 @@ TEST_CASE("growth in place takes exactly that range, or nothing") {
   tested.boot();
   auto* base = static_cast<char*>(tested.take(kPage));
   bool zero = false;
-  CHECK((*tested).allocate(base, kPage, kPage, &zero) == nullptr);  // taken
-  CHECK((*tested).allocate(base + kPage, kPage, kPage, &zero) == base + kPage);
-  CHECK((*tested).allocate(base + 128 * kKiB, kPage, kPage, &zero) == nullptr);  // the gap
+  CHECK(tested->extents().allocate(base, kPage, kPage, &zero) == nullptr);  // taken
+  CHECK(tested->extents().allocate(base + kPage, kPage, kPage, &zero) == base + kPage);
+  CHECK(tested->extents().allocate(base + 128 * kKiB, kPage, kPage, &zero) == nullptr);  // the gap
   int local = 0;
-  CHECK((*tested).allocate(&local, kPage, kPage, &zero) == nullptr);
-  CHECK((*tested).release(base + kPage, kPage));
+  CHECK(tested->extents().allocate(&local, kPage, kPage, &zero) == nullptr);
+  CHECK(tested->extents().release(base + kPage, kPage));
   CHECK(tested.unsound().empty());
 }
 
@@ -195,7 +195,7 @@ TEST_CASE(
   REQUIRE(tested.free(got));
   CHECK(tested->budget().charges().sparse() == 0);
   CHECK(tested->budget().charges().held() == held - 8 * kMiB);
-  CHECK(tested->find(got) == nullptr);
+  CHECK(tested->regions().find(got) == nullptr);
   CHECK(tested->blocks().size_of(got) == 0);
   CHECK(tested.unsound() == "");
   CHECK(tested.malloc(8 * kMiB, 1, true) == got);
@@ -246,7 +246,7 @@ TEST_CASE("addresses of a sparse region that somebody still has registered are n
   } keeper;
   TestHeap tested({"SPARSE_FROM=1M"});
   tested.boot();
-  REQUIRE(ok(tested->attach(&keeper)));
+  REQUIRE(ok(tested->publisher().attach(&keeper)));
   void* const kept = tested.malloc(8 * kMiB, 1, true);
   REQUIRE(tested.free(kept));
   void* const next = tested.malloc(8 * kMiB, 1, true);
@@ -282,10 +282,10 @@ TEST_CASE("foreign memory is refused, and so is what reaches beyond a region") {
   auto* got = static_cast<char*>(tested.take(64 * kKiB));
   REQUIRE(tested.last_region().length == 128 * kKiB);
   int local = 0;
-  CHECK_FALSE(tested->release(&local, kPage));
-  CHECK_FALSE(tested->release(got + 128 * kKiB, kPage));
-  CHECK_FALSE(tested->release(got + 124 * kKiB, 2 * kPage));
-  CHECK_FALSE(tested->release(got, SIZE_MAX));
+  CHECK_FALSE(tested->extents().release(&local, kPage));
+  CHECK_FALSE(tested->extents().release(got + 128 * kKiB, kPage));
+  CHECK_FALSE(tested->extents().release(got + 124 * kKiB, 2 * kPage));
+  CHECK_FALSE(tested->extents().release(got, SIZE_MAX));
   CHECK(tested.unsound().empty());
 }
 
@@ -499,17 +499,18 @@ TEST_CASE("one node, or placement switched off, binds nothing") {
 TEST_CASE("the heap must grow for what no free extent holds, and only for that") {
   TestHeap tested({"GATHER=off"});
   tested.boot();
-  CHECK(tested->must_grow(kPage, kPage));
+  CHECK(tested->extents().must_grow(kPage, kPage));
   void* got = tested.take(64 * kKiB);
-  CHECK_FALSE(tested->must_grow(64 * kKiB, kPage));
-  CHECK(tested->must_grow(64 * kKiB + kPage, kPage));
-  CHECK(tested->must_grow(kPage, kGiB));
-  CHECK(tested->must_grow(kMiB, kPage));
+  CHECK_FALSE(tested->extents().must_grow(64 * kKiB, kPage));
+  CHECK(tested->extents().must_grow(64 * kKiB + kPage, kPage));
+  CHECK(tested->extents().must_grow(kPage, kGiB));
+  CHECK(tested->extents().must_grow(kMiB, kPage));
   REQUIRE(tested.free(tested.malloc(128 * kKiB)));
-  tested->blocks().drain(true);
-  CHECK(tested->must_grow(64 * kKiB + kPage, kPage));  // the free pages of blocks are no extent
+  tested->blocks().freed().drain(true);
+  CHECK(tested->extents().must_grow(64 * kKiB + kPage,
+                                    kPage));  // the free pages of blocks are no extent
   REQUIRE(tested.give(got, 64 * kKiB));
-  CHECK_FALSE(tested->must_grow(128 * kKiB, kPage));
+  CHECK_FALSE(tested->extents().must_grow(128 * kKiB, kPage));
   CHECK(tested->regions().size() == 2);
 }
 
@@ -517,19 +518,19 @@ TEST_CASE("what arenas keep counts as free, and the peak is of what is live") {
   TestHeap tested;
   tested.boot();
   REQUIRE(tested.take(kMiB) != nullptr);
-  const HeapCounters now = tested->counters(256 * kKiB);
+  const HeapCounters now = heap_counters(*tested, 256 * kKiB);
   CHECK(now.live == kMiB - 256 * kKiB);
   CHECK(now.peak_live == kMiB);
-  CHECK(tested->counters(2 * kMiB).live == 0);
+  CHECK(heap_counters(*tested, 2 * kMiB).live == 0);
 }
 
 TEST_CASE("the counters follow what happens") {
   TestHeap tested;
   tested.boot();
   void* got = tested.take(256 * kKiB);
-  CHECK(tested->counters().live == 256 * kKiB);
+  CHECK(heap_counters(*tested).live == 256 * kKiB);
   REQUIRE(tested.give(got, 256 * kKiB));
-  const HeapCounters now = tested->counters();
+  const HeapCounters now = heap_counters(*tested);
   CHECK(now.live == 0);
   CHECK(now.peak_live == 256 * kKiB);
   CHECK(now.peak_held == tested->budget().charges().held());

@@ -128,7 +128,7 @@ TEST_CASE("a large region whose pages come at once has huge pages") {
   const void* block = tested.malloc(200 * kMiB);
   CHECK(is_huge(tested, block));
   CHECK(tested.region_of(block).length % kHuge == 0);
-  CHECK(tested->huge_pages().finding() == Finding::kFaster);
+  CHECK(tested->populator().huge_pages().watch().finding() == Finding::kFaster);
   CHECK(tested.unsound() == "");
 }
 
@@ -139,8 +139,9 @@ TEST_CASE("huge pages as large as with base pages of 64 KiB are not used by them
   tested.boot();
   (void)tested.take(kPage);
   CHECK_FALSE(is_huge(tested, tested.malloc(600 * kMiB)));
-  CHECK(tested->huge_pages().finding() == Finding::kTooLarge);
-  CHECK(std::string(tested->huge_pages().text()).find("too large") != std::string::npos);
+  CHECK(tested->populator().huge_pages().watch().finding() == Finding::kTooLarge);
+  CHECK(std::string(tested->populator().huge_pages().watch().text()).find("too large") !=
+        std::string::npos);
   CHECK(tested.unsound() == "");
 }
 
@@ -196,7 +197,7 @@ TEST_CASE("where huge pages are slow, what has not come of a region comes in bas
   tested.boot();
   (void)tested.take(kPage);
   const void* block = tested.malloc(400 * kMiB);
-  CHECK(tested->huge_pages().finding() == Finding::kSlower);
+  CHECK(tested->populator().huge_pages().watch().finding() == Finding::kSlower);
   CHECK(asked_for(tested, block) == 0);
   CHECK_FALSE(is_huge(tested, tested.malloc(400 * kMiB)));
   CHECK(tested.unsound() == "");

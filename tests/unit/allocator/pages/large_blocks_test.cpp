@@ -49,11 +49,11 @@ struct Grown {
       for (size_t i = 0; i < all.size() && freed < kSize; i += 2, freed += 64 * kKiB) {
         REQUIRE(tested.free(all[i]));
       }
-      tested->blocks().drain(true);
+      tested->blocks().freed().drain(true);
     }
     block = take(kSize);
     write(block, kSize);
-    if (pieces && !exposed) REQUIRE(tested->counters().gathered != 0);
+    if (pieces && !exposed) REQUIRE(heap_counters(*tested).gathered != 0);
     // Nothing is free behind it.
     while (tested->blocks().resize(block, tested->blocks().size_of(block) + kPage)) {
     }
@@ -94,7 +94,7 @@ TEST_CASE("a block is freed once, by its start") {
   CHECK(blocks.size_of(block) == 0);  // it is in a processor's cache
   CHECK_FALSE(blocks.release(block));
   CHECK_FALSE(blocks.resize(block, 100 * kKiB));
-  blocks.drain(true);
+  blocks.freed().drain(true);
   CHECK(blocks.size_of(block) == 0);
   CHECK_FALSE(blocks.release(block));
   CHECK(blocks.size_of(next) == 100 * kKiB);
@@ -139,7 +139,7 @@ TEST_CASE("what is zeroed is zero, from the cache, from a depot, and partly new"
     void* block = tested.malloc(256 * kKiB);
     memset(block, 1, 256 * kKiB);
     REQUIRE(tested.free(block));
-    if (drained) tested->blocks().drain(true);
+    if (drained) tested->blocks().freed().drain(true);
     const size_t size = drained ? 512 * kKiB : 250 * kKiB;
     block = tested.malloc(size, 1, true);
     CHECK(fake::reads_zero(block, size));
@@ -167,15 +167,15 @@ TEST_CASE("cached blocks count as cached, and neither as live nor as lost") {
   tested.boot();
   void* one = tested.malloc(kMiB);
   void* two = tested.malloc(kMiB);
-  CHECK(tested->counters().live_blocks == 2 * kMiB);
+  CHECK(heap_counters(*tested).live_blocks == 2 * kMiB);
   REQUIRE(tested.free(one));
-  HeapCounters now = tested->counters();
+  HeapCounters now = heap_counters(*tested);
   CHECK(now.cached == kMiB);
   CHECK(now.live == kMiB);
   CHECK(now.live_blocks == kMiB);
   CHECK(tested.unsound() == "");
-  tested->blocks().drain(true);
-  now = tested->counters();
+  tested->blocks().freed().drain(true);
+  now = heap_counters(*tested);
   CHECK(now.cached == 0);
   CHECK(now.live == kMiB);
   REQUIRE(tested.free(two));
@@ -188,7 +188,7 @@ TEST_CASE("blocks that processors keep are handed out before malloc fails") {
   std::vector<void*> all;
   while (void* got = tested.malloc(128 * kKiB)) all.push_back(got);
   for (void* block : all) REQUIRE(tested.free(block));
-  CHECK(tested->counters().cached != 0);
+  CHECK(heap_counters(*tested).cached != 0);
   CHECK(tested.malloc(8 * kMiB) != nullptr);
   CHECK(tested.take(8 * kMiB) == nullptr);  // blocks keep their free pages without gathering
   CHECK(tested.unsound() == "");
@@ -206,7 +206,7 @@ TEST_CASE("a block that grows by moving has its bytes, and its old addresses are
       CHECK(f.tested->blocks().size_of(moved) == wanted);
       CHECK(f.tested->blocks().size_of(f.block) == 0);
       CHECK_FALSE(f.tested->blocks().release(f.block));
-      CHECK(f.tested->is_retired(f.block, f.old_size));
+      CHECK(f.tested.is_retired(f.block, f.old_size));
       CHECK(fake::left_in(f.block, f.old_size) == f.old_size);
       CHECK(f.tested.region_of(moved).exposed == exposed);
       CHECK(fake::split_moves() == 0);
@@ -335,8 +335,8 @@ TEST_CASE(
   void* block = tested.malloc_exposed(2 * kMiB);
   write(block, 2 * kMiB);
   REQUIRE(tested.malloc_exposed(14 * kMiB) != nullptr);
-  tested->before_fork();
-  tested->after_fork_in_child();
+  before_fork(*tested);
+  after_fork_in_child(*tested);
   const void* moved = tested->blocks().move(block, 4 * kMiB);
   if (moved != nullptr) CHECK(reads(moved, 2 * kMiB));
   for (int i = 0; i < 50; ++i) {
@@ -344,7 +344,7 @@ TEST_CASE(
     REQUIRE(own != nullptr);
     REQUIRE(tested.region_of(own).locked);
   }
-  CHECK(tested->validate());
+  CHECK(validate(*tested));
 }
 
 }  // namespace rdmalloc

@@ -31,10 +31,10 @@ TEST_CASE("a late observer is told of every region there is, in order, and then 
   TestHeap tested;
   tested.boot();
   Recorder early;
-  REQUIRE(ok(tested->attach(&early)));
+  REQUIRE(ok(tested->publisher().attach(&early)));
   for (int i = 0; i < 5; ++i) REQUIRE(tested.take(kMiB) != nullptr);
   Recorder late;
-  REQUIRE(ok(tested->attach(&late)));
+  REQUIRE(ok(tested->publisher().attach(&late)));
   CHECK(late.seen == all_regions(tested));
   REQUIRE(tested.take(64 * kMiB) != nullptr);
   CHECK(early.seen == all_regions(tested));
@@ -71,7 +71,7 @@ TEST_CASE("an observer sees a region as it is for good") {
   fake::machine().nodes = 2;
   tested.boot();
   Checker checker;
-  REQUIRE(ok(tested->attach(&checker)));
+  REQUIRE(ok(tested->publisher().attach(&checker)));
   REQUIRE(tested.take(kPage) != nullptr);
   REQUIRE(tested.take(4 * kMiB) != nullptr);
   CHECK(checker.good);
@@ -82,7 +82,7 @@ TEST_CASE("observers are not told of a failed acquisition") {
   TestHeap tested({"STRICT=on"});
   tested.boot();
   Recorder observer;
-  REQUIRE(ok(tested->attach(&observer)));
+  REQUIRE(ok(tested->publisher().attach(&observer)));
   fake::fail_from(GENERATE(fake::Call::kOpen, fake::Call::kLock), 1);
   CHECK(tested.take(kPage) == nullptr);
   CHECK(observer.seen.empty());
@@ -94,8 +94,8 @@ TEST_CASE("an observer that is attached twice is told of each region once") {
   tested.boot();
   REQUIRE(tested.take(kPage) != nullptr);
   Recorder observer;
-  REQUIRE(ok(tested->attach(&observer)));
-  REQUIRE(ok(tested->attach(&observer)));
+  REQUIRE(ok(tested->publisher().attach(&observer)));
+  REQUIRE(ok(tested->publisher().attach(&observer)));
   REQUIRE(tested.take(64 * kMiB) != nullptr);
   CHECK(observer.seen == all_regions(tested));
 }
@@ -105,9 +105,9 @@ TEST_CASE("one observer too many is refused, and told nothing") {
   tested.boot();
   REQUIRE(tested.take(kPage) != nullptr);
   std::vector<Recorder> some(8);
-  for (Recorder& observer : some) REQUIRE(ok(tested->attach(&observer)));
+  for (Recorder& observer : some) REQUIRE(ok(tested->publisher().attach(&observer)));
   Recorder last;
-  CHECK(tested->attach(&last) == Status::kNoMemory);
+  CHECK(tested->publisher().attach(&last) == Status::kNoMemory);
   CHECK(last.seen.empty());
 }
 
@@ -115,12 +115,12 @@ TEST_CASE("observers hear of a fork in the child, and not in the parent") {
   TestHeap tested;
   tested.boot();
   Recorder observer;
-  REQUIRE(ok(tested->attach(&observer)));
-  tested->before_fork();
-  tested->after_fork_in_parent();
+  REQUIRE(ok(tested->publisher().attach(&observer)));
+  before_fork(*tested);
+  after_fork_in_parent(*tested);
   CHECK(observer.forks == 0);
-  tested->before_fork();
-  tested->after_fork_in_child();
+  before_fork(*tested);
+  after_fork_in_child(*tested);
   CHECK(observer.forks == 1);
 }
 

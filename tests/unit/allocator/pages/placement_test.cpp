@@ -77,10 +77,10 @@ TEST_CASE("a freed block is reused on the node that it lies on, not where it was
   fake::touch(block, kMiB, 1);
   const int freed_by = GENERATE(0, 1, 3);
   four.free(freed_by, block);
-  four.heap->blocks().drain(true);  // the test's nodes share one set of processors
+  four.heap->blocks().freed().drain(true);  // the test's nodes share one set of processors
   CHECK(four.malloc(0, kMiB) != block);
   CHECK(four.malloc(1, kMiB) == block);
-  CHECK(four.heap->validate());
+  CHECK(validate(*four.heap));
 }
 
 TEST_CASE("with local placement a freed block is reused on the node that it was bound to") {
@@ -107,12 +107,12 @@ TEST_CASE("where a block lies is asked again once it was free in a depot") {
   void* block = four.malloc(0, kMiB);
   fake::touch(block, kMiB, 1);
   four.free(1, block);  // cached there
-  four.heap->blocks().drain(true);
+  four.heap->blocks().freed().drain(true);
   block = four.malloc(1, kMiB / 2);
   REQUIRE(block != nullptr);
   four.free(1, block);
   CHECK(four.malloc(1, kMiB / 2) == block);
-  CHECK(four.heap->validate());
+  CHECK(validate(*four.heap));
 }
 
 TEST_CASE("what several nodes' threads need one after the other is held once, and a quarter more") {
@@ -128,7 +128,7 @@ TEST_CASE("what several nodes' threads need one after the other is held once, an
     }
   }
   CHECK(most <= 300 * kMiB + 300 * kMiB / 4);
-  CHECK(four.heap->validate());
+  CHECK(validate(*four.heap));
 }
 
 TEST_CASE("so is what lies in pieces that have to be gathered") {
@@ -142,7 +142,7 @@ TEST_CASE("so is what lies in pieces that have to be gathered") {
   REQUIRE(four.malloc(3, 140 * kMiB) != nullptr);
   CHECK(four.heap->budget().charges().held() <= 300 * kMiB + 300 * kMiB / 4);
   CHECK(four.heap.unsound() == "");
-  CHECK(four.heap->validate());
+  CHECK(validate(*four.heap));
 }
 
 TEST_CASE("a block grows in place into what lies on another node") {
@@ -155,7 +155,7 @@ TEST_CASE("a block grows in place into what lies on another node") {
   fake::touch(second, kMiB, 3);
   four.free(0, second);  // into node 3's depot
   CHECK(four.heap.resize(first, 2 * kMiB));
-  CHECK(four.heap->validate());
+  CHECK(validate(*four.heap));
 }
 
 TEST_CASE("a block that shrinks to a page leaves the words of those behind it alone") {
@@ -173,7 +173,7 @@ TEST_CASE("a block that shrinks to a page leaves the words of those behind it al
     if (other == behind) CHECK(four.heap->blocks().size_of(other) == kMiB / 8);
     four.free(1, other);
   }
-  CHECK(four.heap->validate());
+  CHECK(validate(*four.heap));
 }
 
 }  // namespace rdmalloc

@@ -82,7 +82,7 @@ TEST_CASE("an observer that will use all pages has them before it hears that the
   TestHeap tested;
   if (touch) tested.set("POPULATE=touch");
   tested.boot();
-  REQUIRE(ok(tested->attach(&device)));
+  REQUIRE(ok(tested->publisher().attach(&device)));
   const bool expected = device.wants && !touch;
   CHECK(is_populated(tested, tested.malloc(kMiB)) == expected);
   CHECK(is_populated(tested, tested.take(8 * kMiB)) == expected);
@@ -92,7 +92,7 @@ TEST_CASE("an observer that will use all pages has them before it hears that the
 TEST_CASE("a reserve has all its pages before the program starts") {
   TestHeap tested;
   tested.boot();
-  REQUIRE(tested->reserve(64 * kMiB));
+  REQUIRE(tested->growth().reserve(64 * kMiB));
   CHECK(is_populated(tested, reinterpret_cast<void*>(tested.last_region().base)));
   CHECK(tested.last_region().length == 64 * kMiB);
   CHECK(tested.unsound() == "");

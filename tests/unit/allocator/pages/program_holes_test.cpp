@@ -41,7 +41,7 @@ struct Program {
   explicit Program(std::initializer_list<const char*> options = {"GATHER=always"})
       : tested(options) {
     tested.boot();
-    REQUIRE(ok(tested->attach(&witness)));
+    REQUIRE(ok(tested->publisher().attach(&witness)));
   }
 
   char* malloc(size_t pages) { return static_cast<char*>(tested.malloc(pages * kPage)); }
@@ -51,7 +51,7 @@ struct Program {
   char* take_extent(size_t pages) { return static_cast<char*>(tested.take(pages * kPage)); }
 
   ProgramHoles::Hole begin(const void* at, size_t pages) {
-    return tested->begin_hole(number(at), pages * kPage);
+    return tested.begin_hole(number(at), pages * kPage);
   }
   // munmap() or mmap() with MAP_FIXED that the kernel grants.
   void destroy(const void* at, size_t pages) {
@@ -70,9 +70,7 @@ struct Program {
     tested->holes().open(number(at), pages * kPage);
   }
 
-  bool is_retired(const char* at, size_t pages = 1) {
-    return tested->is_retired(at, pages * kPage);
-  }
+  bool is_retired(const char* at, size_t pages = 1) { return tested.is_retired(at, pages * kPage); }
   bool has_hole(const char* at, size_t pages = 1) { return tested->holes().has(at, pages * kPage); }
   // Whether exactly those pages of the block are retired.
   bool are_retired(const char* block, size_t pages, size_t from, size_t count) {
@@ -85,7 +83,7 @@ struct Program {
   }
   size_t held() { return tested->budget().charges().held(); }
   size_t pinned() { return tested->budget().charges().pinned(); }
-  size_t live() { return tested->counters().live; }
+  size_t live() { return heap_counters(*tested).live; }
   size_t lost() { return tested->holes().lost_bytes(); }
 
   Witness witness;
@@ -178,7 +176,7 @@ TEST_CASE("pages are given to no one from the moment a call is about to destroy 
   CHECK(hole.lost == 5 * kPage);
   CHECK(f.are_retired(block, 100, 10, 5));
   CHECK(f.witness.holes.size() == 1);
-  CHECK(f.tested->validate());
+  CHECK(validate(*f.tested));
   fake::destroy(block + 10 * kPage, 5 * kPage);
   f.tested->holes().end(hole, "munmap");
   CHECK(before.lack(5, 5));
@@ -301,7 +299,7 @@ TEST_CASE("exposed blocks have holes too, and their other pages stay exposed") {
   CHECK(f.tested.region_of(block).exposed);
   CHECK(f.tested.unsound() == "");
   REQUIRE(f.tested.free(block));
-  CHECK(f.tested->counters().live_exposed == 0);
+  CHECK(heap_counters(*f.tested).live_exposed == 0);
   for (int i = 0; i < 50; ++i) {
     const char* const got = f.malloc_exposed(30);
     CHECK((got + 30 * kPage <= block + 30 * kPage || got >= block + 40 * kPage));
@@ -331,7 +329,7 @@ TEST_CASE("an extent of a region that is destroyed whole is taken back all the s
   auto* const whole = reinterpret_cast<char*>(region.base);
   const size_t pages = region.length / kPage;
   f.destroy(whole, pages);
-  CHECK(f.tested->find(extent) == nullptr);
+  CHECK(f.tested->regions().find(extent) == nullptr);
   CHECK(f.tested.give(extent, 50 * kPage));
   CHECK(f.tested.give(extent + 50 * kPage, 50 * kPage));
   CHECK(f.live() == 0);
@@ -339,7 +337,7 @@ TEST_CASE("an extent of a region that is destroyed whole is taken back all the s
   CHECK((next + 100 * kPage <= whole || next >= whole + pages * kPage));
   // Memory that never was an extent is not mistaken for one.
   char elsewhere = 0;
-  CHECK_FALSE(f.tested->release(&elsewhere, kPage));
+  CHECK_FALSE(f.tested->extents().release(&elsewhere, kPage));
   CHECK(f.tested.unsound() == "");
 }
 
@@ -360,7 +358,7 @@ TEST_CASE("a region that is destroyed whole is gone, and its blocks are freed al
     }
     CHECK(before.lack(pages, 200));
     CHECK(f.held() == 0);
-    CHECK(f.tested->find(first) == nullptr);
+    CHECK(f.tested->regions().find(first) == nullptr);
     CHECK(f.is_retired(whole, pages));
     CHECK(f.witness.retired == std::vector<uintptr_t>{base});
     CHECK(f.tested.unsound() == "");
@@ -391,7 +389,7 @@ TEST_CASE("a hole over several regions takes what it has of each") {
   }
   REQUIRE(held == f.held());
   // All but the first and last 3 pages.
-  const auto hole = f.tested->begin_hole(from + 3 * kPage, to - from - 6 * kPage);
+  const auto hole = f.tested.begin_hole(from + 3 * kPage, to - from - 6 * kPage);
   CHECK(hole.lost == held - 6 * kPage);
   for (size_t i = 0; i < f.tested->regions().size(); ++i) {
     const Region& region = f.tested->regions()[i];
@@ -447,9 +445,9 @@ TEST_CASE("pages beside a hole are gathered, and what lies in the hole stays whe
     memset(block + 24 * kPage, 'p', 2 * kPage);
   }
   for (char* block : blocks) REQUIRE(f.tested.free(block));
-  const size_t before = f.tested->counters().gathered;
+  const size_t before = heap_counters(*f.tested).gathered;
   CHECK(f.malloc(1500) != nullptr);
-  CHECK(f.tested->counters().gathered - before >= 1000 * kPage);
+  CHECK(heap_counters(*f.tested).gathered - before >= 1000 * kPage);
   for (char* block : blocks) {
     CHECK(f.is_retired(block + 24 * kPage, 2));
     CHECK(
@@ -475,7 +473,7 @@ TEST_CASE("a block with a hole is not moved, and is resized where it lies") {
   CHECK(f.tested->blocks().resize(block, 300 * kPage));
   CHECK_FALSE(f.tested->blocks().resize(block, 301 * kPage));
   CHECK_FALSE(f.has_hole(block, 300));
-  f.tested->blocks().drain(true);
+  f.tested->blocks().freed().drain(true);
   CHECK(f.tested.unsound() == "");
 }
 
@@ -628,7 +626,7 @@ TEST_CASE("a region is there still after a call over all of it was refused") {
   const Account before(f);
   f.try_to_destroy(whole, pages);
   CHECK(before.lack(0, 0));
-  CHECK(f.tested->find(block) == &region);
+  CHECK(f.tested->regions().find(block) == &region);
   CHECK_FALSE(f.has_hole(whole, pages));
   CHECK(f.witness.retired.empty());
   CHECK(f.tested.unsound() == "");
@@ -671,7 +669,7 @@ TEST_CASE("a call that is refused beside one that is not takes nothing") {
   f.tested->holes().end(done, "munmap");
   f.tested->holes().undo(refused);
   CHECK(before.lack(pages - half, pages - half));
-  CHECK(f.tested->find(block) == &region);
+  CHECK(f.tested->regions().find(block) == &region);
   CHECK(f.witness.retired.empty());
   CHECK(f.are_retired(whole, pages, half, pages - half));
   CHECK(f.tested.unsound() == "");
@@ -707,15 +705,16 @@ TEST_CASE("a child of fork has its parent's holes, and makes its own") {
     if (f.held() != before.held - 10 * kPage || f.pinned() != 0) return false;
     f.try_to_destroy(block + 50 * kPage, 10);
     if (f.held() != before.held - 10 * kPage || f.is_retired(block + 50 * kPage)) return false;
-    if (!f.tested->validate() || f.held() != f.tested.opened()) return false;
-    if (!f.tested->blocks().release(block) || !f.tested->release(extent, 100 * kPage)) return false;
-    if (f.live() != 0 || !f.tested->validate()) return false;
+    if (!validate(*f.tested) || f.held() != f.tested.opened()) return false;
+    if (!f.tested->blocks().release(block) || !f.tested->extents().release(extent, 100 * kPage))
+      return false;
+    if (f.live() != 0 || !validate(*f.tested)) return false;
     for (int i = 0; i < 100; ++i) {
       char* const got = f.malloc(10);
       memset(got, 'x', 10 * kPage);
       if (f.has_hole(got, 10)) return false;
     }
-    return f.tested->validate() && f.held() == f.tested.opened();
+    return validate(*f.tested) && f.held() == f.tested.opened();
   });
   CHECK(end.exited_well());
   CHECK(before.lack(0, 0));
@@ -838,7 +837,7 @@ class Model {
     void* got = nullptr;
     if (kind == Kind::kBlock) got = heap.blocks().allocate(pages * kPage, 1, below(4) == 0);
     if (kind == Kind::kExposed) got = heap.blocks().allocate_exposed(pages * kPage, 1);
-    if (kind == Kind::kExtent) got = heap.allocate(nullptr, pages * kPage, kPage, &zero);
+    if (kind == Kind::kExtent) got = heap.extents().allocate(nullptr, pages * kPage, kPage, &zero);
     return static_cast<char*>(got);
   }
 
@@ -859,8 +858,8 @@ class Model {
       return heap.blocks().release(object.base) || fail("a live block was not taken back");
     }
     const size_t first = below(2) == 0 ? object.pages.size() / 2 * kPage : 0;
-    return ((first == 0 || heap.release(object.base, first)) &&
-            heap.release(object.base + first, object.size() - first)) ||
+    return ((first == 0 || heap.extents().release(object.base, first)) &&
+            heap.extents().release(object.base + first, object.size() - first)) ||
            fail("a live extent was not taken back");
   }
 
@@ -973,9 +972,9 @@ TEST_CASE("a heap with holes does what a list of pages would") {
       if (!model.is_as_known()) FAIL(model.why() << " at step " << i);
       if (i % 2000 != 1999) continue;
       const test::ChildEnd end = f.tested.run_child([&] {
-        bool good = f.tested->validate() && model.is_as_known();
+        bool good = validate(*f.tested) && model.is_as_known();
         for (int j = 0; good && j < 300; ++j) good = model.step();
-        good = good && model.is_as_known() && model.finish() && f.tested->validate();
+        good = good && model.is_as_known() && model.finish() && validate(*f.tested);
         if (!good) (void)!write(2, model.why().data(), model.why().size());
         return good && f.live() == 0;
       });
@@ -985,7 +984,7 @@ TEST_CASE("a heap with holes does what a list of pages would") {
     CHECK(model.refusals() > test::rounds(100));
     if (!model.finish()) FAIL(model.why());
     CHECK(f.live() == 0);
-    f.tested->blocks().drain(true);
+    f.tested->blocks().freed().drain(true);
     CHECK(model.is_as_known());
     CHECK(f.tested.unsound() == "");
   }

@@ -42,7 +42,7 @@ void check_doubling(size_t arrays, size_t most_regions) {
     for (void*& block : blocks) grow(tested, block, size);
   }
   INFO(arrays << " arrays: " << tested->budget().charges().held() / kMiB << " MiB held");
-  CHECK(tested->counters().regions < most_regions);
+  CHECK(heap_counters(*tested).regions < most_regions);
   CHECK(tested->budget().charges().held() >= 16 * kGiB);
   CHECK(tested.unsound().empty());
 }
@@ -71,7 +71,7 @@ TEST_CASE("a million buffers take fewer than 100 regions, freed and taken again 
     for (size_t i = 0; i < kBuffers; ++i) {
       // Not take(), which records every block.
       bool zero = false;
-      buffers[i] = tested->allocate(nullptr, size_of(i), kPage, &zero);
+      buffers[i] = tested->extents().allocate(nullptr, size_of(i), kPage, &zero);
       if (buffers[i] == nullptr) FAIL("no memory for buffer " << i);
     }
     INFO(tested->regions().size() << " regions, " << tested->budget().charges().held() / kMiB
@@ -80,7 +80,8 @@ TEST_CASE("a million buffers take fewer than 100 regions, freed and taken again 
     if (round == 0) regions = tested->regions().size();
     CHECK(tested->regions().size() == regions);
     for (size_t i = 0; i < kBuffers; ++i) {
-      if (!tested->release(buffers[i], size_of(i))) FAIL("buffer " << i << " was not taken back");
+      if (!tested->extents().release(buffers[i], size_of(i)))
+        FAIL("buffer " << i << " was not taken back");
     }
   }
   CHECK(tested.unsound().empty());

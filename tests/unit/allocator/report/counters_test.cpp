@@ -38,12 +38,18 @@ void close_page(const os::SharedPage& page) {
   close(page.descriptor);
 }
 
+// As rdm_phase() does.
+void begin_phase(Heap& tested, const char* name) {
+  tested.look_at_limits();
+  tested.books().begin_phase(name);
+}
+
 }  // namespace
 
 TEST_CASE("the page follows the heap") {
   TestHeap tested({"CAP=4M"});
   tested.boot();
-  const CounterPage& page = tested->counter_page();
+  const CounterPage& page = tested->books().page();
   void* const one = tested.take(kMiB);
   void* const two = tested.take(8 * kMiB);
   CHECK(page.live == 9 * kMiB);
@@ -62,15 +68,15 @@ TEST_CASE("the page follows the heap") {
 TEST_CASE("a phase has the peaks of its own time, and goes on when it is entered again") {
   TestHeap tested;
   tested.boot();
-  const CounterPage& page = tested->counter_page();
+  const CounterPage& page = tested->books().page();
   void* const before = tested.take(kMiB);
-  tested->begin_phase("small");
-  tested->begin_phase("large");
+  begin_phase(*tested, "small");
+  begin_phase(*tested, "large");
   void* const block = tested.take(16 * kMiB);
   REQUIRE(tested.give(block, 16 * kMiB));
-  tested->begin_phase("small");
+  begin_phase(*tested, "small");
   REQUIRE(tested.give(tested.take(2 * kMiB), 2 * kMiB));
-  tested->begin_phase(nullptr);
+  begin_phase(*tested, nullptr);
   REQUIRE(tested.give(tested.take(64 * kMiB), 64 * kMiB));
   REQUIRE(tested.give(before, kMiB));
 
@@ -89,9 +95,9 @@ TEST_CASE("a phase has the peaks of its own time, and goes on when it is entered
 TEST_CASE("the phases beyond the last one with room are counted as one") {
   TestHeap tested;
   tested.boot();
-  const CounterPage& page = tested->counter_page();
+  const CounterPage& page = tested->books().page();
   for (size_t i = 0; i < 2 * CounterPage::kMostPhases; ++i) {
-    tested->begin_phase(("phase " + std::to_string(i)).c_str());
+    begin_phase(*tested, ("phase " + std::to_string(i)).c_str());
   }
   CHECK(page.phase_count == CounterPage::kMostPhases);
   const PhaseRecord& last = phase(page, CounterPage::kMostPhases - 1);
@@ -103,9 +109,9 @@ TEST_CASE("a long name of a phase is cut, and known again") {
   TestHeap tested;
   tested.boot();
   const std::string name(PhaseRecord::kLongestName + 60, 'x');
-  tested->begin_phase(name.c_str());
-  tested->begin_phase(name.c_str());
-  const CounterPage& page = tested->counter_page();
+  begin_phase(*tested, name.c_str());
+  begin_phase(*tested, name.c_str());
+  const CounterPage& page = tested->books().page();
   CHECK(page.phase_count == 1);
   CHECK(strlen(phase(page, 0).name) == PhaseRecord::kLongestName);
 }
@@ -114,15 +120,15 @@ TEST_CASE("threads may begin phases while others allocate") {
   TestHeap tested;
   tested.boot();
   std::thread beginner([&tested] {
-    for (int i = 0; i < 1000; ++i) tested->begin_phase(i % 2 == 0 ? "even" : "odd");
+    for (int i = 0; i < 1000; ++i) begin_phase(*tested, i % 2 == 0 ? "even" : "odd");
   });
   for (int i = 0; i < 1000; ++i) {
     bool zero = false;
-    void* const taken = tested->allocate(nullptr, kPage, kPage, &zero);
-    REQUIRE(tested->release(taken, kPage));
+    void* const taken = tested->extents().allocate(nullptr, kPage, kPage, &zero);
+    REQUIRE(tested->extents().release(taken, kPage));
   }
   beginner.join();
-  CHECK(tested->counter_page().phase_count == 2);
+  CHECK(tested->books().page().phase_count == 2);
 }
 
 TEST_CASE("a shared page can be read by its descriptor, and neither written to nor cut short") {

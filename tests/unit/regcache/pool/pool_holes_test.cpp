@@ -26,7 +26,7 @@ struct Fixture : fake::PoolFixture {
 
   // What the interposed munmap() does.
   void destroy(const void* at, size_t pages) {
-    const ProgramHoles::Hole hole = heap->begin_hole(number(at), pages * kPage);
+    const ProgramHoles::Hole hole = heap.begin_hole(number(at), pages * kPage);
     fake::destroy(at, pages * kPage);
     heap->holes().end(hole, "munmap");
   }
@@ -137,7 +137,7 @@ TEST_CASE_METHOD(Fixture, "buffers of a call that the kernel refused stay") {
   open_domain();
   Pool* pool = create();
   const std::vector<rdm_buffer> all = get_all(*this, pool);
-  const ProgramHoles::Hole hole = heap->begin_hole(number(all[2].address), 2 * kPage);
+  const ProgramHoles::Hole hole = heap.begin_hole(number(all[2].address), 2 * kPage);
   CHECK_FALSE(has_key(pool, all[2]));
   heap->holes().undo(hole);
   for (const rdm_buffer& buffer : all) CHECK(has_key(pool, buffer));

@@ -424,7 +424,7 @@ TEST_CASE("exposed buffers come from regions that hold nothing else") {
   f.settings.reserve = 16;
   Pool* pool = f.create();
   const rdm_buffer buffer = f.get(pool);
-  REQUIRE(f.heap->find(buffer.address)->exposed);
+  REQUIRE(f.heap->regions().find(buffer.address)->exposed);
   REQUIRE(Pool::put(pool, buffer.address) == RDM_OK);
   REQUIRE(pool->close() == RDM_OK);
   REQUIRE(pools_are_clean(f));

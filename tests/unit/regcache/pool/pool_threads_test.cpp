@@ -102,7 +102,9 @@ TEST_CASE("a buffer is of the node of the thread that gets it, and goes home whe
   f.settings.grow_by = 64;
   fake::set_node(0);
   Pool* pool = f.create();
-  const auto node_of = [&](const rdm_buffer& buffer) { return f.heap->find(buffer.address)->node; };
+  const auto node_of = [&](const rdm_buffer& buffer) {
+    return f.heap->regions().find(buffer.address)->node;
+  };
   std::vector<rdm_buffer> here;
   for (int i = 0; i < 64; ++i) here.push_back(f.get(pool));
   std::vector<rdm_buffer> there;

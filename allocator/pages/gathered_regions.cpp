@@ -1,0 +1,169 @@
+#include "allocator/pages/gathered_regions.h"
+
+#include "allocator/os/clock.h"
+#include "allocator/os/cpu_clock.h"
+
+namespace rdmalloc {
+namespace {
+
+// A block that grows by moving gets a quarter of its size in spare new pages, so that it need not
+// move at each step.
+constexpr size_t kSpareOfBlock = 4;
+
+RegionUse other_than(RegionUse use) {
+  return use == RegionUse::kExtents ? RegionUse::kBlocks : RegionUse::kExtents;
+}
+
+}  // namespace
+
+// The node's free memory that may serve the request: of any use, except that exposed regions serve
+// exposed requests only, and those nothing else.
+size_t GatheredRegions::free_of(const Request& request, int node, bool pinned) const {
+  const size_t own = store_.depots.of(request.use, node, pinned).free_bytes();
+  if (request.use == RegionUse::kExposed) return own;
+  return own + store_.depots.of(other_than(request.use), node, pinned).free_bytes();
+}
+
+// Takes pieces for the request out of one node's depots. Depots of the request's own use come
+// first, and give whole runs, so that no scraps stay behind; those of other uses give no more than
+// is missing. Exposed regions serve exposed requests only, and those take from nothing else.
+size_t GatheredRegions::collect_of(const Request& request, int node, size_t missing, bool pinned) {
+  size_t got = gathering_.collect(store_.depots.of(request.use, node, pinned), missing, SIZE_MAX);
+  if (request.use != RegionUse::kExposed && got < missing) {
+    Depot& other = store_.depots.of(other_than(request.use), node, pinned);
+    got += gathering_.collect(other, missing - got, missing - got);
+  }
+  return got;
+}
+
+// Takes from other nodes only if more than enough is held; otherwise their memory stays where it
+// is.
+bool GatheredRegions::collect(const Request& request, size_t target, bool pinned) {
+  const size_t before = gathering_.pieces().bytes();
+  const size_t missing = target > before ? target - before : 0;
+  const bool is_anywhere = pinned && policy_.is_ample(request.size);
+  const int nodes = is_anywhere ? store_.depots.nodes() : 1;
+  size_t free = 0;
+  for (int i = 0; i < nodes; ++i) free += free_of(request, nth_node(request, i), pinned);
+  if (!policy_.is_worth_gathering(missing, free)) return false;
+  size_t got = 0;
+  for (int i = 0; i < nodes && got < missing; ++i) {
+    got += collect_of(request, nth_node(request, i), missing - got, pinned);
+  }
+  return policy_.is_enough(got);
+}
+
+Acquired GatheredRegions::gather(const Request& request, const RegionPlan& plan, bool pinned) {
+  const size_t target = policy_.amount_to_gather(request, plan.bytes);
+  if (!policy_.may_gather(request, target, publisher_.slots_in_use())) return {};
+  const uint64_t started = os::thread_cpu_ns();
+  Acquired acquired;
+  if (collect(request, target, pinned)) {
+    acquired = assemble(request, plan, nullptr);
+  } else {
+    gathering_.pieces().put_back();
+  }
+  policy_.note_gathering(os::thread_cpu_ns() - started);
+  return acquired;
+}
+
+// Takes pieces however small. False: there is not enough, and nothing is collected.
+bool GatheredRegions::collect_last(const Request& request, bool pinned, Gathering::Way way) {
+  size_t free = 0;
+  for (int node = 0; node < store_.depots.nodes(); ++node) free += free_of(request, node, pinned);
+  if (free < request.size) return false;
+  for (const RegionUse use : {request.use, other_than(request.use)}) {
+    if (request.use == RegionUse::kExposed && use != request.use) continue;
+    for (int i = 0; i < store_.depots.nodes(); ++i) {
+      const size_t got = gathering_.pieces().bytes();
+      if (got >= request.size) return true;
+      Depot& depot = store_.depots.of(use, nth_node(request, i), pinned);
+      (void)gathering_.collect_all(depot, request.size - got, way);
+    }
+  }
+  if (gathering_.pieces().bytes() >= request.size) return true;
+  gathering_.pieces().put_back();
+  return false;
+}
+
+Acquired GatheredRegions::make_last(const Request& request) {
+  if (request.alignment > Window::kGranule) return {};
+  const bool may_overflow = request.use != RegionUse::kExposed && !request.pinned;
+  const auto first = gathering_.best_way();
+  const auto second =
+      first == Gathering::Way::kMove ? Gathering::Way::kRenew : Gathering::Way::kMove;
+  for (const auto way : {first, second}) {
+    for (const bool pinned : {true, false}) {
+      if ((!pinned && !may_overflow) || !collect_last(request, pinned, way)) continue;
+      const RegionPlan exact{request.size, os::PageKind::kBase};
+      const Acquired made =
+          way == Gathering::Way::kMove ? assemble(request, exact, nullptr) : renew(request);
+      if (made.taken) return made;
+    }
+  }
+  return {};
+}
+
+// Moving would need more mappings than are allowed: gives the collected pages back to the kernel
+// and gets new ones.
+Acquired GatheredRegions::renew(const Request& request) {
+  if (!publisher_.has_slot()) {
+    gathering_.pieces().put_back();
+    return {};
+  }
+  const bool is_pinned = gathering_.model().locked;
+  const size_t given =
+      gathering_.pieces().give_up(mover_, [this](Region* region, size_t size) REQUIRES(growth_lock) {
+        store_.budget.charges().release(region->charged_as(), size);
+        publisher_.note_gathered(region, size);
+      });
+  if (given < request.size) return {};
+  const Grant grant = is_pinned ? store_.budget.ask_pinned(request.size, request.size)
+                                : store_.budget.ask_overflow(request.size, request.size);
+  const Acquired acquired =
+      grant.bytes == 0 ? Acquired{} : new_regions_.acquire(grant, request, os::PageKind::kBase);
+  store_.budget.shared().record_pinned();
+  return acquired;
+}
+
+// Moves the collected pages, and adds new pages for the rest, at fresh addresses. If nothing is
+// taken, either nothing happened or the pages that did move are a region of free pages.
+Acquired GatheredRegions::assemble(const Request& request, const RegionPlan& plan,
+                                   const Assembly::Block* block) {
+  if (!publisher_.has_slot()) {
+    gathering_.pieces().put_back();
+    return {};
+  }
+  const uint64_t started = os::now_ns();
+  const auto left = [this](Region* region, size_t size)
+                        REQUIRES(growth_lock) { publisher_.note_gathered(region, size); };
+  const Assembly::Result made =
+      assembly_.build(request, plan.bytes - request.size, plan.kind, block, left);
+  Acquired acquired;
+  if (made.region.length != 0) {
+    if (block == nullptr) policy_.note_gathered(request, made.region.length - made.fresh);
+    acquired = publisher_.publish(made.region, made.charged, request);
+    mover_.mappings().note_region(made.region, made.fresh);
+    store_.books.note_acquiring(os::now_ns() - started);
+  } else {
+    warnings_.warn_of_window(request.size);
+  }
+  store_.budget.shared().record_pinned();
+  return acquired;
+}
+
+bool GatheredRegions::may_move_block(const Assembly::Block& block) const {
+  return policy_.may_move_block(publisher_.slots_in_use()) &&
+         gathering_.may_move(block.address, block.size);
+}
+
+Acquired GatheredRegions::move_block(const Assembly::Block& block, const Request& request,
+                                     os::PageKind kind) {
+  const Region& region = *store_.regions.find(reinterpret_cast<void*>(block.address));
+  gathering_.pieces().add_block(block.address, block.size);
+  (void)collect(request, request.size, region.kind == RegionKind::kPinned);
+  const size_t spare = os::page_ceil(request.size / kSpareOfBlock);
+  return assemble(request, {request.size + spare, kind}, &block);
+}
+
+}  // namespace rdmalloc

@@ -1,0 +1,61 @@
+// When moving free pages is better than acquiring new ones.
+//
+// Runs inside malloc: some arithmetic, and reads of sums that others may be changing.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "allocator/pages/page_store.h"
+#include "allocator/pages/patience.h"
+
+namespace rdmalloc {
+
+class GatheringPolicy {
+ public:
+  explicit constexpr GatheringPolicy(const PageStore& store) : store_(store) {}
+  GatheringPolicy(const GatheringPolicy&) = delete;
+  GatheringPolicy& operator=(const GatheringPolicy&) = delete;
+
+  // `is_forced`: gathering is to happen at every growth; for tests.
+  void boot(bool is_forced) { is_forced_ = is_forced; }
+
+  // What would be gathered for a request, at most, where `step` would be acquired.
+  size_t amount_to_gather(const Request& request, size_t step) const;
+
+  // True while so little is free, including `cached`, that growing is better for a request of this
+  // size than moving pages and emptying caches.
+  bool is_tight(size_t size, size_t cached) const;
+
+  // True when more is idle than keeping pages apart by node may cost: for a request of this size,
+  // pages of other nodes are better than acquiring more of its own.
+  bool is_ample(size_t size) const;
+  // The heap grew.
+  void note_live() REQUIRES(growth_lock);
+  // `bytes` of free pages were moved for a request.
+  void note_gathered(const Request& request, size_t bytes) REQUIRES(growth_lock);
+  // Gathering took that much CPU time, whatever came of it.
+  void note_gathering(uint64_t ns) REQUIRES(growth_lock) { patience_.spend(ns); }
+
+  // True when pages may be moved for this request, gathering `target` bytes, in a heap of that many
+  // regions.
+  bool may_gather(const Request& request, size_t target, size_t regions) REQUIRES(growth_lock);
+  // True when gathering `missing` of the `free` bytes is worth it.
+  bool is_worth_gathering(size_t missing, size_t free) const REQUIRES(growth_lock);
+  // True when what was gathered is enough to continue.
+  bool is_enough(size_t gathered) const;
+  // True when a block may have its own region, and its addresses be used up.
+  bool may_move_block(size_t regions) const REQUIRES(growth_lock);
+
+ private:
+  bool is_restless(const Request& request) REQUIRES(growth_lock);
+  static size_t judged_size(const Request& request, size_t step);
+
+  const PageStore& store_;
+  bool is_forced_ = false;
+  Patience patience_ GUARDED_BY(growth_lock);
+  size_t gathered_ GUARDED_BY(growth_lock) = 0;  // bytes, for all but the largest
+  std::atomic<size_t> peak_live_{0};             // bytes; taken when the heap grows
+};
+
+}  // namespace rdmalloc
