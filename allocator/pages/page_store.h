@@ -46,8 +46,8 @@ class PageStore {
   Books books{budget, live};
   Observers observers;
   Placement placement;
-  PinPause pin_pause;
-  std::atomic<bool> forked{false};  // this process is a child of fork
+  PinPause pin_pause GUARDED_BY(growth_lock);  // depots ask it through a reference of their own
+  std::atomic<bool> forked{false};             // this process is a child of fork
 
  private:
   Mutex mutex_{Rank::kGrowth};

@@ -46,7 +46,7 @@ rdmalloc_breakage(freed_block_is_known "an exposed block is still known when it 
 rdmalloc_breakage(retired_page_is_found "a page that moved away is not retired"
   PROGRAM large_blocks_test
   TEST "a block that grows by moving has its bytes, and its old addresses are retired"
-  CHECK "f.tested->is_retired(f.block, f.old_size)")
+  CHECK "f.tested.is_retired(f.block, f.old_size)")
 rdmalloc_breakage(fork_handler_is_missed "the child of a fork tells no observer"
   PROGRAM observer_test TEST "observers hear of a fork in the child, and not in the parent"
   CHECK "observer.forks == 1")
