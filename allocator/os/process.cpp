@@ -16,12 +16,17 @@ constexpr int kStart = 20;
 
 bool is_state_of_dead(char state) { return state == 'Z' || state == 'X' || state == 'x'; }
 
-// "/proc/NUMBER/stat".
+// "/proc/NUMBER/task/NUMBER/stat": the main thread's, whose start is the process's. Not
+// "/proc/NUMBER/stat", which qemu-user makes up for the process itself, with another start than
+// other processes read.
 class StatPath {
  public:
   explicit StatPath(uint64_t number) {
+    const Decimal name(number);
     add("/proc/");
-    add(Decimal(number).c_string());
+    add(name.c_string());
+    add("/task/");
+    add(name.c_string());
     add("/stat");
   }
   const char* c_string() const { return path_; }
@@ -30,7 +35,7 @@ class StatPath {
   void add(const char* piece) {
     while (*piece != '\0') path_[size_++] = *piece++;
   }
-  char path_[40] = {};
+  char path_[64] = {};
   size_t size_ = 0;
 };
 

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -138,8 +139,10 @@ int any_order() {
     promise(ibv_dereg_mr(buffer.mr) == 0, "the rest is deregistered too");
   }
   promise(ibv_dereg_mr(buffers[0].mr) == EINVAL, "deregistering twice is refused");
-  promise(fake_books().registered < kFewRegistrations,
-          "regions are registered, and buffers are not");
+  const FakeBooks books = fake_books();
+  fprintf(stderr, "%llu registrations reached libibverbs\n",
+          static_cast<unsigned long long>(books.registered));
+  promise(books.registered < kFewRegistrations, "regions are registered, and buffers are not");
   return 0;
 }
 
@@ -531,6 +534,7 @@ int hides_for_good() {
   return 0;
 }
 
+// An RDMA driver of this machine is not heard (socket() below): its answer would count instead.
 int hidden() {
   personality(UNAME26);
   return hides_for_good();
@@ -721,5 +725,11 @@ constexpr verbs::Case kCases[] = {
 };
 
 }  // namespace
+
+// In place of libc's; drivers are asked through such a socket.
+extern "C" int socket(int, int, int) noexcept {
+  errno = EAFNOSUPPORT;
+  return -1;
+}
 
 int main(int argc, char** argv) { return verbs::run_case(kCases, argc, argv); }

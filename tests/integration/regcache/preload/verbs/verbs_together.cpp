@@ -61,7 +61,7 @@ void work(uint64_t number, Doing& doing) {
   Buffers buffers(shared.seed * 1000 + number, shared.behind, doing);
   const std::vector<Way*> ways{shared.verbs.get(), shared.nested.get(), shared.fabric.get()};
   for (uint64_t i = 0; goes_on(i, kLeastSteps); ++i) {
-    if (shared.hang && number == 0 && i == kLeastSteps) {
+    if (shared.hang && number == 0 && i == kLeastSteps - 1) {
       const std::lock_guard hold(shared.driver->lock);
       doing.say("waiting for nobody, with the driver's lock");
       for (;;) pause();
