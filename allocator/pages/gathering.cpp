@@ -12,6 +12,8 @@ namespace {
 constexpr size_t kLeastPiece = size_t{64} << 10;
 // The piece's own mapping, and the two that it leaves on its sides.
 constexpr size_t kMappingsOfPiece = 3;
+// Pieces of which less was touched stay where they are.
+constexpr size_t kShareTouched = 4;
 // With more than a quarter of the allowed mappings in use, pages are renewed instead of moved.
 constexpr size_t kShareOfWhole = 4;
 // The whole huge pages, and what lies before and behind them.
@@ -155,6 +157,17 @@ void Gathering::put_clean_last() {
     clean_ += pieces_[i].is_clean ? pieces_[i].size : 0;
     if (!pieces_[i].is_clean) std::swap(pieces_[used++], pieces_[i]);
   }
+}
+
+bool Gathering::is_touched() const {
+  if (os::is_confined()) return true;  // nobody may ask
+  size_t touched = 0;
+  for (size_t i = 0; i < count_; ++i) {
+    const uintptr_t middle = os::page_floor(pieces_[i].address + pieces_[i].size / 2);
+    const bool is_there = os::resident_bytes(pointer(middle), os::page_size()) != 0;
+    touched += is_there ? pieces_[i].size : 0;
+  }
+  return touched >= collected_ / kShareTouched;
 }
 
 void Gathering::put_back() {

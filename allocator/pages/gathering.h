@@ -49,6 +49,10 @@ class Gathering {
   // How many bytes at the end of what was moved last read as zero, if all of it was moved.
   size_t clean() const REQUIRES(growth_lock) { return clean_; }
 
+  // True when at least a quarter of it is resident, judged by a page of each piece. Moving what
+  // nobody has touched costs as much, and saves no memory.
+  bool is_touched() const REQUIRES(growth_lock);
+
   // Gives all of it back to its depot.
   void put_back() REQUIRES(growth_lock);
 

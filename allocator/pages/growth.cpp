@@ -75,7 +75,7 @@ Growth::Acquired Growth::grow_locked(const Request& request) {
   };
   Plan wanted = plan(request, RegionKind::kPinned);
   // What was moved before the kernel refused to move more may already be enough.
-  if (const Acquired gathered = gather(request, wanted, true); gathered.taken) return gathered;
+  if (const Acquired made = gather(request, wanted, true, Worth::kTouched); made.taken) return made;
   Grant grant = store_.budget.ask_pinned(request.size, wanted.bytes);
   warnings_.warn_of_ledger();
   if (grant.bytes != 0) {
@@ -83,11 +83,12 @@ Growth::Acquired Growth::grow_locked(const Request& request) {
     store_.depots.put_off_pinning(0);
   } else {
     note_refusal();
+    if (const Acquired made = gather(request, wanted, true, Worth::kAll); made.taken) return made;
     // Tried before asking how much memory there is, which reads the same kernel files.
     if (const Acquired taken = take_anywhere(); taken.taken) return taken;
     if (!may_overflow) return make_last(request);
     wanted = plan(request, RegionKind::kOverflow);
-    if (const Acquired gathered = gather(request, wanted, false); gathered.taken) return gathered;
+    if (const Acquired made = gather(request, wanted, false, Worth::kAll); made.taken) return made;
     grant = store_.budget.ask_overflow(request.size, wanted.bytes);
   }
   if (grant.bytes == 0) return make_last(request);
@@ -192,12 +193,14 @@ bool Growth::collect(const Request& request, size_t target, bool pinned) {
 }
 
 // Makes a region of free pages, and of new pages for what is missing.
-Growth::Acquired Growth::gather(const Request& request, const Plan& plan, bool pinned) {
+Growth::Acquired Growth::gather(const Request& request, const Plan& plan, bool pinned,
+                                Worth worth) {
   const size_t target = policy_.amount_to_gather(request, plan.bytes);
   if (!policy_.may_gather(request, target, count_regions())) return {};
   const uint64_t started = os::thread_cpu_ns();
   Acquired acquired;
-  if (collect(request, target, pinned)) {
+  const bool is_any = worth == Worth::kAll || policy_.may_move_untouched();
+  if (collect(request, target, pinned) && (is_any || gathering_.is_touched())) {
     acquired = assemble(request, plan, nullptr);
   } else {
     gathering_.put_back();

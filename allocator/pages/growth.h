@@ -122,7 +122,10 @@ class Growth {
   size_t collect_of(const Request& request, int node, size_t missing, bool pinned)
       REQUIRES(growth_lock);
   bool collect(const Request& request, size_t target, bool pinned) REQUIRES(growth_lock);
-  Acquired gather(const Request& request, const Plan& plan, bool pinned) REQUIRES(growth_lock);
+  // Which free pages are worth moving.
+  enum class Worth : uint8_t { kTouched, kAll };
+  Acquired gather(const Request& request, const Plan& plan, bool pinned, Worth worth)
+      REQUIRES(growth_lock);
   Acquired make_last(const Request& request) REQUIRES(growth_lock);
   size_t free_for(const Request& request, bool pinned) const;
   bool collect_last(const Request& request, bool pinned, Gathering::Way way) REQUIRES(growth_lock);

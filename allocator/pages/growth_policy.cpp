@@ -115,9 +115,8 @@ void GrowthPolicy::note_gathered(const Request& request, size_t bytes) {
 // The holes are the program's: moving pages would not end. Or it would use up the addresses that
 // growing needs.
 bool GrowthPolicy::is_restless(const Request& request) {
-  const size_t held = budget_.held();
-  if (held - depots_.live() >= held / kShareOfRestless) return false;
-  if (window_.left() < held) return true;
+  if (may_move_untouched()) return false;
+  if (window_.left() < budget_.held()) return true;
   return gathered_ / tolerance_of(request.size).moves_of_live > peak_live_ || patience_.is_over();
 }
 
@@ -152,6 +151,11 @@ bool GrowthPolicy::is_worth_gathering(size_t missing, size_t free) const {
   const size_t used = window_.size() - window_.left();
   const size_t enough = budget_.held() / 2 / (window_.size() / (used + 1) + 1);
   return is_forced_ || (free >= missing / kLeastShare && free >= enough);
+}
+
+bool GrowthPolicy::may_move_untouched() const {
+  const size_t held = budget_.held();
+  return is_forced_ || held - depots_.live() >= held / kShareOfRestless;
 }
 
 bool GrowthPolicy::is_enough(size_t gathered) const {
