@@ -2,104 +2,78 @@
 
 #include <algorithm>
 
-#include "allocator/os/clock.h"
-#include "allocator/os/confinement.h"
-#include "allocator/os/futex.h"
-
 namespace rdmalloc {
+namespace {
+
+constexpr size_t kMostProcessors = os::kMostProcessors;
+static_assert((kMostProcessors & (kMostProcessors - 1)) == 0);
+
+// The caches take this part of the window's size at most, of addresses.
+constexpr size_t kShareOfWindow = 64;
+
+// Of what is held for blocks, each processor may keep a half: a thread that replaces its blocks
+// finds nearly all of them again, and whoever needs more memory takes them out first. In a small
+// heap that is too little for a single batch of blocks, so some bytes are always allowed.
+constexpr size_t kShareKept = 2;
+constexpr size_t kLeastKept = size_t{16} << 20;
+// Where blocks are used, a twelfth: a sixth and an eighth raised the footprint of programs whose
+// sizes change, and so did nothing at all (bench/README.md, "Large blocks, untouched").
+constexpr size_t kShareKeptSlow = 12;
+
+}  // namespace
 
 size_t CpuCaches::caches_of(size_t window) {
   size_t count = kMostProcessors;
-  while (count > 1 && count * sizeof(Processor) > window / kShareOfWindow) count /= 2;
+  while (count > 1 && count * sizeof(CpuCache) > window / kShareOfWindow) count /= 2;
   return count;
 }
 
 Status CpuCaches::boot(size_t window) {
   os::find_processor_number();
   set_held(0);
-  processors_ = static_cast<Processor*>(os::map_table(table_bytes(window)));
+  caches_ = static_cast<CpuCache*>(os::map_table(table_bytes(window)));
   mask_ = caches_of(window) - 1;
-  return processors_ == nullptr ? Status::kNoMemory : Status::kOk;
+  return caches_ == nullptr ? Status::kNoMemory : Status::kOk;
 }
 
-// Called once per processor, under the processor's lock.
-void CpuCaches::note_use(Processor& processor) {
-  processor.was_used = 1;
-  const size_t needed = static_cast<size_t>(&processor - processors_) + 1;
+// Before the processor's first block is kept, so that drain() misses none.
+void CpuCaches::note_use(size_t number) {
   size_t used = used_.load(std::memory_order_relaxed);
-  while (used < needed && !used_.compare_exchange_weak(used, needed, std::memory_order_acq_rel)) {
+  while (used <= number &&
+         !used_.compare_exchange_weak(used, number + 1, std::memory_order_acq_rel)) {
   }
-}
-
-// Called under the processor's lock. A thread that loses its processor makes one slow round, so
-// only several in a row count.
-void CpuCaches::end_round(Processor& processor) {
-  constexpr uint64_t kSlowNs = 4000;  // from one block to the next
-  const uint64_t now = os::now_ns();
-  const bool is_slow = now - processor.round_began > kGivenPerRound * kSlowNs;
-  if (!is_slow) {
-    processor.slow_rounds = 0;
-  } else if (processor.slow_rounds < kSlowRounds) {
-    ++processor.slow_rounds;
-  }
-  processor.given = 0;
-  processor.round_began = now;
 }
 
 CpuCaches::Block CpuCaches::take_larger(size_t pages) {
-  if (!has_bin(pages)) return {};
-  Processor& here = processors_[os::current_processor() & mask_];
+  if (!BlockClasses::has(pages)) return {};
+  CpuCache& here = caches_[number_here()];
   if (!here.try_lock()) return {};
-  Block block;
-  for (size_t i = bin_of(pages) + 1; i < kBins && block.pages == 0; ++i) {
-    Bin& bin = here.bins[i];
-    if (bin.count != 0) block = bin.take_newest();
-  }
-  here.keep(here.kept - block.pages);
+  const Block block = here.take_larger(pages);
   here.unlock();
   return block;
 }
 
 void CpuCaches::set_held(size_t bytes) {
-  most_kept_.store(std::max(bytes / 2, kLeastKept) / os::page_size(), std::memory_order_relaxed);
-  most_kept_slow_.store(bytes / 12 / os::page_size(), std::memory_order_relaxed);
+  const size_t most = std::max(bytes / kShareKept, kLeastKept);
+  most_kept_.store(most / os::page_size(), std::memory_order_relaxed);
+  most_kept_slow_.store(bytes / kShareKeptSlow / os::page_size(), std::memory_order_relaxed);
 }
 
 size_t CpuCaches::bytes() const {
   size_t pages = 0;
-  for (size_t i = 0; i < used_.load(std::memory_order_acquire); ++i) {
-    pages += __atomic_load_n(&processors_[i].kept, __ATOMIC_RELAXED);
-  }
+  for (size_t i = 0; i < used_.load(std::memory_order_acquire); ++i) pages += caches_[i].kept();
   return pages * os::page_size();
-}
-
-// A holder that runs is done in a moment; one that does not run may take long.
-bool CpuCaches::lock(Processor& processor, bool patient) {
-  constexpr int kTries = 64;
-  constexpr int kYields = kTries + 64;
-  constexpr uint64_t kPauseNs = 50'000;
-  for (int i = 0; processor.is_locked() || !processor.try_lock(); ++i) {
-    if (i < kTries) continue;
-    if (!patient) return false;
-    // The holder may be a thread that this thread's priority keeps from running.
-    if (i < kYields && !os::is_confined()) {
-      sched_yield();
-    } else {
-      os::sleep_for(kPauseNs);
-    }
-  }
-  return true;
 }
 
 void CpuCaches::lock_all() {
   locked_ = used_.load(std::memory_order_acquire);
-  for (size_t i = 0; i < locked_; ++i) lock(processors_[i], true);
+  for (size_t i = 0; i < locked_; ++i) caches_[i].lock(true);
 }
 
-// Skips processors first used since lock_all(). In the child their bins may stay locked; those
-// processors then have no cache.
+// Skips processors first used since lock_all(). In the child their caches may stay locked; those
+// processors then have none.
 void CpuCaches::unlock_all() {
-  for (size_t i = 0; i < locked_; ++i) processors_[i].unlock();
+  for (size_t i = 0; i < locked_; ++i) caches_[i].unlock();
 }
 
 }  // namespace rdmalloc

@@ -53,12 +53,14 @@ bool GatheredRegions::collect(const Request& request, size_t target, bool pinned
   return policy_.is_enough(got);
 }
 
-Acquired GatheredRegions::gather(const Request& request, const RegionPlan& plan, bool pinned) {
+Acquired GatheredRegions::gather(const Request& request, const RegionPlan& plan, bool pinned,
+                                 Worth worth) {
   const size_t target = policy_.amount_to_gather(request, plan.bytes);
   if (!policy_.may_gather(request, target, publisher_.slots_in_use())) return {};
   const uint64_t started = os::thread_cpu_ns();
   Acquired acquired;
-  if (collect(request, target, pinned)) {
+  const bool is_any = worth == Worth::kAll || policy_.may_move_untouched();
+  if (collect(request, target, pinned) && (is_any || gathering_.pieces().are_touched())) {
     acquired = assemble(request, plan, nullptr);
   } else {
     gathering_.pieces().put_back();

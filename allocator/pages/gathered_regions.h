@@ -28,6 +28,9 @@ struct RegionPlan {
 
 class GatheredRegions {
  public:
+  // Which free pages are worth moving.
+  enum class Worth : uint8_t { kTouched, kAll };
+
   constexpr GatheredRegions(PageStore& store, Publisher& publisher, GatheringPolicy& policy,
                             GrowthWarnings& warnings, RegionMaker& maker, PageMover& mover,
                             NewRegions& new_regions)
@@ -48,7 +51,7 @@ class GatheredRegions {
 
   // Makes a region of free pages, and of new pages for what is missing, where that pays. If nothing
   // is taken, either nothing happened or the pages that did move are a region of free pages.
-  Acquired gather(const Request& request, const RegionPlan& plan, bool pinned)
+  Acquired gather(const Request& request, const RegionPlan& plan, bool pinned, Worth worth)
       REQUIRES(growth_lock);
 
   // No more memory may be held: assembles the request from all free pieces, however small and

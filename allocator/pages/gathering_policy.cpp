@@ -82,7 +82,7 @@ void GatheringPolicy::note_gathered(const Request& request, size_t bytes) {
 bool GatheringPolicy::is_restless(const Request& request) {
   const size_t held = store_.budget.charges().held();
   if (store_.window.left() < std::max(held, store_.window.size() / kShareForGrowing)) return true;
-  if (held - store_.live.all() >= held / kShareOfRestless) return false;
+  if (may_move_untouched()) return false;
   return gathered_ / tolerance_of(request.size).moves_of_live > peak_live_ || patience_.is_over();
 }
 
@@ -118,6 +118,11 @@ bool GatheringPolicy::is_worth_gathering(size_t missing, size_t free) const {
   const size_t used = store_.window.size() - store_.window.left();
   const size_t enough = store_.budget.charges().held() / 2 / (store_.window.size() / (used + 1) + 1);
   return is_forced_ || (free >= missing / kLeastShare && free >= enough);
+}
+
+bool GatheringPolicy::may_move_untouched() const {
+  const size_t held = store_.budget.charges().held();
+  return is_forced_ || held - store_.live.all() >= held / kShareOfRestless;
 }
 
 bool GatheringPolicy::is_enough(size_t gathered) const {

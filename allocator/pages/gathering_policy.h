@@ -42,6 +42,9 @@ class GatheringPolicy {
   bool may_gather(const Request& request, size_t target, size_t regions) REQUIRES(growth_lock);
   // True when gathering `missing` of the `free` bytes is worth it.
   bool is_worth_gathering(size_t missing, size_t free) const REQUIRES(growth_lock);
+  // True while so much is idle that even pages that nobody touched are moved instead of acquiring
+  // more.
+  bool may_move_untouched() const;
   // True when what was gathered is enough to continue.
   bool is_enough(size_t gathered) const;
   // True when a block may have its own region, and its addresses be used up.

@@ -54,20 +54,23 @@ Acquired Growth::grow_locked(const Request& request) {
   };
   RegionPlan wanted = plan(request, RegionKind::kPinned);
   // What was moved before the kernel refused to move more may already be enough.
-  if (const Acquired gathered = gathered_.gather(request, wanted, true); gathered.taken)
-    return gathered;
+  using Worth = GatheredRegions::Worth;
+  const auto gather = [&](bool pinned, Worth worth) REQUIRES(growth_lock) {
+    return gathered_.gather(request, wanted, pinned, worth);
+  };
+  if (const Acquired made = gather(true, Worth::kTouched); made.taken) return made;
   Grant grant = store_.budget.ask_pinned(request.size, wanted.bytes);
   warnings_.warn_of_ledger();
   if (grant.bytes != 0) {
     store_.pin_pause.note_grant();
   } else {
     store_.pin_pause.note_refusal();
+    if (const Acquired made = gather(true, Worth::kAll); made.taken) return made;
     // Tried before asking how much memory there is, which reads the same kernel files.
     if (const Acquired taken = take_anywhere(); taken.taken) return taken;
     if (!may_overflow) return gathered_.make_last(request);
     wanted = plan(request, RegionKind::kOverflow);
-    if (const Acquired gathered = gathered_.gather(request, wanted, false); gathered.taken)
-      return gathered;
+    if (const Acquired made = gather(false, Worth::kAll); made.taken) return made;
     grant = store_.budget.ask_overflow(request.size, wanted.bytes);
   }
   if (grant.bytes == 0) return gathered_.make_last(request);

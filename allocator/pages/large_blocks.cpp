@@ -52,6 +52,9 @@ void* LargeBlocks::allocate_slowly(size_t size, size_t alignment, bool zero) {
     if (block.pages != 0) return hand_out(block, pages, zero);
   } else {
     alignment = os::page_size();
+    const CpuCaches::Block block = store_.caches.take_elsewhere(
+        pages, [&](size_t page) { return lies_here(store_.blocks.address_of(page), pages); });
+    if (block.pages != 0) return hand_out(block, pages, zero);
   }
   const bool is_large = sparse_from_ != 0 && size >= sparse_from_;
   const bool is_sparse = is_large && (zero || is_malloc_sparse_);

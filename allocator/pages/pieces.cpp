@@ -2,7 +2,16 @@
 
 #include <utility>
 
+#include "allocator/os/confinement.h"
+#include "allocator/os/memory.h"
+
 namespace rdmalloc {
+namespace {
+
+// Pieces of which less was touched stay where they are.
+constexpr size_t kShareTouched = 4;
+
+}  // namespace
 
 void Pieces::add(const Piece& piece) {
   pieces_[count_++] = piece;
@@ -27,6 +36,18 @@ void Pieces::put_clean_last() {
     clean_ += pieces_[i].is_clean ? pieces_[i].size : 0;
     if (!pieces_[i].is_clean) std::swap(pieces_[used++], pieces_[i]);
   }
+}
+
+bool Pieces::are_touched() const {
+  if (os::is_confined()) return true;  // nobody may ask
+  size_t touched = 0;
+  for (size_t i = 0; i < count_; ++i) {
+    const uintptr_t middle = os::page_floor(pieces_[i].address + pieces_[i].size / 2);
+    const bool is_there =
+        os::resident_bytes(reinterpret_cast<void*>(middle), os::page_size()) != 0;
+    touched += is_there ? pieces_[i].size : 0;
+  }
+  return touched >= bytes_ / kShareTouched;
 }
 
 void Pieces::put_back() {

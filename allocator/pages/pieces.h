@@ -39,6 +39,10 @@ class Pieces {
   // A block that a program has, as the first piece: its bytes move with its pages.
   void add_block(uintptr_t address, size_t size) REQUIRES(growth_lock);
 
+  // True when at least a quarter of it is resident, judged by a page of each piece. Moving what
+  // nobody has touched costs as much, and saves no memory.
+  bool are_touched() const REQUIRES(growth_lock);
+
   // Gives all of it back to its depot.
   void put_back() REQUIRES(growth_lock);
 

@@ -130,6 +130,42 @@ TEST_CASE("what small requests miss is gathered many pieces at a time, into one 
   CHECK(f.tested.unsound() == "");
 }
 
+TEST_CASE(
+    "free pages that nobody touched stay, and new ones come, while most of the heap is live") {
+  for (const bool touches : {false, true}) {
+    TestHeap tested;
+    tested.boot();
+    std::vector<void*> all;
+    for (int i = 0; i < 2048; ++i) {
+      all.push_back(tested.malloc(kPiece));
+      REQUIRE(all.back() != nullptr);
+      if (touches) write(all.back(), kPiece, 1);
+    }
+    for (size_t i = 0; i < all.size(); i += 3) REQUIRE(tested.free(all[i]));
+    tested->blocks().freed().drain(true);
+    REQUIRE(tested.malloc(4 * kMiB) != nullptr);
+    CHECK((heap_counters(*tested).gathered != 0) == touches);
+    CHECK(tested.unsound() == "");
+  }
+}
+
+TEST_CASE("free pages that nobody touched are moved where no more can be pinned") {
+  TestHeap tested;
+  fake::machine().lock = {64 * kMiB, 64 * kMiB, false};
+  tested.boot();
+  std::vector<void*> all;
+  while (tested->budget().charges().held() < 60 * kMiB || heap_counters(*tested).largest_free >= kPiece) {
+    all.push_back(tested.malloc(kPiece));
+    REQUIRE(all.back() != nullptr);
+  }
+  for (size_t i = 0; i < all.size(); i += 3) REQUIRE(tested.free(all[i]));
+  tested->blocks().freed().drain(true);
+  const void* got = tested.malloc(8 * kMiB);
+  REQUIRE(got != nullptr);
+  CHECK(tested->find(got)->locked);
+  CHECK(heap_counters(*tested).gathered != 0);
+}
+
 TEST_CASE("a program that goes on leaving such holes is given memory in the end") {
   TestHeap tested;
   tested.boot();
@@ -139,8 +175,10 @@ TEST_CASE("a program that goes on leaving such holes is given memory in the end"
     for (int i = 0; i < times; ++i) {
       void*& block = blocks[random() % blocks.size()];
       if (block != nullptr) REQUIRE(tested.free(block));
-      block = tested.malloc(64 * kKiB + random() % (900 * kKiB));
+      const size_t size = 64 * kKiB + random() % (900 * kKiB);
+      block = tested.malloc(size);
       REQUIRE(block != nullptr);
+      write(block, size, 1);
     }
   };
   size_t gathered = 0;
