@@ -1,7 +1,7 @@
 // Publishes regions, and withdraws those that have lost all their pages. Whoever keeps books of
 // regions hears of it from here: the table, the budget, the depots, the observers, the counters.
 //
-// Runs inside malloc, under the growth lock.
+// Runs inside malloc, under the growth lock; attach() outside, and takes it.
 #pragma once
 
 #include <cstddef>
