@@ -30,8 +30,7 @@ CachedBlock CpuCache::take_larger(size_t pages) {
   return block;
 }
 
-// The tries take about a microsecond: a holder that runs on another processor may wait for cache
-// lines that this thread has just changed, several times.
+// The pause after each try gives a holder that runs the time to finish.
 bool CpuCache::lock(bool patient) {
   constexpr int kTries = 64;
   constexpr int kYields = kTries + 64;
