@@ -121,8 +121,9 @@ void GrowthPolicy::note_gathered(const Request& request, size_t bytes) {
 // growing needs.
 bool GrowthPolicy::is_restless(const Request& request) {
   const size_t held = budget_.held();
-  if (window_.left() < std::max(held, window_.size() / kShareForGrowing)) return true;
+  if (window_.left() < held) return true;
   if (held - depots_.live() >= held / kShareOfRestless) return false;
+  if (window_.left() < window_.size() / kShareForGrowing) return true;
   return gathered_ / tolerance_of(request.size).moves_of_live > peak_live_ || patience_.is_over();
 }
 
