@@ -81,8 +81,9 @@ void GatheringPolicy::note_gathered(const Request& request, size_t bytes) {
 // growing needs.
 bool GatheringPolicy::is_restless(const Request& request) {
   const size_t held = store_.budget.charges().held();
-  if (store_.window.left() < std::max(held, store_.window.size() / kShareForGrowing)) return true;
+  if (store_.window.left() < held) return true;
   if (may_move_untouched()) return false;
+  if (store_.window.left() < store_.window.size() / kShareForGrowing) return true;
   return gathered_ / tolerance_of(request.size).moves_of_live > peak_live_ || patience_.is_over();
 }
 

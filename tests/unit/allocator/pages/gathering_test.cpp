@@ -162,7 +162,7 @@ TEST_CASE("free pages that nobody touched are moved where no more can be pinned"
   tested->blocks().freed().drain(true);
   const void* got = tested.malloc(8 * kMiB);
   REQUIRE(got != nullptr);
-  CHECK(tested->find(got)->locked);
+  CHECK(tested->regions().find(got)->locked);
   CHECK(heap_counters(*tested).gathered != 0);
 }
 
