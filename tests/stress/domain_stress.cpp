@@ -61,6 +61,7 @@ void churn(TestHeap& tested, Domain* steady, const fake::Backend& backend, unsig
 TEST_CASE("keys stay right while the heap grows and other domains open, fail and close") {
   TestHeap tested;
   tested.boot();
+  fake::stop_pretending();
   struct Counter : RegionObserver {
     void on_acquire(const Region& region) noexcept override { acquired += region.length; }
     void on_fork_child() noexcept override {}

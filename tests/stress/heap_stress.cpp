@@ -25,6 +25,7 @@ TEST_CASE("threads that take and release keep the heap sound") {
   TestHeap tested({"CAP=64M", "MEMORY_CAP=256M", "SPARSE_FROM=1M"});
   fake::machine().nodes = 2;
   tested.boot();
+  fake::stop_pretending();
   churn(*tested, 3, std::chrono::seconds(3), [&tested] { return validate(*tested); });
   CHECK(tested.unsound() == "");
   CHECK(heap_counters(*tested).live == 0);
@@ -34,6 +35,7 @@ TEST_CASE("threads keep the heap sound while system calls fail") {
   TestHeap tested({"CAP=32M", "MEMORY_CAP=128M", "SPARSE_FROM=1M", "HUGE=hugetlb"});
   fake::machine().huge_pages = 8;
   tested.boot();
+  fake::stop_pretending();
   {
     const fake::Saboteur saboteur;
     churn(*tested, 3, std::chrono::seconds(3), [&tested] { return validate(*tested); });
@@ -51,6 +53,7 @@ TEST_CASE("an observer that comes while threads allocate hears of every region o
   };
   TestHeap tested({"MEMORY_CAP=256M"});
   tested.boot();
+  fake::stop_pretending();
   std::vector<Counter> observers(4);
   std::atomic<size_t> attached{0};
   churn(*tested, 2, std::chrono::seconds(1), [&] {

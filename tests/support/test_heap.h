@@ -11,6 +11,7 @@
 #include "tests/support/child.h"
 #include "tests/support/fake_os.h"
 #include "tests/support/heap_check.h"
+#include "tests/support/processor.h"
 
 namespace rdmalloc::fake {
 
@@ -41,6 +42,7 @@ class TestHeap {
   TestHeap& boot() {
     heap_ = std::make_unique<Heap>();
     heap_->boot();
+    fake::pretend_processors();
     return *this;
   }
 

@@ -13,6 +13,7 @@
 #include "allocator/pages/window.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_os.h"
+#include "tests/support/processor.h"
 
 namespace rdmalloc {
 namespace {
@@ -48,16 +49,6 @@ struct Fixture {
 };
 
 bool any(size_t) { return true; }
-
-// The processor on which this thread runs, as far as the caches know while there is a Pretence.
-thread_local int32_t pretended = 0;
-struct Pretence {
-  Pretence() {
-    os::processor_number_at = reinterpret_cast<const char*>(&pretended) -
-                              static_cast<const char*>(__builtin_thread_pointer());
-  }
-  ~Pretence() { os::find_processor_number(); }
-};
 
 std::map<size_t, size_t> drained(CpuCaches& caches, bool patient = true) {
   std::map<size_t, size_t> all;
@@ -171,11 +162,11 @@ TEST_CASE_METHOD(Fixture, "a processor keeps less where blocks are used before t
 TEST_CASE_METHOD(Fixture, "what one processor keeps serves another that has nothing") {
   CpuCaches caches;
   REQUIRE(ok(caches.boot(window.size())));
-  const Pretence on;
-  pretended = 1;
+  fake::pretend_processors();
+  fake::processor = 1;
   for (size_t page = 1; page <= 3; ++page) REQUIRE(caches.give({page, 10}));
   CHECK(caches.take_elsewhere(10, any).pages == 0);  // its own is not elsewhere
-  pretended = 0;
+  fake::processor = 0;
   CHECK(caches.take(10).pages == 0);
   CHECK(caches.take_elsewhere(10, [](size_t page) { return page == 2; }).page == 2);
   CHECK(caches.take_elsewhere(10, any).page == 3);
@@ -188,11 +179,11 @@ TEST_CASE_METHOD(Fixture,
                  "one other processor is asked at a time, and again if it had what was wanted") {
   CpuCaches caches;
   REQUIRE(ok(caches.boot(window.size())));
-  const Pretence on;
-  pretended = 3;
+  fake::pretend_processors();
+  fake::processor = 3;
   REQUIRE(caches.give({1, 10}));
   REQUIRE(caches.give({2, 10}));
-  pretended = 0;
+  fake::processor = 0;
   std::vector<size_t> got;
   for (int i = 0; i < 5; ++i) got.push_back(caches.take_elsewhere(10, any).page);
   CHECK(got == std::vector<size_t>{0, 0, 2, 1, 0});
