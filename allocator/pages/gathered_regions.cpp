@@ -114,8 +114,8 @@ Acquired GatheredRegions::renew(const Request& request) {
     return {};
   }
   const bool is_pinned = gathering_.model().locked;
-  const size_t given =
-      gathering_.pieces().give_up(mover_, [this](Region* region, size_t size) REQUIRES(growth_lock) {
+  const size_t given = gathering_.pieces().give_up(
+      mover_, [this](Region* region, size_t size) REQUIRES(growth_lock) {
         store_.budget.charges().release(region->charged_as(), size);
         publisher_.note_gathered(region, size);
       });

@@ -117,7 +117,8 @@ bool GatheringPolicy::may_gather(const Request& request, size_t target, size_t r
 // Addresses are used only once: the fewer are left, the more a gathering must bring.
 bool GatheringPolicy::is_worth_gathering(size_t missing, size_t free) const {
   const size_t used = store_.window.size() - store_.window.left();
-  const size_t enough = store_.budget.charges().held() / 2 / (store_.window.size() / (used + 1) + 1);
+  const size_t enough =
+      store_.budget.charges().held() / 2 / (store_.window.size() / (used + 1) + 1);
   return is_forced_ || (free >= missing / kLeastShare && free >= enough);
 }
 

@@ -43,8 +43,7 @@ bool Pieces::are_touched() const {
   size_t touched = 0;
   for (size_t i = 0; i < count_; ++i) {
     const uintptr_t middle = os::page_floor(pieces_[i].address + pieces_[i].size / 2);
-    const bool is_there =
-        os::resident_bytes(reinterpret_cast<void*>(middle), os::page_size()) != 0;
+    const bool is_there = os::resident_bytes(reinterpret_cast<void*>(middle), os::page_size()) != 0;
     touched += is_there ? pieces_[i].size : 0;
   }
   return touched >= bytes_ / kShareTouched;

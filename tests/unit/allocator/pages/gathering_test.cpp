@@ -154,7 +154,8 @@ TEST_CASE("free pages that nobody touched are moved where no more can be pinned"
   fake::machine().lock = {64 * kMiB, 64 * kMiB, false};
   tested.boot();
   std::vector<void*> all;
-  while (tested->budget().charges().held() < 60 * kMiB || heap_counters(*tested).largest_free >= kPiece) {
+  while (tested->budget().charges().held() < 60 * kMiB ||
+         heap_counters(*tested).largest_free >= kPiece) {
     all.push_back(tested.malloc(kPiece));
     REQUIRE(all.back() != nullptr);
   }
