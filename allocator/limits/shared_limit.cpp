@@ -40,8 +40,9 @@ uint64_t SharedLimit::join(const Options& options, uint64_t node_cap, const os::
 }
 
 void SharedLimit::join_group(const Options& options, const os::Cgroup& group) {
-  group_cap_ = less(group.limit, std::max(group.limit / kGroupShare, kProcessReserve));
-  ledger_.boot(options.path(OptionId::ledger), group_cap_, group.id);
+  const uint64_t cap = less(group.limit, std::max(group.limit / kGroupShare, kProcessReserve));
+  ledger_.boot(options.path(OptionId::ledger), cap, group.id);
+  group_cap_.store(cap, std::memory_order_release);
   if (options.choice(OptionId::populate) == kPopulateNow) note_ahead();
 }
 
@@ -57,11 +58,12 @@ void SharedLimit::note_ahead() {
 
 uint64_t SharedLimit::room_ahead() const {
   const uint64_t room = memory_.room_to_populate();
-  if (room == 0 || group_cap_ == 0) return room;
+  const uint64_t cap = group_cap_.load(std::memory_order_acquire);
+  if (room == 0 || cap == 0) return room;
   if (const size_t now = ledger_.sharers(); now != 0) sharers_ = now;
   const size_t sharers = sharers_;
   if (sharers == 0) return 0;
-  const uint64_t shared = sharers == 1 ? group_cap_ : group_cap_ - group_cap_ / kNeverAhead;
+  const uint64_t shared = sharers == 1 ? cap : cap - cap / kNeverAhead;
   return std::min(room, less(shared / sharers, os::resident_memory()));
 }
 

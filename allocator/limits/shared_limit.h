@@ -64,7 +64,7 @@ class SharedLimit {
 
   const Charges& charges_;
   const MemoryLimit& memory_;
-  uint64_t group_cap_ = 0;                  // what a control group's processes share; 0: nothing
+  std::atomic<uint64_t> group_cap_{0};      // what a control group's processes share; 0: nothing
   mutable std::atomic<size_t> sharers_{0};  // how many shared it lately; 0: not known
   MachineLedger ledger_ GUARDED_BY(growth_lock);
 };
