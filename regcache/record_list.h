@@ -24,8 +24,8 @@ class RecordList {
   RecordList(const RecordList&) = delete;
   RecordList& operator=(const RecordList&) = delete;
 
-  // The number of a record that is not in use, or not made yet; the one that was just closed comes
-  // last. kMost: all are in use.
+  // The number of a record that is not in use, or not made yet: in turn, so that few who hold the
+  // address of a closed one meet its successor. kMost: all are in use.
   size_t find_free() {
     for (size_t i = 0; i < kMost; ++i) {
       const size_t number = (next_ + i) % kMost;

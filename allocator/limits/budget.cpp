@@ -61,13 +61,14 @@ void Budget::set_limits(uint64_t machine, uint64_t total, const os::LockLimit& l
 }
 
 // How much of `want` is available. A heap grows by small steps while it is small, and each would
-// read the kernel's files: what is checked holds for a step beyond it.
+// read the kernel's files: what is checked holds for a step beyond what is held now, because what
+// is granted may not be taken.
 uint64_t Budget::available(size_t want) {
   const size_t would_be_held = charges_.held() + want;
   if (would_be_held <= unchecked_until_) return want;
   const uint64_t room = memory_.room_to_populate();
   const uint64_t step = std::min<uint64_t>(less(room, want) / kSharers, kUncheckedStep);
-  if (step != 0) unchecked_until_ = would_be_held + step;
+  if (step != 0) unchecked_until_ = charges_.held() + step;
   return room;
 }
 

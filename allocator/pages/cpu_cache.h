@@ -1,11 +1,12 @@
 // What one processor keeps of the blocks that were freed on it, and the byte that guards them.
-// Threads take the byte by try_lock(), which does not wait: its holder may have been preempted, so
-// a thread that finds it taken goes elsewhere.
+// Its holder may have been preempted. So a thread of this processor that finds the byte taken goes
+// elsewhere at once, and one of another processor after a moment; only fork, and whoever empties
+// caches before ENOMEM, wait for it.
 //
 // Also knows how fast blocks come and go, which decides how much may be kept (CpuCaches).
 //
-// Runs inside malloc. Everything but the byte, kept() and may_have() is used under the byte. Memory
-// that is zero is an empty cache.
+// Runs inside malloc. Everything but the byte, kept(), may_have() and partner() is used under the
+// byte. Memory that is zero is an empty cache.
 #pragma once
 
 #include <atomic>

@@ -36,18 +36,20 @@ Status CpuCaches::boot(size_t window) {
   return caches_ == nullptr ? Status::kNoMemory : Status::kOk;
 }
 
-// Before the processor's first block is kept, so that drain() misses none.
-void CpuCaches::note_use(size_t number) {
+// Before the processor's first block is kept, so that drain() misses none. Writes first and looks
+// afterwards, as lock_all() does: if this thread goes on to take the byte, lock_all() waits for it.
+bool CpuCaches::may_use(size_t number) {
   size_t used = used_.load(std::memory_order_relaxed);
-  while (used <= number &&
-         !used_.compare_exchange_weak(used, number + 1, std::memory_order_acq_rel)) {
+  while (used <= number && !used_.compare_exchange_weak(used, number + 1)) {
   }
+  return !is_locked_.load();
 }
 
 CpuCaches::Block CpuCaches::take_larger(size_t pages) {
   if (!BlockClasses::has(pages)) return {};
-  CpuCache& here = caches_[number_here()];
-  if (!here.try_lock()) return {};
+  const size_t number = number_here();
+  CpuCache& here = caches_[number];
+  if (number >= used_.load(std::memory_order_relaxed) || !here.try_lock()) return {};
   const Block block = here.take_larger(pages);
   here.unlock();
   return block;
@@ -66,14 +68,13 @@ size_t CpuCaches::bytes() const {
 }
 
 void CpuCaches::lock_all() {
-  locked_ = used_.load(std::memory_order_acquire);
-  for (size_t i = 0; i < locked_; ++i) caches_[i].lock(true);
+  is_locked_ = true;
+  for (locked_ = 0; locked_ < used_.load(); ++locked_) caches_[locked_].lock(true);
 }
 
-// Skips processors first used since lock_all(). In the child their caches may stay locked; those
-// processors then have none.
 void CpuCaches::unlock_all() {
   for (size_t i = 0; i < locked_; ++i) caches_[i].unlock();
+  is_locked_ = false;
 }
 
 }  // namespace rdmalloc

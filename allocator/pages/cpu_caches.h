@@ -74,9 +74,9 @@ class CpuCaches {
     if (!BlockClasses::has(block.pages)) return false;
     const size_t number = number_here();
     CpuCache& here = caches_[number];
+    if (number >= used_.load(std::memory_order_relaxed) && !may_use(number)) [[unlikely]]
+      return false;
     if (!here.try_lock()) return false;
-    if (number >= used_.load(std::memory_order_relaxed)) [[unlikely]]
-      note_use(number);
     const std::atomic<size_t>& most = here.is_slow() ? most_kept_slow_ : most_kept_;
     const bool fits = here.give(block, most.load(std::memory_order_relaxed));
     here.unlock();
@@ -109,7 +109,7 @@ class CpuCaches {
  private:
   static size_t caches_of(size_t window);
   size_t number_here() const { return os::current_processor() & mask_; }
-  void note_use(size_t number);
+  bool may_use(size_t number);  // for the first time
 
   // `waits`: for a moment, for whoever uses the cache.
   template <typename IsRight>
@@ -123,7 +123,8 @@ class CpuCaches {
   CpuCache* caches_ = nullptr;             // backed only for processors that run the program
   size_t mask_ = 0;                        // of processor numbers: how many there are, less 1
   std::atomic<size_t> used_{0};            // the highest number of one that was used, plus 1
-  size_t locked_ = 0;                      // by fork
+  std::atomic<bool> is_locked_{false};     // by fork
+  size_t locked_ = 0;                      // how many are
   std::atomic<size_t> most_kept_{0};       // pages that each may keep
   std::atomic<size_t> most_kept_slow_{0};  // the same where blocks come and go slowly
 };

@@ -64,8 +64,8 @@ Acquired Growth::grow_locked(const Request& request) {
   if (grant.bytes != 0) {
     store_.pin_pause.note_grant();
   } else {
-    store_.pin_pause.note_refusal();
     if (const Acquired made = gather(true, Worth::kAll); made.taken) return made;
+    store_.pin_pause.note_refusal();
     // Tried before asking how much memory there is, which reads the same kernel files.
     if (const Acquired taken = take_anywhere(); taken.taken) return taken;
     if (!may_overflow) return gathered_.make_last(request);

@@ -62,15 +62,23 @@ bool covers(const KeyEntry& entry, size_t offset, size_t length) {
                      [&](const Piece& piece) { return is_inside(piece.offset, piece.length); });
 }
 
-// After a lookup was refused: the next one would be, too, because the domain does not register this
-// memory, or has tried, and nobody is trying again now.
+// After so many lookups were refused: the next one would be, too, because the domain does not
+// register this memory, or has tried, and nobody is trying again now; or it has been put off twice.
 bool stays_refused(const DomainParts& domain, const Region* region, uintptr_t address,
-                   size_t length) {
+                   size_t length, int lookups) {
   if (region == nullptr || !domain.mrs.takes(*region)) return true;
   const KeyEntry& entry = domain.keys.entry_of(*region);
-  const uint32_t state = entry.state.load(std::memory_order_acquire);
-  return state == kRefused ||
-         (state == kRegistered && !covers(entry, address - region->base, length));
+  switch (entry.state.load(std::memory_order_acquire)) {
+    case kRefused:
+      return true;
+    case kUnregistered:
+      return lookups > 1;
+    case kRegistered:  // and still was when its parts were read
+      return !covers(entry, address - region->base, length) &&
+             entry.state.load(std::memory_order_acquire) == kRegistered;
+    default:
+      return false;
+  }
 }
 
 // The MR is one that lookups hand out.
@@ -113,7 +121,9 @@ int get_of_window(Domain& domain, const void* address, size_t length, rdm_mr* ou
   }
   if (!domain.is_open()) return refuse_not_open(domain);
   const PageMarks* const marks = parts.source->marks();
-  if (!is_beside && marks != nullptr && marks->is_retired(at, length)) {
+  // What the program has just unmapped is marked as changed first.
+  if (!is_beside && marks != nullptr && marks->is_retired(at, length) &&
+      !marks->is_changed(at, length)) {
     return fail(RDM_NOT_OWNED, "the memory at these addresses was retired");
   }
   const bool is_callers_only = parts.rules.is_callers_only();
@@ -122,8 +132,8 @@ int get_of_window(Domain& domain, const void* address, size_t length, rdm_mr* ou
     // because of a hole that another thread has made in it; or it is re-registered again.
     constexpr int kTries = 10;
     bool is_beside_by_now = false;
-    for (int i = 0; i < kTries; ++i) {
-      const bool is_final = stays_refused(parts, region, at, length);
+    for (int i = 1; i <= kTries; ++i) {
+      const bool is_final = stays_refused(parts, region, at, length, i);
       is_beside_by_now = is_beside_now();
       if (is_final || is_beside_by_now) break;
       if (domain.lookup(address, length, out) == RDM_OK) return RDM_OK;

@@ -13,6 +13,7 @@
 #include "allocator/os/futex.h"
 #include "allocator/os/memory.h"
 #include "regcache/domain/early_parts.h"
+#include "regcache/domain/in_backend.h"
 
 namespace rdmalloc {
 
@@ -44,6 +45,7 @@ class [[nodiscard]] EarlyClaim {
   // For the part that begins at `base`. Look for the part again afterwards: another thread may have
   // registered it meanwhile.
   EarlyClaim(EarlyClaims& claims, uintptr_t base) : word_(claims.word_for(base)) {
+    if (InBackend::is_here) return;  // the claim may be this thread's
     const auto number = static_cast<uint32_t>(base / os::page_size()) | 1;  // 0 would be no claim
     os::wait_a_second(word_, [&](uint32_t seen) {
       is_mine_ = seen == 0 && word_.compare_exchange_strong(seen, number);

@@ -84,7 +84,12 @@ bool look_up_early(DomainParts& domain, const Region& region, const void* addres
     os::NoCancel no_cancel;
     const EarlyClaim claim(domain.early_claims, part.base);
     is_there = domain.early.find(at, length, &part);
-    if (!is_there && !register_part(domain, region, &part)) return false;
+    // What was looked at before may have changed while this thread waited.
+    if (!is_there && (!is_still_to_come(domain, region, length) ||
+                      !choose_part(domain, region, at, length, &part) ||
+                      !register_part(domain, region, &part))) {
+      return false;
+    }
   }
   if (is_there || domain.early.is_half_full()) ask_for_rest(domain, domain.keys.entry_of(region));
   *out = mr_of(part.base, part.length, part.key);

@@ -55,7 +55,7 @@ int Channel::get(size_t size, rdm_shm_fragment* out) {
   }
   Fragment* fragment = fragments_.take(size);
   if (fragment == nullptr) {
-    starved = {this, fragments_.takes_large(size) ? Starved::kLarge : Starved::kEager};
+    starved = {number_, fragments_.takes_large(size) ? Starved::kLarge : Starved::kEager};
     // Fragments held by dead ranks never come back.
     const uint32_t lost = presence_.look_for_dead_now_and_then(now_ms());
     return lost == 0 ? RDM_AGAIN : fail(RDM_PEER_DIED, "rank %u died", lost - 1);
@@ -101,7 +101,7 @@ int Channel::deliver(uint32_t peer, Fragment* fragment) {
 // A sender that keeps retrying until there is room must learn of a death here, because it may never
 // call wait().
 int Channel::refused(uint32_t peer) {
-  starved = {this, Starved::kPeer + peer};
+  starved = {number_, Starved::kPeer + peer};
   const bool is_gone = presence_.look_for_dead_now_and_then(now_ms()) != 0
                            ? !presence_.is_alive(peer)
                            : presence_.has_left(peer);

@@ -40,6 +40,7 @@ class Channel {
   void ring(uint32_t rank) { Doorbell(&mapping_.slot(rank)->bell).ring(); }
   bool has_pairs() const { return mapping_.plan.shape().has_pairs(); }
 
+  static uint64_t next_number();
   bool has_message();
   bool can_go_on();
   int sleep_until(uint64_t deadline);
@@ -51,6 +52,7 @@ class Channel {
   Boxes boxes_{mapping_, fragments_};  // the other has no memory
   SpinLock polling_;                   // for all that receives
   uint32_t spins_ = 0;
+  const uint64_t number_ = next_number();  // of all that this process has had
 };
 
 }  // namespace rdmalloc::shm

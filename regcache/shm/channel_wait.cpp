@@ -1,6 +1,8 @@
 // Waiting for messages: spin, yield, sleep.
 #include <sched.h>
 
+#include <atomic>
+
 #include "regcache/shm/channel.h"
 #include "regcache/shm/clock.h"
 #include "regcache/shm/failure.h"
@@ -27,6 +29,11 @@ inline void relax() {
 
 thread_local Starved starved;
 
+uint64_t Channel::next_number() {
+  static std::atomic<uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 // Takes the lock although it only looks: a thread that polls moves positions, and briefly empties
 // an inbox; whoever looked at that moment would sleep although there is a message.
 bool Channel::has_message() {
@@ -38,7 +45,7 @@ bool Channel::has_message() {
 
 // Whatever refused us last has room again.
 bool Channel::can_go_on() {
-  switch (starved.channel == this ? starved.by : Starved::kNothing) {
+  switch (starved.channel == number_ ? starved.by : Starved::kNothing) {
     case Starved::kNothing:
       return false;
     case Starved::kEager:

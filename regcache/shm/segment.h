@@ -15,7 +15,7 @@ struct Settings {
 
 // One rank's part in a segment, from the segment's name until the rank detaches. Presence knows
 // which ranks are there, Agreement whether all are, and Channel handles the messages. Set-up is for
-// one thread; from commit() on any thread may call what is const.
+// one thread; from commit() on any thread may ask presence() and what is const.
 //
 // Each rank allocates and writes its own part alone. So the part lies on the rank's node, and a
 // lack of space for it is one rank's failure, which commit() reports to all. Until then nobody

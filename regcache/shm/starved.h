@@ -9,7 +9,7 @@ namespace rdmalloc::shm {
 // another miss that there is room again.
 struct Starved {
   enum : uint32_t { kNothing = 0, kEager, kLarge, kPeer };
-  const void* channel;
+  uint64_t channel;  // its number: another channel may come to lie where it was
   uint32_t by;
 };
 extern thread_local Starved starved;

@@ -175,6 +175,24 @@ TEST_CASE_METHOD(Fixture, "what one processor keeps serves another that has noth
   CHECK(caches.bytes() == 0);
 }
 
+TEST_CASE_METHOD(Fixture, "a processor that is first used while a fork locks all keeps nothing") {
+  CpuCaches caches;
+  REQUIRE(ok(caches.boot(window.size())));
+  fake::pretend_processors();
+  fake::processor = 0;
+  REQUIRE(caches.give({1, 10}));
+  caches.lock_all();
+  fake::processor = 3;
+  CHECK_FALSE(caches.give({2, 10}));
+  CHECK(caches.take_larger(9).pages == 0);
+  caches.unlock_all();
+  CHECK(caches.give({2, 10}));
+  caches.lock_all();  // waits for no byte that somebody holds
+  caches.unlock_all();
+  fake::processor = 0;
+  CHECK(caches.bytes() == 20 * kPage);
+}
+
 TEST_CASE_METHOD(Fixture,
                  "one other processor is asked at a time, and again if it had what was wanted") {
   CpuCaches caches;
