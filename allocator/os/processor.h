@@ -44,13 +44,4 @@ inline unsigned current_processor() {
   return number < 0 ? 0 : static_cast<unsigned>(number);
 }
 
-// Between two looks at a word that another processor is about to change.
-inline void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
 }  // namespace rdmalloc::os

@@ -36,11 +36,9 @@ bool CpuCache::lock(bool patient) {
   constexpr int kYields = kTries + 64;
   constexpr uint64_t kPauseNs = 50'000;
   for (int i = 0; busy_.load(std::memory_order_relaxed) != 0 || !try_lock(); ++i) {
-    if (i < kTries) {
-      os::relax();
-    } else if (!patient) {
-      return false;
-    } else if (i < kYields && !os::is_confined()) {
+    if (i < kTries) continue;
+    if (!patient) return false;
+    if (i < kYields && !os::is_confined()) {
       // The holder may be a thread that this thread's priority keeps from running.
       sched_yield();
     } else {
