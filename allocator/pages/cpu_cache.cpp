@@ -30,8 +30,8 @@ CachedBlock CpuCache::take_larger(size_t pages) {
   return block;
 }
 
-// No pause between the tries: with one, threads that empty each other's caches get the byte so often
-// that two took twice as long (bench/README.md).
+// No pause between the tries: with one, threads that empty each other's caches get the byte so
+// often that two took twice as long (bench/README.md).
 bool CpuCache::lock(bool patient) {
   constexpr int kTries = 64;
   constexpr int kYields = kTries + 64;
