@@ -81,17 +81,17 @@ void print_check(const Check& check, bool explain) {
   }
 }
 
-std::string count_text(const std::vector<Check>& checks, Verdict verdict) {
+std::string count_verdicts(const std::vector<Check>& checks, Verdict verdict) {
   const auto found = static_cast<uint64_t>(count(checks, verdict));
   const char* const name = look_of(verdict).name;
-  return found == 0 ? std::string("no ") + name + "s" : cli::count_text(found, name);
+  return found == 0 ? std::string("no ") + name + "s" : count_text(found, name);
 }
 
 std::string summary(const std::vector<Check>& checks) {
   const auto first = std::ranges::find(checks, Verdict::kProblem, &Check::verdict);
-  std::string text = count_text(checks, Verdict::kProblem) + ", " +
-                     count_text(checks, Verdict::kNote) + " in " + std::to_string(checks.size()) +
-                     " checks";
+  std::string text = count_verdicts(checks, Verdict::kProblem) + ", " +
+                     count_verdicts(checks, Verdict::kNote) + " in " +
+                     std::to_string(checks.size()) + " checks";
   if (first == checks.end()) return text;
   text += "; begin with " + first->name;
   return first->cures.empty() ? text : text + ": " + first->cures.front();
