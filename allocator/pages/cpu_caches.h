@@ -1,5 +1,6 @@
 // Recently freed blocks, by processor and size: most frees and mallocs of large blocks meet here,
-// without a contended lock and without a cache line that other processors write.
+// without a contended lock and, where threads free what they malloc, without a cache line that
+// other processors write.
 //
 // What one processor keeps is bounded by a share of what the heap holds; it may always keep one
 // block. The share is large where blocks come and go so fast that nobody can have used them: then a

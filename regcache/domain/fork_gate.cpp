@@ -1,16 +1,13 @@
 #include "regcache/domain/fork_gate.h"
 
 #include <pthread.h>
-#include <time.h>
 
 #include "allocator/os/thread.h"
+#include "regcache/domain/fork_wait.h"
 #include "regcache/domain/in_backend.h"
 
 namespace rdmalloc {
 namespace {
-
-// A driver that hangs must not block every fork forever.
-constexpr int kLongestWaitMs = 10'000;
 
 // This thread's own registrations in progress: a driver may fork, and must not wait for itself.
 constinit thread_local uint32_t own_registrations = 0;
@@ -39,12 +36,9 @@ void ForkGate::leave() {
 }
 
 void ForkGate::before_fork() {
-  const os::NoCancel no_cancel;  // nanosleep() is a cancellation point; fork() is not
+  const os::NoCancel no_cancel;  // deregistering may be a cancellation point; fork() is not
   forks_.fetch_add(1);
-  const timespec millisecond{0, 1'000'000};
-  for (int i = 0; i < kLongestWaitMs && registering_.load() > own_registrations; ++i) {
-    nanosleep(&millisecond, nullptr);
-  }
+  (void)wait_before_fork([this] { return registering_.load() <= own_registrations; });
   // Not from within a driver, which may hold locks that deregistering needs.
   const Release release = release_.load(std::memory_order_acquire);
   const bool is_in_driver = own_registrations != 0 || InBackend::is_here;

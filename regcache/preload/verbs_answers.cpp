@@ -3,12 +3,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "allocator/os/copy_on_fork.h"
 #include "allocator/os/page_size.h"
-#include "allocator/os/thread.h"
 #include "include/rdmalloc/rdmalloc.h"
+#include "regcache/domain/fork_wait.h"
 #include "regcache/domain/held_keys.h"
 #include "regcache/preload/ucx_and_verbs.h"
 #include "regcache/preload/verbs_domains.h"
@@ -30,10 +29,8 @@ constinit MrSlab slab;
 
 // Held shared while libibverbs registers window memory and may hide it from children until we show
 // it again: no fork may happen in between. Our fork handlers run before malloc's own, so a
-// driver that allocates is not blocked. One that hangs must not block every fork forever, so a fork
-// waits for so long at most, as ForkGate does.
+// driver that allocates is not blocked.
 constinit pthread_rwlock_t fork_lock = PTHREAD_RWLOCK_INITIALIZER;
-constexpr int kLongestForkWaitMs = 10'000;
 // This thread forks, and holds the lock alone.
 constinit thread_local bool holds_registrations_off = false;
 // How often this thread holds the lock: a driver may fork, and must not wait for itself.
@@ -364,15 +361,8 @@ void drop(ibv_pd* pd) { domains.drop(pd); }
 void drop(ibv_context* context) { domains.drop(context); }
 
 void before_fork() {
-  holds_registrations_off = false;
-  if (fork_holds != 0) return;
-  const os::NoCancel no_cancel;  // nanosleep() is a cancellation point; fork() is not
-  // Not pthread_rwlock_timedwrlock(), whose clock may be set.
-  constexpr timespec kMillisecond{0, 1'000'000};
-  for (int i = 0; i < kLongestForkWaitMs && !holds_registrations_off; ++i) {
-    if (i != 0) nanosleep(&kMillisecond, nullptr);
-    holds_registrations_off = pthread_rwlock_trywrlock(&fork_lock) == 0;
-  }
+  holds_registrations_off =
+      fork_holds == 0 && wait_before_fork([] { return pthread_rwlock_trywrlock(&fork_lock) == 0; });
 }
 
 void after_fork_in_parent() {
