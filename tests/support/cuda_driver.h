@@ -6,7 +6,7 @@
 
 #include <type_traits>
 
-#include "regcache/backends/cuda_library.h"
+#include "regcache/backends/cuda/library.h"
 
 namespace rdmalloc::test {
 

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "regcache/backends/cuda_library.h"
+#include "regcache/backends/cuda/library.h"
 
 namespace rdmalloc::test {
 

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <vector>
 
-#include "regcache/backends/ofi.h"
+#include "regcache/backends/ofi/backend.h"
 
 namespace rdmalloc::test {
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "regcache/backends/ucx.h"
+#include "regcache/backends/ucx/backend.h"
 
 namespace rdmalloc::test {
 

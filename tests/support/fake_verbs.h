@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "regcache/backends/verbs.h"
+#include "regcache/backends/verbs/backend.h"
 
 namespace rdmalloc::test {
 

@@ -34,14 +34,15 @@ LAYERS = [
     ("fork", r"allocator/fork\.cpp", {"status", "os", "core", "heap"}),
     # Options, budget, counters, messages, locks.
     ("core", r"allocator/((limits|report)/)?[^/]+", {"status", "os", "public", "region"}),
-    # One leaf per backend: no other file includes it, and it includes no other backend (checked
-    # below).
+    # The functions of a foreign library, which its backend and its shim share.
+    ("library", r"regcache/backends/[^/]+/library\.(h|cpp)",
+     {"status", "os", "core", "public", "regcache"}),
+    # A folder for each foreign library: no other file includes a backend, and neither backends nor
+    # shims include another library's (checked below).
     ("backend", r"regcache/backends/.*",
      {"status", "os", "core", "region", "heap", "public", "regcache", "library"}),
     ("preload", r"regcache/preload/.*",
      {"status", "os", "core", "region", "heap", "public", "regcache", "library"}),
-    # The functions of a foreign library, which its backend and its shim share.
-    ("library", r"regcache/libraries/.*", {"status", "os", "regcache"}),
     # Buffers for messaging libraries' internals: built on domains, which do not know them.
     ("pool", r"regcache/pool/.*", {"status", "os", "core", "region", "heap", "public", "regcache"}),
     # Between those who change memory and those who keep registrations of it.
@@ -89,9 +90,13 @@ def layer_of(path):
     return None
 
 
-def leaf_of(path):
-    """A backend's name is the first word: verbs.cpp and verbs_failure.cpp belong to verbs."""
-    return Path(path).stem.split("_")[0]
+def leaf_of(path, layer):
+    """What a file serves: a foreign library, by its folder, or a monitor, by the first word of its
+    name: userfaultfd.cpp and userfaultfd_events.cpp are one. None: all."""
+    folder = re.match(r"regcache/(?:backends|preload)/([^/]+)/", path)
+    if folder:
+        return folder[1]
+    return Path(path).stem.split("_")[0] if layer == "monitor" else None
 
 
 def resolve(root, includer, name):
@@ -127,8 +132,9 @@ def violations_of(root, path):
         other = layer_of(target)
         if other != layer and other not in may[layer]:
             yield f"{here}: {layer} includes {target} of {other}"
-        if layer == other and layer in ("backend", "monitor") and leaf_of(target) != leaf_of(here):
-            yield f"{here}: a {layer} includes another, {target}"
+        leaf, other_leaf = leaf_of(here, layer), leaf_of(target, other)
+        if leaf and other_leaf and leaf != other_leaf:
+            yield f"{here}: {layer} of {leaf} includes {target} of {other_leaf}"
 
 
 def check(root):
@@ -166,11 +172,15 @@ PLANTED = [
     ("regcache/pool/pool.cpp", '#include "allocator/pages/depots.h"'),
     ("allocator/report/stats.cpp", '#include "allocator/pages/gathering.h"'),
     ("regcache/domain/domain.cpp", "#include <jemalloc/jemalloc.h>"),
-    ("regcache/domain/domain.cpp", '#include "regcache/backends/verbs.h"'),
+    ("regcache/domain/domain.cpp", '#include "regcache/backends/verbs/backend.h"'),
     ("regcache/domain/domain.cpp", "#include <infiniband/verbs.h>"),
-    ("regcache/backends/verbs.cpp", '#include "regcache/backends/cuda.h"'),
-    ("regcache/domain/domain.cpp", '#include "regcache/libraries/verbs_library.h"'),
-    ("regcache/libraries/verbs_library.cpp", '#include "regcache/backends/verbs.h"'),
+    ("regcache/backends/verbs/backend.cpp", '#include "regcache/backends/cuda/backend.h"'),
+    ("regcache/backends/verbs/backend.cpp", '#include "regcache/backends/ucx/library.h"'),
+    ("regcache/preload/ucx/shim.cpp", '#include "regcache/preload/verbs/room.h"'),
+    ("regcache/preload/ucx/shim.cpp", '#include "regcache/backends/verbs/library.h"'),
+    ("regcache/preload/verbs/shim.cpp", '#include "regcache/backends/verbs/backend.h"'),
+    ("regcache/domain/domain.cpp", '#include "regcache/backends/verbs/library.h"'),
+    ("regcache/backends/verbs/library.cpp", '#include "regcache/backends/verbs/backend.h"'),
     ("regcache/domain/domain.cpp", '#include "regcache/foreign/monitor/interposed.h"'),
     ("regcache/foreign/monitor/interposed.cpp", '#include "regcache/domain/domain.h"'),
     ("regcache/foreign/monitor/userfaultfd.cpp", '#include "regcache/foreign/monitor/interposed.h"'),
@@ -188,8 +198,11 @@ PERMITTED = [
     ("allocator/report/stats.cpp", '#include "allocator/engine/jemalloc.h"'),
     ("allocator/tools/run/run.cpp", '#include "allocator/limits/options.h"\n#include <iostream>'),
     ("include/rdmalloc/rdmalloc.hpp", "#include <memory_resource>\n#include <rdmalloc/rdmalloc.h>"),
-    ("regcache/backends/verbs.cpp", '#include "regcache/domain/domain.h"\n#include <infiniband/verbs.h>'),
-    ("regcache/backends/verbs_failure.cpp", '#include "regcache/backends/verbs.h"'),
+    ("regcache/backends/verbs/backend.cpp", '#include "regcache/domain/domain.h"\n#include <infiniband/verbs.h>'),
+    ("regcache/backends/verbs/failure.cpp", '#include "regcache/backends/verbs/backend.h"'),
+    ("regcache/backends/verbs/backend.cpp", '#include "regcache/backends/verbs/library.h"'),
+    ("regcache/preload/verbs/real.h", '#include "regcache/backends/verbs/library.h"'),
+    ("regcache/preload/verbs/shim.cpp", '#include "regcache/preload/ucx_and_verbs.h"'),
     ("regcache/domain/domain.cpp", '#include "regcache/foreign/monitor/changes.h"'),
     ("regcache/foreign/monitor/interposed_calls.cpp",
      '#include "regcache/foreign/monitor/interposed.h"\n#include <sys/mman.h>'),

@@ -8,7 +8,7 @@
 #include "tests/integration/regcache/preload/verbs/pages_device.h"
 #include "tests/integration/regcache/preload/verbs/watchdog.h"
 // Defines a global `verdict`, whose name other headers use for parameters.
-#include "tests/integration/regcache/preload/ofi_speaker.h"
+#include "tests/integration/regcache/preload/ofi/ofi_speaker.h"
 
 namespace together {
 
