@@ -157,9 +157,11 @@ typedef struct rdm_backend rdm_backend;
 
 /* Opens a domain and registers every existing region. If one fails, those before it are
  * deregistered and the reason is returned: RDM_OUT_OF_BUDGET (the memlock limit), RDM_UNSUPPORTED,
- * RDM_SYSTEM, RDM_INVALID, or RDM_BUSY (too many domains are open, or a backend is calling). `*out`
- * is set only on RDM_OK. `ops` is copied; `ctx` is passed to the backend and must live until the
- * domain is closed. Not from inside malloc or a signal handler. */
+ * RDM_SYSTEM, RDM_INVALID, or RDM_BUSY (too many domains are open, a backend is calling, or another
+ * thread opens or closes a domain: RDM_DOMAIN_DO_NOT_WAIT). `*out` is set only on RDM_OK. `ops` is
+ * copied; `ctx` is passed to the backend and must live until the domain is closed. Not from inside
+ * malloc or a signal handler. The functions below open domains on the library's own backends, and
+ * return the same. */
 RDM_API int rdm_domain_open(const rdm_backend *ops, void *ctx, const rdm_domain_options *options,
                             rdm_domain **out);
 
@@ -200,13 +202,14 @@ RDM_API int rdm_domain_open_verbs(struct ibv_pd *pd, int access, const rdm_domai
  * mean nothing there. Close the domain before the context is destroyed; a context that was
  * destroyed, or lost to an error, is detected and costs a status. The driver registers memory only
  * once: CUDA domains share the heap's registrations, and a program's own cudaHostRegister of
- * malloc'd memory fails because it is registered already. RDM_UNSUPPORTED if there is no driver or
- * no device. What this changes for the program: cudaMemcpyAsync copies pageable memory to a staging
- * buffer before it returns, but reads registered memory later. A program that writes to a malloc'd
- * buffer right after the call, which was correct only by chance, now sends other bytes. Wait for
- * the stream first, or open the domain with RDM_DOMAIN_NAMED_ONLY, so that memory that is not named
- * is copied as before. In such a domain, rdm_get of a buffer that shares a page with one in use
- * returns RDM_SYSTEM until that one is put: allocate whole pages. */
+ * malloc'd memory fails because it is registered already. RDM_BUSY if the program has registered
+ * part of the heap before; RDM_UNSUPPORTED if there is no driver or no device. What this changes
+ * for the program: cudaMemcpyAsync copies pageable memory to a staging buffer before it returns,
+ * but reads registered memory later. A program that writes to a malloc'd buffer right after the
+ * call, which was correct only by chance, now sends other bytes. Wait for the stream first, or open
+ * the domain with RDM_DOMAIN_NAMED_ONLY, so that memory that is not named is copied as before. In
+ * such a domain, rdm_get of a buffer that shares a page with one in use returns RDM_BUSY until that
+ * one is put: allocate whole pages. */
 RDM_API int rdm_domain_open_cuda(void *context, const rdm_domain_options *options,
                                  rdm_domain **out);
 
@@ -231,18 +234,20 @@ RDM_API int rdm_domain_open_ofi(struct fid_domain *domain, uint64_t access,
                                 const rdm_domain_options *options, rdm_domain **out);
 
 /* Deregisters all of the domain's regions, and the foreign memory that it keeps. RDM_BUSY: foreign
- * memory is still in use, or a pool in the domain is open (pool.h); the domain stays open and
- * rdm_last_error() tells how many there are. Meanwhile other threads may malloc, and look up in
- * other domains; a concurrent lookup in this one may succeed, but its key is dead. In a child of
- * fork, a domain of the parent is forgotten without a call to its backend. RDM_SYSTEM: a memory
- * region could not be deregistered and is lost; the domain is closed all the same. */
+ * memory is still in use, or a pool in the domain is open (pool.h), and rdm_last_error() tells how
+ * many there are; or a backend is calling; the domain stays open. RDM_INVALID: it is not open.
+ * Meanwhile other threads may malloc, and look up in other domains; a concurrent lookup in this one
+ * may succeed, but its key is dead. In a child of fork, a domain of the parent is forgotten without
+ * a call to its backend. RDM_SYSTEM: a memory region could not be deregistered and is lost; the
+ * domain is closed all the same. */
 RDM_API int rdm_domain_close(rdm_domain *domain);
 
 /* Finds the memory region that covers all of [address, address + length), which must be window
- * memory. RDM_OK sets *out; RDM_NOT_OWNED: not all of it lies in one region of the window;
- * RDM_NOT_REGISTERED: not in this domain; RDM_INVALID. A hit takes no lock and a few nanoseconds,
- * some more in a region that the device's limits cut into pieces. A region that was just acquired
- * and is not registered yet is registered by this call. */
+ * memory. RDM_OK sets *out; RDM_NOT_OWNED: not all of it lies in one region of the window, or some
+ * of it was retired or unmapped; RDM_NOT_REGISTERED: not in this domain, or the domain is the
+ * parent's of a child of fork; RDM_INVALID: no bytes, or the domain is closed. A hit takes no lock
+ * and a few nanoseconds, some more in a region that the device's limits cut into pieces. A region
+ * that was just acquired and is not registered yet is registered by this call. */
 RDM_API int rdm_lookup(const rdm_domain *domain, const void *address, size_t length, rdm_mr *out);
 
 /* Foreign memory: everything outside the window, such as stacks, globals, mmap and other
@@ -260,16 +265,27 @@ RDM_API int rdm_lookup(const rdm_domain *domain, const void *address, size_t len
 /* Finds the memory region that covers all of [address, address + length), and registers the memory
  * if need be. For memory that is registered with the window this is a lookup. RDM_OK sets *out, to
  * be returned with rdm_put; the memory stays registered until then, even if it is unmapped
- * meanwhile. RDM_INVALID: no bytes, a range that wraps around, or one that lies partly in the
- * window; RDM_OUT_OF_BUDGET: a limit is reached and everything registered is in use;
- * RDM_UNSUPPORTED: longer than the device's largest memory region (see rdm_pieces); RDM_SYSTEM: the
- * memory cannot be pinned, for example because it is not mapped, or not writable for a domain that
- * writes. A hit takes no lock and about ten nanoseconds. Not inside malloc or a signal handler. A
- * signal handler that unmaps registered memory must not interrupt this call or rdm_put. */
+ * meanwhile. Otherwise:
+ * - RDM_INVALID: no bytes, a range that wraps around, one that lies partly in the window, or the
+ *   domain is closed.
+ * - RDM_NOT_OWNED: in the window, but not all of it in one region, or some of it was retired.
+ * - RDM_NOT_REGISTERED: the domain registers this part of the window, and could not, for example
+ *   because of the memlock limit; or several memory regions cover the range; or the domain is the
+ *   parent's of a child of fork.
+ * - RDM_OUT_OF_BUDGET: a limit is reached and everything registered is in use.
+ * - RDM_UNSUPPORTED: longer than the device's largest memory region (see rdm_pieces); or foreign
+ *   memory in a domain of RDM_DOMAIN_CALLERS_ONLY.
+ * - RDM_BUSY: the device registers memory only once (RDM_BACKEND_OVERLAPS), and some of this is in
+ *   use with another length.
+ * - RDM_SYSTEM: the memory cannot be pinned, for example because it is not mapped, or not writable
+ *   for a domain that writes.
+ * A hit takes no lock and about ten nanoseconds. Not inside malloc or a signal handler. A signal
+ * handler that unmaps registered memory must not interrupt this call or rdm_put. */
 RDM_API int rdm_get(rdm_domain *domain, const void *address, size_t length, rdm_mr *out);
 
-/* Returns what rdm_get gave, by its value, on any thread. Does nothing for memory of the window.
- * RDM_INVALID: it is not in use, for example because it was put already. */
+/* Returns what rdm_get gave, by its value, on any thread. Does nothing for memory that is
+ * registered with the window, nor for a domain of the parent in a child of fork. RDM_INVALID: it is
+ * not in use, for example because it was put already, or the domain is closed. */
 RDM_API int rdm_put(rdm_domain *domain, const rdm_mr *mr);
 
 /* Reports a change of foreign memory that no monitor can see, such as another process truncating a
@@ -304,7 +320,7 @@ RDM_API int rdm_pieces_begin(rdm_domain *domain, const void *address, size_t len
 /* The next piece. RDM_OK, with length 0 at the end; RDM_BUSY: finish one first, because `most` are
  * in use, or there is no room for another; otherwise the statuses of rdm_get. */
 RDM_API int rdm_pieces_next(rdm_pieces *pieces, rdm_piece *out);
-/* Reports that a piece was transferred. In any order. */
+/* Reports that a piece was transferred. In any order. RDM_INVALID: it is not in use. */
 RDM_API int rdm_pieces_done(rdm_pieces *pieces, const rdm_piece *piece);
 
 /* Statistics. The struct, the JSON keys and the text report are all made from this list. The names

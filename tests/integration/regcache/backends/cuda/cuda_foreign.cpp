@@ -150,6 +150,20 @@ void expect_staged(void* memory, size_t length, const char* what) {
   if (fake()->direct_copies != direct) verdict.broken("%s: a copy was direct", what);
 }
 
+// Named buffers that share a page: CUDA registers it once.
+void check_shared_page(rdm_domain* domain, char* memory) {
+  rdm_mr first{};
+  rdm_mr second{};
+  expect_status(RDM_OK, domains().get(domain, memory, kMiB + 100, &first), "",
+                domains().last_error());
+  expect_status(RDM_BUSY, domains().get(domain, memory + kMiB + 200, kMiB, &second), "in use",
+                domains().last_error());
+  (void)domains().put(domain, &first);
+  expect_status(RDM_OK, domains().get(domain, memory + kMiB + 200, kMiB, &second), "",
+                domains().last_error());
+  (void)domains().put(domain, &second);
+}
+
 // `flags` 0 is the control: the whole heap is registered, and no copy of it is staged.
 void check_named(unsigned flags) {
   auto* const buffer = static_cast<char*>(malloc(kMiB));
@@ -165,6 +179,7 @@ void check_named(unsigned flags) {
   rdm_mr mr{};
   expect_status(RDM_NOT_REGISTERED, domains().lookup(domain, other, kMiB, &mr), "rdm_get",
                 domains().last_error());
+  if (flags != 0) check_shared_page(domain, later);
   close_domain(domain, verdict);
   expect_nothing_left();
 }
