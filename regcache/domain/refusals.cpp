@@ -35,9 +35,10 @@ int Refusals::refuse(const Region& region, KeyEntry& entry, int status, RegionCa
 }
 
 int Refusals::refuse_as(Cause cause, const Region& region, KeyEntry& entry, int status) {
+  // First, because others read it once the region was refused.
+  entry.refusal = static_cast<int16_t>(status);
   const unsigned refusals = entry.refusals + 1U;
   if (refusals <= UINT8_MAX) entry.refusals = static_cast<uint8_t>(refusals);
-  entry.refusal = static_cast<int16_t>(status);
   entry.cause = cause;
   if (cause == Cause::kNoRoom) {
     // The kernel or the device refused it: do not ask again until less is in use.
@@ -65,14 +66,14 @@ bool Refusals::makes_room(const Region& region, int status, size_t length) {
 }
 
 // How many memory regions must be given up to register this region, or as much of it as the device
-// could register without foreign memory.
+// could register without foreign memory, and at least one piece.
 size_t Refusals::missing_count(const Region& region) const {
   const size_t used = device_->count();
   const size_t foreign = mrs_->is_crowded() ? foreign_->count() : 0;
   const size_t heap = used > foreign ? used - foreign : 0;
   const size_t wanted =
       std::min(mrs_->count_pieces(region),
-               device_->limits().max_count > heap ? device_->limits().max_count - heap : 0);
+               device_->limits().max_count > heap ? device_->limits().max_count - heap : 1);
   const size_t left = device_->limits().max_count > used ? device_->limits().max_count - used : 0;
   return wanted > left ? wanted - left : 0;
 }

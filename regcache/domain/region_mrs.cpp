@@ -73,9 +73,6 @@ int RegionMrs::register_whole(const Region& region, KeyEntry& entry, size_t leng
   if (length == 0) return RDM_OK;  // below the device's alignment
   rdm_backend_key key{};
   const int status = register_or_say(region, 0, length, &key);
-  // If the device has no MR left, the region stays unregistered. That is a limit, not a failure,
-  // unless foreign memory holds MRs.
-  if (status == RDM_NOT_REGISTERED && !is_crowded()) return RDM_OK;
   if (status == RDM_OK) entry.publish(region.base, length, key);
   return status;
 }
@@ -95,7 +92,9 @@ int RegionMrs::register_pieces(const Region& region, KeyEntry& entry, size_t len
     piece = {offset, 0, {}};
     status = register_or_say(region, offset, bytes, &piece.key);
     if (status == RDM_OK) piece.length = bytes;
-    if (status == RDM_NOT_REGISTERED && !is_crowded()) status = RDM_OK;
+    // The device has as many MRs as it may: the region does without the rest, unless foreign memory
+    // holds some of them.
+    if (status == RDM_NOT_REGISTERED && done != 0 && !is_crowded()) status = RDM_OK;
     if (status == RDM_OK) ++done;
     return status == RDM_OK;
   });

@@ -104,7 +104,8 @@ int RegionRegistration::register_entered(const Region& region, RegionCaller call
     if (state == kRefused && !domain_->refusals.may_try_again(region, entry, caller))
       return entry.refusal;
     if (state == kBusy) {
-      if (caller != RegionCaller::kLookup || entry.was_refused()) return RDM_NOT_REGISTERED;
+      if (entry.was_refused()) return entry.refusal;
+      if (caller != RegionCaller::kLookup) return RDM_NOT_REGISTERED;
       os::wait_while(entry.state, kBusy);
     } else if (is_put_off() && !entry.was_refused()) {
       return RDM_BACKEND_LATER;

@@ -28,6 +28,9 @@ int RegionRelay::replay_once(Domain* domain, bool partial) {
     if (status == RDM_OK || partial) continue;
     // A backend that runs in malloc has put this thread off permanently.
     if (status == RDM_BACKEND_LATER && domain->parts().device.may_run_in_malloc()) continue;
+    // The device has no memory region left, which is a limit and no failure; or the region has just
+    // been retired.
+    if (status == RDM_NOT_REGISTERED) continue;
     return status == RDM_BACKEND_LATER ? int{RDM_SYSTEM} : status;
   }
   return RDM_OK;

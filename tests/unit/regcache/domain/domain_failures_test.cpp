@@ -49,6 +49,10 @@ struct Fixture : fake::WatchedRegistryFixture {
     rdm_mr mr{};
     return Domain::get(domain, memory + offset, length, &mr);
   }
+  int get(const Region& region) const {
+    rdm_mr mr{};
+    return Domain::get(domain, reinterpret_cast<void*>(region.base), 1, &mr);
+  }
   void put(const rdm_mr& mr) const { REQUIRE(Domain::put(domain, &mr) == RDM_OK); }
   // Registers this many non-adjacent pieces of a MiB and leaves them idle.
   void leave_idle(size_t count) {
@@ -437,6 +441,37 @@ TEST_CASE("a lack of budget does not touch what is idle and not charged") {
   CHECK(f.lookup(region) == RDM_NOT_REGISTERED);
   CHECK(f.get(0, 8 * kMiB) == RDM_OUT_OF_BUDGET);
   CHECK(on_demand.registered_bytes() == 16 * kMiB + 8 * kMiB);
+}
+
+TEST_CASE("a region for which the device had no memory region left is registered once it has one") {
+  Fixture f;
+  const bool in_malloc = GENERATE(false, true);
+  if (in_malloc) f.backend.limits.abilities = RDM_BACKEND_IN_MALLOC;
+  f.backend.limits.charges = GENERATE(as<int>{}, RDM_CHARGES_PROCESS, RDM_CHARGES_NOTHING);
+  f.backend.limits.max_count = 2;
+  const bool is_early = GENERATE(true, false);
+  const Region& first = f.source.acquire(kMiB);
+  f.source.acquire(kMiB);
+  const Region* last = is_early ? &f.source.acquire(2 * kMiB) : nullptr;
+  f.open();  // although it cannot register all of them
+  if (!is_early) last = &f.source.acquire(2 * kMiB);
+  (void)f.round();
+  CHECK(f.lookup(*last) == RDM_NOT_REGISTERED);
+  CHECK(f.get(*last) == RDM_NOT_REGISTERED);
+  // Nothing is tried in vain meanwhile.
+  const uint64_t calls = f.backend.calls();
+  for (int i = 0; i < 5; ++i) {
+    CHECK(f.round() == Registrar::kNever);
+    CHECK(f.lookup(*last) == RDM_NOT_REGISTERED);
+    f.pass(kHour);
+  }
+  CHECK(f.backend.calls() == calls);
+  (void)f.source.retire(first, 0, first.length);
+  (void)f.round();
+  (void)f.round();
+  CHECK(f.lookup(*last) == RDM_OK);
+  CHECK(f.registry->domains().validate());
+  CHECK(f.backend.violations().empty());
 }
 
 TEST_CASE("a region of more pieces than the device can have takes no memory region from others") {
