@@ -58,9 +58,12 @@ class KeyTable {
     const size_t registered = entry.length.load(std::memory_order_acquire);
     const uintptr_t base = entry.base.load(std::memory_order_relaxed);
     const size_t into = at - base;
-    LookupCounter::Place* const place = LookupCounter::place();
     // A length of zero wraps around, and fails the second test.
-    if (into < registered && length - 1 < registered - into && place != nullptr) [[likely]] {
+    if (into >= registered || length - 1 >= registered - into) [[unlikely]]
+      return false;
+    // Last, so that all of this fits into registers that need not be saved (bench_lookup).
+    LookupCounter::Place* const place = LookupCounter::place();
+    if (place != nullptr) [[likely]] {
       out->base = reinterpret_cast<void*>(base);
       out->length = registered;
       const uint64_t keys = entry.keys.load(std::memory_order_relaxed);
