@@ -22,6 +22,9 @@ promise "an MPI ping-pong needs few registrations with UCX's cache and hooks off
 control "without us and without its cache UCX registers each large message" 60 \
   "memory regions were registered by the driver, at most 60 expected" \
   $few $mpirun $uncached "$programs/pingpong" 10
+together="$rdmalloc run --ucx --verbs --share-remote --"
+promise "an MPI ping-pong under both shims and with shared rights is right, and needs few registrations" 60 \
+  $few $mpirun $together "$programs/pingpong" 20
 promise "Open MPI's windows over malloc'd memory carry the right bytes over the device" 60 \
   $mpirun --mca osc ucx $rdmalloc run --ucx -- "$GUEST_BUILD/tests/mpi/messages.openmpi" onesided
 
@@ -36,6 +39,8 @@ promise "an MPICH program that frees messages right after the wait is right, and
 control "with glibc the same MPICH program registers freed and new messages again and again" 60 \
   "memory regions were registered by the driver, at most 60 expected" \
   $few $mpich -genv MALLOC_MMAP_THRESHOLD_ 131072 $messages
+promise "an MPICH program under both shims and with shared rights is right, and needs few registrations" 60 \
+  $few $mpich $together $messages
 promise "MPICH's windows over malloc'd memory carry the right bytes over the device" 60 \
   $mpich $rdmalloc run --ucx -- "$GUEST_BUILD/tests/mpi/messages.mpich" onesided
 
