@@ -62,7 +62,6 @@ bool is_recording() {
     // thread_state that this one has.
     stock.store(nullptr, std::memory_order_relaxed);
     thread_state = &nowhere;
-    choose_clock();
     state = writer.start() ? kRecording : kOff;
     mine->state.store(state, std::memory_order_release);
   }

@@ -2,6 +2,7 @@
 // costs more than a malloc. The process that packs the recording measures what a tick is worth.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "allocator/os/clock.h"
@@ -55,16 +56,23 @@ inline void wait_for_earlier_loads() {
 #endif
 }
 
-// After choose_clock(): false if the counter is unusable.
-inline constinit bool counter_is_clock = true;
+enum class Source : uint8_t { kUnknown, kCounter, kClock };
+inline constinit std::atomic<Source> source{Source::kUnknown};
 
-// Call once, before anything is stamped.
-inline void choose_clock() { counter_is_clock = has_steady_counter(); }
+[[gnu::noinline]] inline uint64_t ticks_of_other_source() {
+  // Chosen before the first stamp, because stamps of both cannot be compared. Threads that choose
+  // at the same time choose the same.
+  if (source.load(std::memory_order_relaxed) == Source::kUnknown) {
+    source.store(has_steady_counter() ? Source::kCounter : Source::kClock,
+                 std::memory_order_relaxed);
+  }
+  return source.load(std::memory_order_relaxed) == Source::kCounter ? counter() : os::now_ns();
+}
 
 inline uint64_t now_ticks() {
-  if (counter_is_clock) [[likely]]
+  if (source.load(std::memory_order_relaxed) == Source::kCounter) [[likely]]
     return counter();
-  return os::now_ns();
+  return ticks_of_other_source();
 }
 
 }  // namespace rdmalloc::trace

@@ -124,8 +124,6 @@ void drop_others(std::vector<RawFile>& recordings, size_t chosen) {
 
 class Clock {
  public:
-  Clock() { trace::choose_clock(), ticks_ = trace::now_ticks(), ns_ = os::now_ns(); }
-
   double ns_per_tick() const {
     constexpr uint64_t kLongEnough = 20'000'000;
     while (os::now_ns() - ns_ < kLongEnough) usleep(1000);
@@ -134,8 +132,8 @@ class Clock {
   }
 
  private:
-  uint64_t ticks_ = 0;
-  uint64_t ns_ = 0;
+  uint64_t ticks_ = trace::now_ticks();
+  uint64_t ns_ = os::now_ns();
 };
 
 bool pack_one(const RawFile& one, const std::string& output, double ns_per_tick,

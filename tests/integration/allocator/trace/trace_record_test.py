@@ -6,6 +6,7 @@ usage: trace_record_test.py COMMAND WITNESS CASE [ALLOCATOR]
 Exit status: 0 kept, 1 broken, 77 skipped with a reason.
 """
 import os
+import platform
 import re
 import shutil
 import signal
@@ -105,6 +106,18 @@ def one_thread():
 
 def threads():
     record_witness(["threads", "300"], under())
+
+
+def unsteady():
+    """qemu's processor does not say that its counter runs evenly."""
+    emulator = "qemu-x86_64-static"
+    if platform.machine() != "x86_64" or not shutil.which(emulator):
+        skip(f"no {emulator}, which emulates this processor")
+    done = record(["sh", "-c", f"{emulator} -cpu max {WITNESS} threads 300; true"],
+                  ["--process", Path(WITNESS).name])
+    check(done.returncode == 0, done.stderr)
+    agree(Trace("t.rdtrace"), done.stdout)
+    check("nobody saw" not in done.stderr and unmatched(done) == 0, done.stderr)
 
 
 def odd():
