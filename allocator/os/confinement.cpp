@@ -7,6 +7,7 @@
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/memory_calls.h"
+#include "allocator/os/processor_lock.h"
 
 namespace rdmalloc::os {
 namespace {
@@ -55,6 +56,7 @@ void confine() {
     remembered = {lock_limit(), memory_left(), cgroup(), most_mappings()};
     opened.store(0, std::memory_order_relaxed);
     if (seed.load(std::memory_order_relaxed) == nullptr) make_seed();
+    stop_sequences();
   }
   confined.store(true, std::memory_order_release);
 }

@@ -13,4 +13,10 @@ bool enable_process_barrier();
 // microseconds.
 [[nodiscard]] bool process_barrier();
 
+// The same two for restartable sequences (rseq): when restart_barrier() returns true, no thread on
+// that processor, or on any, is in a sequence that it began before the call. Linux 5.10.
+inline constexpr int kAllProcessors = -1;
+bool enable_restart_barrier();
+[[nodiscard]] bool restart_barrier(int processor);
+
 }  // namespace rdmalloc::os

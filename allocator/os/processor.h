@@ -33,6 +33,13 @@ extern constinit ptrdiff_t processor_number_at;
 // Finds out whether the kernel does. Called once, before the first call of current_processor().
 void find_processor_number();
 
+// The same for a caller that has read processor_number_at, which is not 0. Not a processor's number
+// (negative, as an int) in a thread for which the kernel does not write it.
+inline uint32_t processor_number(ptrdiff_t at) {
+  const auto* thread = static_cast<const char*>(__builtin_thread_pointer());
+  return *reinterpret_cast<const volatile uint32_t*>(thread + at);
+}
+
 inline unsigned current_processor() {
   if (processor_number_at != 0) [[likely]] {
     const auto* thread = static_cast<const char*>(__builtin_thread_pointer());

@@ -1,13 +1,16 @@
-// Free blocks of one class of sizes, newest last. A block serves a request when it wastes an eighth
-// of it at most, so a request looks into the bin of its own class and into the next one.
+// Free blocks of one class of sizes. A block serves a request when it wastes an eighth of it at
+// most, so a request looks into the bin of its own class and into the next one.
 //
-// Runs inside malloc, under its owner's lock (CpuCache). Memory that is zero is an empty bin.
+// Whoever looks may see an old state, and then makes a change of what it saw, which its owner's
+// lock carries out or not (os/processor_lock.h). Runs inside malloc. Memory that is zero is an
+// empty bin.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "allocator/os/memory.h"
+#include "allocator/os/processor_lock.h"
 
 namespace rdmalloc {
 
@@ -23,12 +26,29 @@ class BlockClasses {
   static constexpr size_t kUnit = 4096;
   static constexpr unsigned kLowestBit = 3;
   static constexpr unsigned kHighestBit = 14;
-  static constexpr unsigned kBitsOfClass = 3;  // below the highest: eight classes in a doubling
-  static constexpr size_t kInDoubling = size_t{1} << kBitsOfClass;
+  static constexpr size_t kInDoubling = size_t{1} << kLowestBit;
   static constexpr size_t kFewestUnits = size_t{1} << kLowestBit;
   static constexpr size_t kMostUnits = (size_t{2} << kHighestBit) - 1;
 
   static size_t units_of(size_t pages) { return pages * (os::page_size() / kUnit); }
+  static constexpr size_t of_units(size_t units) {
+    const unsigned doubling = 63U - kLowestBit - static_cast<unsigned>(__builtin_clzl(units));
+    return doubling * kInDoubling + (units >> doubling) - kInDoubling;
+  }
+
+  // Those of blocks below 4 MiB: a free waits for its class before it can do anything else.
+  static constexpr size_t kInTable = 1024;
+  struct Table {
+    uint8_t of[kInTable];
+  };
+  static constexpr Table make_table() {
+    Table table{};
+    for (size_t units = kFewestUnits; units < kInTable; ++units) {
+      table.of[units] = static_cast<uint8_t>(of_units(units));
+    }
+    return table;
+  }
+  static const Table table;
 
  public:
   static constexpr size_t kCount = (kHighestBit - kLowestBit + 1) * kInDoubling;
@@ -38,57 +58,113 @@ class BlockClasses {
   }
   static size_t of(size_t pages) {
     const size_t units = units_of(pages);
-    const unsigned highest = 63U - static_cast<unsigned>(__builtin_clzl(units));
-    const size_t of_doubling = (units >> (highest - kBitsOfClass)) & (kInDoubling - 1);
-    return size_t{highest - kLowestBit} * kInDoubling + of_doubling;
+    return units < kInTable ? table.of[units] : of_units(units);
   }
 };
+inline constexpr BlockClasses::Table BlockClasses::table = BlockClasses::make_table();
 
+template <unsigned kMost>
 class alignas(64) BlockBin {
  public:
-  // A block for that many pages whose first page is_right(page) says yes to, or one of no pages.
+  static_assert(kMost < 32);
+
+  // A block that was seen in the bin, or a place for one.
+  struct Place {
+    uint32_t taken = 0;      // as it was then
+    uint32_t taken_new = 0;  // with or without it
+    unsigned slot = kMost;
+    CachedBlock block;
+    bool is_none() const { return slot == kMost; }
+  };
+
+  // A block for that many pages whose first page is_right(page) says yes to. Beginning with the
+  // newest, mostly.
   template <typename IsRight>
-  CachedBlock take(size_t pages, IsRight is_right) {
-    for (size_t i = count_; i-- > 0;) {
-      const CachedBlock block = unpack(blocks_[i]);
-      if (block.pages < pages || block.pages - pages > pages / kShareWasted) continue;
-      if (!is_right(block.page)) continue;
-      blocks_[i] = blocks_[count_ - 1];
-      resize(count_ - 1);
-      return block;
+  [[gnu::always_inline]] Place find(size_t pages, IsRight is_right) const {
+    const uint32_t taken = __atomic_load_n(&taken_, __ATOMIC_RELAXED);
+    for (uint32_t left = taken; left != 0; left &= left - 1) {
+      const unsigned slot = lowest(left);
+      const CachedBlock block = unpack(__atomic_load_n(&blocks_[slot], __ATOMIC_RELAXED));
+      if (block.pages >= pages && block.pages - pages <= pages / kShareWasted &&
+          is_right(block.page)) {
+        return {taken, taken ^ (left & (0 - left)), slot, block};
+      }
     }
     return {};
   }
-  // The newest; a block of no pages if there is none.
-  CachedBlock take_any() {
-    if (count_ == 0) return {};
-    resize(count_ - 1);
-    return unpack(blocks_[count_]);
+  // Any one.
+  Place find_any() const {
+    const uint32_t taken = __atomic_load_n(&taken_, __ATOMIC_RELAXED);
+    if (taken == 0) return {};
+    const unsigned slot = lowest(taken);
+    return {taken, taken & (taken - 1), slot,
+            unpack(__atomic_load_n(&blocks_[slot], __ATOMIC_RELAXED))};
   }
-  void add(CachedBlock block) {
-    blocks_[count_] = pack(block);
-    resize(count_ + 1);
+  // Where the block is the newest, or, if that is not possible, where there is room.
+  [[gnu::always_inline]] Place place_for(CachedBlock block) const {
+    const uint32_t taken = __atomic_load_n(&taken_, __ATOMIC_RELAXED);
+    const uint32_t newest = taken | bit(kMost);
+    uint32_t place = (newest & (0 - newest)) >> 1;
+    if (place == 0) [[unlikely]]
+      place = ~taken & (taken + 1);
+    return {taken, taken | place, lowest(place), block};
   }
-  bool is_full() const { return count_ == kMost; }
+
+  // Takes the block out, or puts it in. By whoever keeps others out.
+  void take(const Place& place) { mark(place.taken_new); }
+  void add(const Place& place) {
+    __atomic_store_n(&blocks_[place.slot], pack(place.block), __ATOMIC_RELAXED);
+    mark(place.taken_new);
+  }
+  // The same, if nothing has changed meanwhile. One block and its pages are added to the total.
+  [[gnu::always_inline]] os::Change taking(const Place& place) {
+    return {&taken_,           place.taken, place.taken_new,     &blocks_[place.slot],
+            pack(place.block), false,       -amount(place.block)};
+  }
+  [[gnu::always_inline]] os::Change adding(const Place& place) {
+    return {&taken_,           place.taken, place.taken_new,    &blocks_[place.slot],
+            pack(place.block), true,        amount(place.block)};
+  }
+  // What adding them has added to it. Nobody changes the bin meanwhile.
+  ptrdiff_t total() const {
+    ptrdiff_t sum = 0;
+    for (uint32_t left = taken_; left != 0; left &= left - 1) {
+      sum += amount(unpack(blocks_[lowest(left)]));
+    }
+    return sum;
+  }
+  // What a total of such amounts says.
+  static ptrdiff_t pages_of(ptrdiff_t total) {
+    return static_cast<ptrdiff_t>(static_cast<size_t>(total) << kTotalBits) >> kTotalBits;
+  }
+  static ptrdiff_t blocks_of(ptrdiff_t total) {
+    return (total - pages_of(total)) >> (64 - kTotalBits);
+  }
+
   // May be outdated when the caller reads it, without the lock.
-  size_t size() const { return __atomic_load_n(&count_, __ATOMIC_RELAXED); }
+  bool is_empty() const { return __atomic_load_n(&taken_, __ATOMIC_RELAXED) == 0; }
 
  private:
-  // Few bins run full or empty at that: each time one does, threads meet at a depot's lock.
-  static constexpr size_t kMost = 31;
   static constexpr size_t kShareWasted = 8;  // of a request, at most
   static constexpr unsigned kPageBits = 28;
+  static constexpr unsigned kTotalBits = 24;  // for the number of blocks
 
+  static ptrdiff_t amount(CachedBlock block) {
+    return static_cast<ptrdiff_t>(size_t{1} << (64 - kTotalBits) | block.pages);
+  }
   static uint64_t pack(CachedBlock block) {
     return uint64_t{block.page} << kPageBits | block.pages;
   }
   static CachedBlock unpack(uint64_t word) {
     return {word >> kPageBits, word & ((uint64_t{1} << kPageBits) - 1)};
   }
-  void resize(size_t to) { __atomic_store_n(&count_, to, __ATOMIC_RELAXED); }
+  static unsigned lowest(uint32_t taken) { return static_cast<unsigned>(__builtin_ctz(taken)); }
+  static uint32_t bit(unsigned slot) { return uint32_t{1} << slot; }
+  void mark(uint32_t taken) { __atomic_store_n(&taken_, taken, __ATOMIC_RELAXED); }
 
-  uint64_t count_;  // first: mostly in one cache line with the blocks that there are
+  // Filled from the last slot on: mostly in one cache line with the word that says which are taken.
   uint64_t blocks_[kMost];
+  uint32_t taken_;
 };
 
 }  // namespace rdmalloc

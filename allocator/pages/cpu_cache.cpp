@@ -1,52 +1,66 @@
 #include "allocator/pages/cpu_cache.h"
 
 #include "allocator/os/clock.h"
-#include "allocator/os/confinement.h"
-#include "allocator/os/futex.h"
-#include "allocator/os/processor.h"
 
 namespace rdmalloc {
 
-// A thread that loses its processor makes one slow round, so only several in a row count.
+// A thread that loses its processor makes one slow round, so only several in a row count. Of the
+// round's frees, those that neither are in the cache now nor went where others get them were
+// followed by a malloc here.
 void CpuCache::end_round() {
   constexpr uint64_t kSlowNs = 4000;  // from one block to the next
   const uint64_t now = os::now_ns();
-  const bool is_slow = now - round_began_ > kGivenPerRound * kSlowNs;
-  if (!is_slow) {
-    slow_rounds_ = 0;
-  } else if (slow_rounds_ < kSlowRounds) {
-    ++slow_rounds_;
-  }
-  given_ = 0;
-  round_began_ = now;
+  const uint64_t began = __atomic_exchange_n(&round_began_, now, __ATOMIC_RELAXED);
+  const bool is_slow = now - began > kFreesPerRound * kSlowNs;
+  const uint32_t slow_rounds = load(slow_rounds_);
+  store(slow_rounds_, !is_slow ? 0 : slow_rounds < kSlowRounds ? slow_rounds + 1 : slow_rounds);
+  const ptrdiff_t total = lock_.total();
+  const ptrdiff_t then = __atomic_exchange_n(&total_then_, total, __ATOMIC_RELAXED);
+  const ptrdiff_t more = Bin::blocks_of(total) - Bin::blocks_of(then);
+  const ptrdiff_t elsewhere = load(elsewhere_);
+  const ptrdiff_t mallocs = load(misses_) + kFreesPerRound - more - elsewhere;
+  store(use_, mallocs < kFewMallocs               ? kHandedOn
+              : load(slow_rounds_) == kSlowRounds ? kSlow
+                                                  : kFast);
+  store(misses_, 0);
+  store(elsewhere_, 0);
+  store(frees_, 0);
 }
 
-CachedBlock CpuCache::take_larger(size_t pages) {
-  CachedBlock block;
-  for (size_t i = BlockClasses::of(pages) + 1; i < kBins && block.pages == 0; ++i) {
-    block = bins_[i].take_any();
-  }
-  keep(kept_ - block.pages);
-  return block;
+void CpuCache::note_fork_child() {
+  lock_.forget_others();
+  ptrdiff_t total = 0;
+  for (const Bin& bin : bins_) total += bin.total();
+  lock_.set_total(total);
 }
 
-// No pause between the tries: with one, threads that empty each other's caches get the byte so
+Attempt CpuCache::take_larger(size_t processor, size_t pages, CachedBlock& block) {
+  for (size_t i = BlockClasses::of(pages) + 1; i < kBins; ++i) {
+    const Bin::Place place = bins_[i].find_any();
+    if (place.is_none()) continue;
+    block = place.block;
+    return lock_.change(processor, bins_[i].taking(place)) ? Attempt::kDone : Attempt::kInterrupted;
+  }
+  return Attempt::kImpossible;
+}
+
+// No pause between the tries: with one, threads that empty each other's caches get the lock so
 // often that two took twice as long (bench/README.md).
-bool CpuCache::lock(bool patient) {
+CachedBlock CpuCache::take_any(Bin& bin, bool patient) {
   constexpr int kTries = 64;
-  constexpr int kYields = kTries + 64;
-  constexpr uint64_t kPauseNs = 50'000;
-  for (int i = 0; busy_.load(std::memory_order_relaxed) != 0 || !try_lock(); ++i) {
-    if (i < kTries) continue;
-    if (!patient) return false;
-    if (i < kYields && !os::is_confined()) {
-      // The holder may be a thread that this thread's priority keeps from running.
-      sched_yield();
-    } else {
-      os::sleep_for(kPauseNs);
-    }
+  for (int i = 0; patient || i < kTries; ++i) {
+    const Bin::Place place = bin.find_any();
+    if (place.is_none()) break;
+    if (lock_.change_by_lock(bin.taking(place))) return place.block;
+    if (i >= kTries) os::wait_for_holder(i - kTries);
   }
-  return true;
+  return {};
+}
+
+CachedBlock CpuCache::take_own(size_t processor, Bin& bin) {
+  const Bin::Place place = bin.find_any();
+  const bool is_taken = !place.is_none() && lock_.change(processor, bin.taking(place));
+  return is_taken ? place.block : CachedBlock{};
 }
 
 }  // namespace rdmalloc

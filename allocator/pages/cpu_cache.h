@@ -1,107 +1,133 @@
-// What one processor keeps of the blocks that were freed on it, and the byte that guards them.
-// Its holder may have been preempted. So a thread of this processor that finds the byte taken goes
-// elsewhere at once, and one of another processor after a moment; only fork, and whoever empties
-// caches before ENOMEM, wait for it.
+// What one processor keeps of the blocks that were freed on it. Its own threads put them in and
+// take them out by restartable sequences where there are any, and whoever empties it by its lock
+// (os/processor_lock.h), which is tried: only fork, and whoever empties caches before ENOMEM, wait.
 //
-// Also knows how fast blocks come and go, which decides how much may be kept (CpuCaches).
+// Also knows how fast blocks come and go, and whether those freed here are malloced elsewhere
+// (CpuCaches).
 //
-// Runs inside malloc. Everything but the byte, kept(), may_have() and partner() is used under the
-// byte. Memory that is zero is an empty cache.
+// Runs inside malloc. Memory that is zero is an empty cache.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/os/processor_lock.h"
 #include "allocator/pages/block_bin.h"
 
 namespace rdmalloc {
 
+// Of an attempt to change a cache.
+enum class Attempt : uint8_t { kDone, kImpossible, kInterrupted };
+
 class alignas(64) CpuCache {
  public:
-  bool try_lock() { return busy_.exchange(1, std::memory_order_acquire) == 0; }
-  // Waits for a moment, which is enough for a holder that runs; `patient`: as long as it takes.
-  bool lock(bool patient);
-  void unlock() { busy_.store(0, std::memory_order_release); }
+  // How its blocks have been used in the last rounds: they come and go at once, slowly, or most of
+  // those that are freed here are malloced elsewhere.
+  enum Use : uint32_t { kFast, kSlow, kHandedOn, kUses };
 
-  // False: take() would find nothing. A thread that sees an old state takes the slow path once.
-  bool may_have(size_t pages) const {
-    const size_t bin = BlockClasses::of(pages);
-    return (bins_[bin].size() | bins_[bin + 1].size()) != 0;
+  os::ProcessorLock& lock() { return lock_; }
+
+  // As many as fill a cache line with their bin.
+  static constexpr unsigned kInBin = 31;
+  using Bin = BlockBin<kInBin>;
+
+  // By a thread of the processor with that number: a block for so many pages whose first page
+  // is_right(page) says yes to. change(change) carries a change out, or not.
+  template <typename IsRight, typename Carry>
+  [[gnu::always_inline]] Attempt take(size_t pages, IsRight is_right, CachedBlock& block,
+                                      Carry carry) {
+    Bin* bin = &bins_[BlockClasses::of(pages)];
+    Bin::Place place = bin->find(pages, is_right);
+    if (place.is_none()) place = (++bin)->find(pages, is_right);
+    if (place.is_none()) return Attempt::kImpossible;
+    block = place.block;
+    return carry(bin->taking(place)) ? Attempt::kDone : Attempt::kInterrupted;
   }
-
-  // A block for that many pages whose first page is_right(page) says yes to, or one of no pages.
-  template <typename IsRight>
-  CachedBlock take(size_t pages, IsRight is_right) {
-    const size_t bin = BlockClasses::of(pages);
-    CachedBlock block = bins_[bin].take(pages, is_right);
-    if (block.pages == 0) block = bins_[bin + 1].take(pages, is_right);
-    keep(kept_ - block.pages);
-    return block;
-  }
-
   // A larger one, from the smallest class that has one.
-  CachedBlock take_larger(size_t pages);
+  Attempt take_larger(size_t processor, size_t pages, CachedBlock& block);
 
-  // False: not kept, because its bin is full, or because the cache would have more than `most`
-  // pages. It may always have one block.
-  bool give(CachedBlock block, size_t most) {
-    BlockBin& bin = bins_[BlockClasses::of(block.pages)];
-    const size_t kept = kept_ + block.pages;
-    const bool fits = !bin.is_full() && (kept <= most || kept_ == 0);
-    if (++given_ == kGivenPerRound) [[unlikely]]
-      end_round();
-    if (!fits) return false;
-    bin.add(block);
-    keep(kept);
-    return true;
+  // Impossible: its bin is full, or the cache would have more than about `most` pages. It may
+  // always have one block.
+  template <typename Carry>
+  [[gnu::always_inline]] Attempt give(CachedBlock block, size_t most, Carry carry) {
+    const ptrdiff_t kept = Bin::pages_of(lock_.total());
+    if (kept + static_cast<ptrdiff_t>(block.pages) > static_cast<ptrdiff_t>(most) && kept > 0) {
+      return Attempt::kImpossible;
+    }
+    Bin& bin = bins_[BlockClasses::of(block.pages)];
+    const Bin::Place place = bin.place_for(block);
+    if (place.is_none()) return Attempt::kImpossible;
+    return carry(bin.adding(place)) ? Attempt::kDone : Attempt::kInterrupted;
   }
 
-  // Blocks have come and gone slowly for some rounds.
-  bool is_slow() const { return slow_rounds_ == kSlowRounds; }
+  // A thread of this processor frees a block. Threads that do so at once may be counted as one.
+  void note_free() {
+    const uint32_t frees = load(frees_) + 1;
+    store(frees_, frees);
+    if (frees >= kFreesPerRound) [[unlikely]]
+      end_round();
+  }
+  // It mallocs one, which is not in the cache.
+  void note_miss() { store(misses_, load(misses_) + 1); }
+  // A block was freed here, but not kept.
+  void note_elsewhere() { store(elsewhere_, load(elsewhere_) + 1); }
+  Use use() const { return static_cast<Use>(load(use_)); }
+  bool is_slow() const { return load(slow_rounds_) == kSlowRounds; }
 
-  // Takes the byte for each block, calls release(block) without it, largest blocks first, and stops
-  // at what it has now: others may go on filling it. True: release() said that it is enough.
+  // In a child of fork, which has none of the threads that had closed the lock or were changing it,
+  // except the one that forked and has locked it.
+  void note_fork_child();
+
+  // Takes block after block out, largest first, and calls release(block) without the lock. Stops at
+  // what it has now: others may go on filling it. True: release() said that it is enough.
+  // `is_own`: by a thread of the processor with that number.
   template <typename Release>
-  bool drain(bool patient, Release& release) {
-    if (kept() == 0) return false;
-    for (size_t i = kBins; i-- > 0;) {
-      BlockBin& bin = bins_[i];
-      for (size_t left = bin.size(); left > 0; --left) {
-        if (!lock(patient)) return false;
-        const CachedBlock block = bin.take_any();
-        keep(kept_ - block.pages);
-        unlock();
-        if (block.pages != 0 && release(block)) return true;
+  bool drain(size_t processor, bool is_own, bool patient, Release& release) {
+    if (kept() == 0 && !patient) return false;
+    const bool closes = !is_own || patient;
+    if (closes) lock_.close(processor);
+    bool is_enough = false;
+    for (size_t i = kBins; i-- > 0 && !is_enough;) {
+      for (unsigned left = kInBin; left > 0 && !is_enough; --left) {
+        const CachedBlock block =
+            closes ? take_any(bins_[i], patient) : take_own(processor, bins_[i]);
+        if (block.pages == 0) break;
+        is_enough = release(block);
       }
     }
-    return false;
+    if (closes) lock_.open();
+    return is_enough;
   }
 
-  // Pages. May be outdated when the caller reads it, without the byte.
-  size_t kept() const { return __atomic_load_n(&kept_, __ATOMIC_RELAXED); }
-
-  // The number of the processor whose cache is asked when this one has nothing. Without the byte.
-  size_t partner() const { return __atomic_load_n(&partner_, __ATOMIC_RELAXED); }
-  void set_partner(size_t number) {
-    __atomic_store_n(&partner_, static_cast<uint32_t>(number), __ATOMIC_RELAXED);
+  // Pages. May be outdated when the caller reads it.
+  size_t kept() const {
+    const ptrdiff_t kept = Bin::pages_of(lock_.total());
+    return kept < 0 ? 0 : static_cast<size_t>(kept);
   }
 
  private:
   static constexpr size_t kBins = BlockClasses::kCount + 1;  // the last one stays empty
-  static constexpr uint32_t kGivenPerRound = 64;
-  static constexpr uint8_t kSlowRounds = 4;
+  static constexpr uint32_t kFreesPerRound = 64;
+  static constexpr ptrdiff_t kFewMallocs = kFreesPerRound / 4;
+  static constexpr uint32_t kSlowRounds = 4;
 
-  void keep(size_t pages) { __atomic_store_n(&kept_, pages, __ATOMIC_RELAXED); }
+  static uint32_t load(const uint32_t& of) { return __atomic_load_n(&of, __ATOMIC_RELAXED); }
+  static void store(uint32_t& to, uint32_t value) {
+    __atomic_store_n(&to, value, __ATOMIC_RELAXED);
+  }
   void end_round();
+  CachedBlock take_any(Bin& bin, bool patient);
+  CachedBlock take_own(size_t processor, Bin& bin);
 
-  std::atomic<uint8_t> busy_;
-  uint8_t slow_rounds_;  // in a row, kSlowRounds at most
-  uint32_t given_;       // blocks, in this round
-  uint32_t partner_;
+  os::ProcessorLock lock_;
+  uint32_t frees_;        // in this round
+  uint32_t misses_;       // the same
+  uint32_t elsewhere_;    // the same
+  uint32_t use_;          // a Use
+  uint32_t slow_rounds_;  // in a row, kSlowRounds at most
   uint64_t round_began_;  // ns
-  size_t kept_;           // pages
-  BlockBin bins_[kBins];
+  ptrdiff_t total_then_;
+  Bin bins_[kBins];
 };
 
 }  // namespace rdmalloc

@@ -29,11 +29,20 @@ size_t CpuCaches::caches_of(size_t window) {
 }
 
 Status CpuCaches::boot(size_t window) {
-  os::find_processor_number();
+  // A processor's sequences keep out its own threads, and not those of others.
+  const size_t count = caches_of(window);
+  if (count == kMostProcessors) {
+    os::enable_sequences();
+  } else {
+    os::find_processor_number();
+  }
   set_held(0);
-  caches_ = static_cast<CpuCache*>(os::map_table(table_bytes(window)));
-  mask_ = caches_of(window) - 1;
-  return caches_ == nullptr ? Status::kNoMemory : Status::kOk;
+  char* const table = static_cast<char*>(os::map_table(table_bytes(window)));
+  if (table == nullptr) return Status::kNoMemory;
+  caches_ = reinterpret_cast<CpuCache*>(table);
+  shared_ = reinterpret_cast<SharedBins*>(table + count * sizeof(CpuCache));
+  mask_ = count - 1;
+  return Status::kOk;
 }
 
 // Before the processor's first block is kept, so that drain() misses none. Writes first and looks
@@ -45,36 +54,74 @@ bool CpuCaches::may_use(size_t number) {
   return !is_locked_.load();
 }
 
+bool CpuCaches::give_elsewhere(CpuCache& here, Block block) {
+  here.note_elsewhere();
+  const CpuCache::Use use = here.is_slow() ? CpuCache::kSlow : CpuCache::kFast;
+  return shared_->give(block, most_kept_[use].load(std::memory_order_relaxed));
+}
+
+bool CpuCaches::give_again(Block block) {
+  if (caches_ == nullptr) return false;
+  for (int i = 0; i < kTries; ++i) {
+    const size_t number = number_here();
+    if (number >= used_.load(std::memory_order_relaxed) && !may_use(number)) return false;
+    CpuCache& here = caches_[number];
+    if (i == 0) here.note_free();
+    const size_t most = most_kept_[here.use()].load(std::memory_order_relaxed);
+    const Attempt result = here.give(
+        block, most, [&](const os::Change& change) { return here.lock().change(number, change); });
+    if (result == Attempt::kDone) return true;
+    if (result == Attempt::kImpossible) return give_elsewhere(here, block);
+  }
+  return false;
+}
+
 CpuCaches::Block CpuCaches::take_larger(size_t pages) {
-  if (!BlockClasses::has(pages)) return {};
+  Block block;
+  if (caches_ == nullptr || !BlockClasses::has(pages)) return block;
   const size_t number = number_here();
-  CpuCache& here = caches_[number];
-  if (number >= used_.load(std::memory_order_relaxed) || !here.try_lock()) return {};
-  const Block block = here.take_larger(pages);
-  here.unlock();
-  return block;
+  return caches_[number].take_larger(number, pages, block) == Attempt::kDone ? block : Block{};
 }
 
 void CpuCaches::set_held(size_t bytes) {
   const size_t most = std::max(bytes / kShareKept, kLeastKept);
-  most_kept_.store(most / os::page_size(), std::memory_order_relaxed);
-  most_kept_slow_.store(bytes / kShareKeptSlow / os::page_size(), std::memory_order_relaxed);
+  const auto set = [this](CpuCache::Use use, size_t may_be_kept) {
+    most_kept_[use].store(may_be_kept / os::page_size(), std::memory_order_relaxed);
+  };
+  set(CpuCache::kFast, most);
+  set(CpuCache::kSlow, bytes / kShareKeptSlow);
+  set(CpuCache::kHandedOn, 0);
 }
 
 size_t CpuCaches::bytes() const {
-  size_t pages = 0;
+  size_t pages = shared_ == nullptr ? 0 : shared_->kept();
   for (size_t i = 0; i < used_.load(std::memory_order_acquire); ++i) pages += caches_[i].kept();
   return pages * os::page_size();
 }
 
 void CpuCaches::lock_all() {
   is_locked_ = true;
-  for (locked_ = 0; locked_ < used_.load(); ++locked_) caches_[locked_].lock(true);
+  for (locked_ = 0; locked_ < used_.load(); ++locked_) caches_[locked_].lock().begin_to_close();
+  os::ProcessorLock::wait_for_sequences();
+  for (size_t i = 0; i < locked_; ++i) {
+    caches_[i].lock().end_closing();
+    caches_[i].lock().lock();
+  }
+  if (shared_ != nullptr) shared_->lock_all();
 }
 
 void CpuCaches::unlock_all() {
-  for (size_t i = 0; i < locked_; ++i) caches_[i].unlock();
+  if (shared_ != nullptr) shared_->unlock_all();
+  for (size_t i = 0; i < locked_; ++i) {
+    caches_[i].lock().unlock();
+    caches_[i].lock().open();
+  }
   is_locked_ = false;
+}
+
+void CpuCaches::note_fork_child() {
+  os::renew_sequences();
+  for (size_t i = 0; i < locked_; ++i) caches_[i].note_fork_child();
 }
 
 }  // namespace rdmalloc

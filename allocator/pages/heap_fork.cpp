@@ -32,6 +32,7 @@ void after_fork_in_child(Heap& target) {
     if (!RDM_BROKEN(fork_handler_is_missed)) observer.on_fork_child();
   });
   target.holes().forget_pending();
+  store.caches.note_fork_child();
   after_fork_in_parent(target);
   store.depots.abandon_exposed();
 }

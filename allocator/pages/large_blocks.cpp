@@ -52,7 +52,7 @@ void* LargeBlocks::allocate_slowly(size_t size, size_t alignment, bool zero) {
     if (block.pages != 0) return hand_out(block, pages, zero);
   } else {
     alignment = os::page_size();
-    const CpuCaches::Block block = store_.caches.take_elsewhere(
+    const CpuCaches::Block block = store_.caches.take_shared(
         pages, [&](size_t page) { return lies_here(store_.blocks.address_of(page), pages); });
     if (block.pages != 0) return hand_out(block, pages, zero);
   }

@@ -38,7 +38,7 @@ class LargeBlocks {
 
   // Sizes are in bytes, and rounded up to whole pages; alignment is a power of two. Null: no
   // memory.
-  void* allocate(size_t size, size_t alignment, bool zero) {
+  [[gnu::always_inline]] void* allocate(size_t size, size_t alignment, bool zero) {
     if (size > kLargest) return nullptr;
     const size_t pages = os::page_ceil(size) / os::page_size();
     if (alignment <= os::page_size()) {

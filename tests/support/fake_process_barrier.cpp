@@ -22,4 +22,16 @@ bool os::process_barrier() {
          syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
+bool os::enable_restart_barrier() {
+  constexpr int kRegister = 1 << 8;
+  return fake::process_barrier.is_there && syscall(SYS_membarrier, kRegister, 0, 0) == 0;
+}
+
+bool os::restart_barrier(int processor) {
+  constexpr int kRestart = 1 << 7;
+  ++fake::process_barrier.calls;
+  const int flags = processor == kAllProcessors ? 0 : 1;
+  return fake::process_barrier.works && syscall(SYS_membarrier, kRestart, flags, processor) == 0;
+}
+
 }  // namespace rdmalloc
