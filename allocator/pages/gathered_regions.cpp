@@ -1,5 +1,7 @@
 #include "allocator/pages/gathered_regions.h"
 
+#include <algorithm>
+
 #include "allocator/os/clock.h"
 #include "allocator/os/cpu_clock.h"
 
@@ -27,18 +29,21 @@ size_t GatheredRegions::free_of(const Request& request, int node, bool pinned) c
 // Takes pieces for the request out of one node's depots. Depots of the request's own use come
 // first, and give whole runs, so that no scraps stay behind; those of other uses give no more than
 // is missing. Exposed regions serve exposed requests only, and those take from nothing else.
-size_t GatheredRegions::collect_of(const Request& request, int node, size_t missing, bool pinned) {
-  size_t got = gathering_.collect(store_.depots.of(request.use, node, pinned), missing, SIZE_MAX);
+size_t GatheredRegions::collect_of(const Request& request, int node, size_t missing, bool pinned,
+                                   Gathering::Way way) {
+  Depot& own = store_.depots.of(request.use, node, pinned);
+  size_t got = gathering_.collect(own, missing, SIZE_MAX, way);
   if (request.use != RegionUse::kExposed && got < missing) {
     Depot& other = store_.depots.of(other_than(request.use), node, pinned);
-    got += gathering_.collect(other, missing - got, missing - got);
+    got += gathering_.collect(other, missing - got, missing - got, way);
   }
   return got;
 }
 
 // Takes from other nodes only if more than enough is held; otherwise their memory stays where it
 // is.
-bool GatheredRegions::collect(const Request& request, size_t target, bool pinned) {
+bool GatheredRegions::collect(const Request& request, size_t target, bool pinned,
+                              Gathering::Way way) {
   const size_t before = gathering_.pieces().bytes();
   const size_t missing = target > before ? target - before : 0;
   const bool is_anywhere = pinned && policy_.is_ample(request.size);
@@ -48,7 +53,7 @@ bool GatheredRegions::collect(const Request& request, size_t target, bool pinned
   if (!policy_.is_worth_gathering(missing, free)) return false;
   size_t got = 0;
   for (int i = 0; i < nodes && got < missing; ++i) {
-    got += collect_of(request, nth_node(request, i), missing - got, pinned);
+    got += collect_of(request, nth_node(request, i), missing - got, pinned, way);
   }
   return policy_.is_enough(got);
 }
@@ -58,15 +63,25 @@ Acquired GatheredRegions::gather(const Request& request, const RegionPlan& plan,
   const size_t target = policy_.amount_to_gather(request, plan.bytes);
   if (!policy_.may_gather(request, target, publisher_.slots_in_use())) return {};
   const uint64_t started = os::thread_cpu_ns();
+  using Way = Gathering::Way;
   Acquired acquired;
-  const bool is_any = worth == Worth::kAll || policy_.may_move_untouched();
-  if (collect(request, target, pinned) && (is_any || gathering_.pieces().are_touched())) {
-    acquired = assemble(request, plan, nullptr);
-  } else {
-    gathering_.pieces().put_back();
+  if (gathering_.best_way() == Way::kRenew) {
+    acquired = gather_by(request, plan, target, pinned, worth, Way::kRenew);
   }
+  if (!acquired.taken) acquired = gather_by(request, plan, target, pinned, worth, Way::kMove);
   policy_.note_gathering(os::thread_cpu_ns() - started);
   return acquired;
+}
+
+Acquired GatheredRegions::gather_by(const Request& request, const RegionPlan& plan, size_t target,
+                                    bool pinned, Worth worth, Gathering::Way way) {
+  const bool is_any = worth == Worth::kAll || policy_.may_move_untouched();
+  if (!collect(request, target, pinned, way) || (!is_any && !gathering_.pieces().are_touched())) {
+    gathering_.pieces().put_back();
+    return {};
+  }
+  return way == Gathering::Way::kMove ? assemble(request, plan, nullptr)
+                                      : renew(request, plan.kind);
 }
 
 // Takes pieces however small. False: there is not enough, and nothing is collected.
@@ -98,8 +113,8 @@ Acquired GatheredRegions::make_last(const Request& request) {
     for (const bool pinned : {true, false}) {
       if ((!pinned && !may_overflow) || !collect_last(request, pinned, way)) continue;
       const RegionPlan exact{request.size, os::PageKind::kBase};
-      const Acquired made =
-          way == Gathering::Way::kMove ? assemble(request, exact, nullptr) : renew(request);
+      const Acquired made = way == Gathering::Way::kMove ? assemble(request, exact, nullptr)
+                                                         : renew(request, os::PageKind::kBase);
       if (made.taken) return made;
     }
   }
@@ -108,7 +123,7 @@ Acquired GatheredRegions::make_last(const Request& request) {
 
 // Moving would need more mappings than are allowed: gives the collected pages back to the kernel
 // and gets new ones.
-Acquired GatheredRegions::renew(const Request& request) {
+Acquired GatheredRegions::renew(const Request& request, os::PageKind kind) {
   if (!publisher_.has_slot()) {
     gathering_.pieces().put_back();
     return {};
@@ -119,11 +134,12 @@ Acquired GatheredRegions::renew(const Request& request) {
         store_.budget.charges().release(region->charged_as(), size);
         publisher_.note_gathered(region, size);
       });
-  if (given < request.size) return {};
-  const Grant grant = is_pinned ? store_.budget.ask_pinned(request.size, request.size)
-                                : store_.budget.ask_overflow(request.size, request.size);
+  policy_.note_gathered(request, given);
+  const size_t wanted = std::max(request.size, given);
+  const Grant grant = is_pinned ? store_.budget.ask_pinned(request.size, wanted)
+                                : store_.budget.ask_overflow(request.size, wanted);
   const Acquired acquired =
-      grant.bytes == 0 ? Acquired{} : new_regions_.acquire(grant, request, os::PageKind::kBase);
+      grant.bytes == 0 ? Acquired{} : new_regions_.acquire(grant, request, kind);
   store_.budget.shared().record_pinned();
   return acquired;
 }
@@ -163,7 +179,7 @@ Acquired GatheredRegions::move_block(const Assembly::Block& block, const Request
                                      os::PageKind kind) {
   const Region& region = *store_.regions.find(reinterpret_cast<void*>(block.address));
   gathering_.pieces().add_block(block.address, block.size);
-  (void)collect(request, request.size, region.kind == RegionKind::kPinned);
+  (void)collect(request, request.size, region.kind == RegionKind::kPinned, Gathering::Way::kMove);
   const size_t spare = os::page_ceil(request.size / kSpareOfBlock);
   return assemble(request, {request.size + spare, kind}, &block);
 }

@@ -70,13 +70,16 @@ class GatheredRegions {
     return (request.node + i) % store_.depots.nodes();
   }
   size_t free_of(const Request& request, int node, bool pinned) const;
-  bool collect(const Request& request, size_t target, bool pinned) REQUIRES(growth_lock);
-  size_t collect_of(const Request& request, int node, size_t missing, bool pinned)
+  bool collect(const Request& request, size_t target, bool pinned, Gathering::Way way)
       REQUIRES(growth_lock);
+  size_t collect_of(const Request& request, int node, size_t missing, bool pinned,
+                    Gathering::Way way) REQUIRES(growth_lock);
+  Acquired gather_by(const Request& request, const RegionPlan& plan, size_t target, bool pinned,
+                     Worth worth, Gathering::Way way) REQUIRES(growth_lock);
   bool collect_last(const Request& request, bool pinned, Gathering::Way way) REQUIRES(growth_lock);
   Acquired assemble(const Request& request, const RegionPlan& plan, const Assembly::Block* block)
       REQUIRES(growth_lock);
-  Acquired renew(const Request& request) REQUIRES(growth_lock);
+  Acquired renew(const Request& request, os::PageKind kind) REQUIRES(growth_lock);
 
   PageStore& store_;
   Publisher& publisher_;

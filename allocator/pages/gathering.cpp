@@ -32,8 +32,9 @@ void Gathering::boot(bool is_off, bool is_forced) {
 
 // As mappings run short, only larger pieces pay: the minimum doubles for each quarter of the
 // mappings in use.
-size_t Gathering::least_piece() const {
+size_t Gathering::least_piece(Way way) const {
   if (is_forced_) return os::page_size();
+  if (way == Way::kRenew) return kLeastPiece;
   return kLeastPiece << (4 * mappings_.count() / mappings_.most());
 }
 
@@ -57,8 +58,8 @@ Region Gathering::model() const {
   return region;
 }
 
-size_t Gathering::collect(Depot& depot, size_t wanted, size_t most) {
-  return collect_from(depot, wanted, most, least_piece(), Way::kMove);
+size_t Gathering::collect(Depot& depot, size_t wanted, size_t most, Way way) {
+  return collect_from(depot, wanted, most, least_piece(way), way);
 }
 
 size_t Gathering::collect_all(Depot& depot, size_t wanted, Way way) {

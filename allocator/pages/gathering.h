@@ -37,7 +37,7 @@ class Gathering {
   // Takes free pages out of the depot, longest runs first, until it has `wanted` bytes or only
   // pieces that are too small are left; `most` bytes at most. All are in one state: locked by this
   // process, or not. Returns how many bytes it took.
-  size_t collect(Depot& depot, size_t wanted, size_t most) REQUIRES(growth_lock);
+  size_t collect(Depot& depot, size_t wanted, size_t most, Way way) REQUIRES(growth_lock);
   // The same, down to single pages, and exactly that much: for when nothing else is available.
   size_t collect_all(Depot& depot, size_t wanted, Way way) REQUIRES(growth_lock);
   // Of a block that a program has. False: sealed, or of a kind that is not moved.
@@ -53,7 +53,7 @@ class Gathering {
   Way best_way() const REQUIRES(growth_lock);
 
  private:
-  size_t least_piece() const REQUIRES(growth_lock);
+  size_t least_piece(Way way) const REQUIRES(growth_lock);
   size_t collect_from(Depot& depot, size_t wanted, size_t most, size_t least, Way way)
       REQUIRES(growth_lock);
   bool may_take(const Region& region, Way way) const REQUIRES(growth_lock);

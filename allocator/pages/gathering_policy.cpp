@@ -19,9 +19,9 @@ constexpr size_t kGatheredAtOnce = size_t{16} << 20;
 // less may lie idle for a large request, which costs more to touch.
 //
 // Once a multiple of the most that was ever live has been moved, the program's order of malloc and
-// free keeps leaving such holes: then half of the heap may lie idle. The largest requests, each of
-// which makes a region alone, go on, because touching what they get costs far more. Where nobody
-// touches it, Patience bounds the time.
+// free keeps leaving such holes: then a fifth of the heap may lie idle. The largest requests, each
+// of which makes a region alone, go on, because touching what they get costs far more. Patience
+// bounds the time until half of the heap lies idle.
 struct Tolerance {
   size_t share;          // this part of what is held may lie idle
   size_t moves_of_live;  // this multiple of what was live may be moved
@@ -38,7 +38,8 @@ constexpr const Tolerance& tolerance_of(size_t size) {
 constexpr size_t kSmallHeap = GrowthPolicy::kSmallHeap;
 constexpr size_t kTolerated = size_t{16} << 20;
 constexpr size_t kToleratedInLargeHeap = size_t{8} << 20;
-constexpr size_t kShareOfRestless = 2;
+constexpr size_t kShareOfRestless = 5;
+constexpr size_t kShareUntouched = 2;
 // With several nodes: a share of the most that was ever live.
 constexpr size_t kShareOfOtherNodes = 8;
 
@@ -84,7 +85,9 @@ bool GatheringPolicy::is_restless(const Request& request) {
   if (store_.window.left() < held) return true;
   if (may_move_untouched()) return false;
   if (store_.window.left() < store_.window.size() / kShareForGrowing) return true;
-  return gathered_ / tolerance_of(request.size).moves_of_live > peak_live_ || patience_.is_over();
+  if (patience_.is_over()) return true;
+  const bool is_little_idle = held - store_.live.all() < held / kShareOfRestless;
+  return is_little_idle && gathered_ / tolerance_of(request.size).moves_of_live > peak_live_;
 }
 
 bool GatheringPolicy::is_ample(size_t size) const {
@@ -124,7 +127,7 @@ bool GatheringPolicy::is_worth_gathering(size_t missing, size_t free) const {
 
 bool GatheringPolicy::may_move_untouched() const {
   const size_t held = store_.budget.charges().held();
-  return is_forced_ || held - store_.live.all() >= held / kShareOfRestless;
+  return is_forced_ || held - store_.live.all() >= held / kShareUntouched;
 }
 
 bool GatheringPolicy::is_enough(size_t gathered) const {

@@ -14,6 +14,13 @@ rdm_case("what the engine allocates for itself in an aligned call keeps its size
   LIMITS MALLOC_CONF=tcache_nslots_small_min:2047,tcache_nslots_small_max:2047)
 rdm_case("a profiled aligned call keeps its sizes"
   PROGRAM nested ARGUMENTS 2 LIMITS MALLOC_CONF=prof:true,prof_active:true,lg_prof_sample:0)
+rdm_case("blocks of drifting sizes leave few mappings, few regions, and little memory idle"
+  PROGRAM churn ARGUMENTS 2 400000 LABELS memlock TIMEOUT 300)
+rdm_case("control: without gathering twice as much is resident as is live"
+  PROGRAM churn ARGUMENTS 2 400000
+  LIMITS RDMALLOC_GATHER=off --expect 1 --says "of what was live" LABELS memlock TIMEOUT 300)
+rdm_case("so they do in a hundred million operations"
+  PROGRAM churn ARGUMENTS 2 100000000 LABELS memlock long TIMEOUT 10000)
 foreach(conf
     tcache:false zero:true junk:true prof:true,prof_active:true,lg_prof_sample:12
     percpu_arena:percpu narenas:1 dirty_decay_ms:1000 dirty_decay_ms:-1,muzzy_decay_ms:-1
