@@ -42,11 +42,11 @@ class BlockClasses {
     uint8_t of[kInTable];
   };
   static constexpr Table make_table() {
-    Table table{};
+    Table made{};
     for (size_t units = kFewestUnits; units < kInTable; ++units) {
-      table.of[units] = static_cast<uint8_t>(of_units(units));
+      made.of[units] = static_cast<uint8_t>(of_units(units));
     }
-    return table;
+    return made;
   }
   static const Table table;
 
