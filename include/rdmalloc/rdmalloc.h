@@ -70,8 +70,9 @@ typedef struct {
 } rdm_region;
 
 /* The region with this index: 0, 1, ..., counting regions that have pages. Parts of it may have
- * been retired. After the heap has grown, an index may name another region. RDM_INVALID past the
- * last one. `*out` is set only on RDM_OK. Lock-free. */
+ * been retired. After the heap has grown, an index may name another region, so a walk may miss one
+ * while other threads allocate: repeat it. RDM_INVALID past the last one. `*out` is set only on
+ * RDM_OK. Lock-free. */
 RDM_API int rdm_region_get(size_t index, rdm_region *out);
 
 /* Domains: where memory is registered. A domain registers every pinned region once, as a whole, and

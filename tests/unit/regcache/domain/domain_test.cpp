@@ -573,8 +573,8 @@ TEST_CASE("in a child of fork nothing is registered, and a domain of its own can
 
 TEST_CASE("a child may open a domain whatever its parent's other threads were doing") {
   fake::Backend backend;
-  // Without the registrar's thread: it may be inside malloc at the fork, and a sanitizer's malloc is
-  // then locked in the child.
+  // Without the registrar's thread: it may be inside malloc at the fork, and a sanitizer's malloc
+  // is then locked in the child.
   in_malloc(backend);
   Fixture f;
   Domain* const domain = f.opened(backend, RDM_DOMAIN_WHEN_ASKED);
