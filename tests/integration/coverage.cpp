@@ -24,16 +24,6 @@ probe::Verdict verdict;
 std::atomic<uint64_t> seen{0};
 std::atomic<uint64_t> outside{0};
 
-bool lies_in_one_region(const void* pointer, size_t size) {
-  const auto start = reinterpret_cast<uintptr_t>(pointer);
-  rdm_region region;
-  for (size_t i = 0; probe::library().region_get(i, &region) == RDM_OK; ++i) {
-    const auto base = reinterpret_cast<uintptr_t>(region.base);
-    if (start >= base && start + size <= base + region.length) return true;
-  }
-  return false;
-}
-
 void* note(void* pointer, size_t size, const char* call) {
   if (pointer == nullptr) {
     verdict.broken("%s of %zu bytes failed", call, size);
@@ -43,7 +33,9 @@ void* note(void* pointer, size_t size, const char* call) {
   const probe::Library& library = probe::library();
   const size_t usable = malloc_usable_size(pointer);
   if (usable < size) verdict.broken("%s of %zu bytes: %zu usable", call, size, usable);
-  if (library.loaded() && library.owns(pointer) == 1 && lies_in_one_region(pointer, usable)) {
+  rdm_region region;
+  if (library.loaded() && library.owns(pointer) == 1 &&
+      probe::region_of(pointer, usable, &region)) {
     return pointer;
   }
   outside += 1;

@@ -15,14 +15,4 @@ inline const ExposedCalls& exposed() {
   return found;
 }
 
-// False if the object lies in no region or only partly in one.
-inline bool region_of(const void* pointer, size_t size, rdm_region* out) {
-  const auto start = reinterpret_cast<uintptr_t>(pointer);
-  for (size_t i = 0; library().region_get(i, out) == RDM_OK; ++i) {
-    const auto base = reinterpret_cast<uintptr_t>(out->base);
-    if (start >= base && start + size <= base + out->length) return true;
-  }
-  return false;
-}
-
 }  // namespace probe

@@ -67,22 +67,16 @@ class Registrar {
       const Run& run = std::prev(next)->second;
       if (at + size <= run.end) return run.buffer;
     }
-    // While other threads gather, a walk may miss a region: an index may name another one then.
-    for (int walk = 0; walk < kWalks; ++walk) {
-      rdm_region region;
-      for (size_t i = 0; probe::library().region_get(i, &region) == RDM_OK; ++i) {
-        const auto base = reinterpret_cast<uintptr_t>(region.base);
-        if (at < base || at + size > base + region.length) continue;
-        return add(at, size, base, base + region.length);
-      }
+    rdm_region region;
+    if (probe::region_of(address, size, &region)) {
+      const auto base = reinterpret_cast<uintptr_t>(region.base);
+      return add(at, size, base, base + region.length);
     }
     verdict.broken("%p lies in no region", address);
     return -1;
   }
 
  private:
-  static constexpr int kWalks = 1000;
-
   struct Run {
     uintptr_t end;
     int buffer;

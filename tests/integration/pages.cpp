@@ -50,16 +50,6 @@ void check_sealed(const rdm_region& region) {
   if (verdict.status() != 0) _exit(verdict.status());  // the heap has a hole now
 }
 
-rdm_region region_of(const void* pointer) {
-  rdm_region region{};
-  for (size_t i = 0; probe::library().region_get(i, &region) == RDM_OK; ++i) {
-    const auto* base = static_cast<const char*>(region.base);
-    if (pointer >= base && pointer < base + region.length) return region;
-  }
-  verdict.broken("the buffer is in no region");
-  return region;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -68,7 +58,8 @@ int main(int argc, char** argv) {
   char* buffer = static_cast<char*>(malloc(kSize));
   if (buffer == nullptr) return probe::kBroken;
   memset(buffer, 1, kSize);
-  const rdm_region region = region_of(buffer);
+  rdm_region region{};
+  if (!probe::region_of(buffer, 1, &region)) verdict.broken("the buffer is in no region");
   const auto low = reinterpret_cast<uintptr_t>(region.base);
   const uint64_t claimed = probe::stats().huge_bytes;
   const uint64_t transparent = mapped_bytes("AnonHugePages:", low, low + region.length);

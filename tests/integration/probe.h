@@ -50,6 +50,20 @@ inline const Library& library() {
   return found;
 }
 
+// False if the object lies in no region or only partly in one. While other threads allocate, one
+// walk may miss a region: an index may name another one then.
+inline bool region_of(const void* pointer, size_t size, rdm_region* out) {
+  constexpr int kWalks = 1000;
+  const auto start = reinterpret_cast<uintptr_t>(pointer);
+  for (int walk = 0; walk < kWalks; ++walk) {
+    for (size_t i = 0; library().region_get(i, out) == RDM_OK; ++i) {
+      const auto base = reinterpret_cast<uintptr_t>(out->base);
+      if (start >= base && start + size <= base + out->length) return true;
+    }
+  }
+  return false;
+}
+
 inline rdm_stats stats() {
   rdm_stats now{};
   if (library().stats_get != nullptr) (void)library().stats_get(&now, sizeof now);

@@ -18,13 +18,11 @@ void register_around(probe::FixedBuffers& device, char* buffer, size_t size) {
     return;
   }
   rdm_region region;
-  for (size_t i = 0; probe::library().region_get(i, &region) == RDM_OK; ++i) {
-    const auto* base = static_cast<char*>(region.base);
-    if (buffer < base || buffer >= base + region.length) continue;
-    if (device.add(region.base, region.length) < 0) probe::refused("cannot register a region");
-    return;
+  if (!probe::region_of(buffer, 1, &region)) {
+    verdict.broken("the buffer is in no region");
+  } else if (device.add(region.base, region.length) < 0) {
+    probe::refused("cannot register a region");
   }
-  verdict.broken("the buffer is in no region");
 }
 
 }  // namespace

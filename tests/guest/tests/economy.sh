@@ -31,8 +31,7 @@ promise "ucmatose with 50 connections registers no more with us than without" 90
   $compared "$share" "ucmatose -c 50" "ucmatose -c 50 -s $address"
 
 mpirun="mpirun.openmpi -np 2 --allow-run-as-root --oversubscribe --mca pml ucx
-  --mca btl self -x UCX_NET_DEVICES=rxe0:1 -x UCX_TLS=rc_v,self -x UCX_UD_VERBS_ETH_DGID_CHECK=n
-  -x UCX_UD_VERBS_TIMEOUT=10m"
+  --mca btl self -x UCX_NET_DEVICES=rxe0:1 -x UCX_TLS=rc_v,self -x UCX_UD_VERBS_ETH_DGID_CHECK=n"
 requires mpirun.openmpi "no Open MPI: type: sh cmake/bootstrap.sh test"
 requires "$programs/pingpong" "the MPI program was not built, for want of libopenmpi-dev"
 promise "an MPI ping-pong over UCX registers no more with us than without" 150 \
@@ -45,7 +44,7 @@ control "an MPI ping-pong over UCX whose contexts have the heap mapped registers
 
 absent=
 requires ucx_perftest "no ucx-utils: type: sh cmake/bootstrap.sh test"
-export UCX_NET_DEVICES=rxe0:1 UCX_TLS=rc_v,self UCX_UD_VERBS_ETH_DGID_CHECK=n UCX_UD_VERBS_TIMEOUT=10m
+export UCX_NET_DEVICES=rxe0:1 UCX_TLS=rc_v,self UCX_UD_VERBS_ETH_DGID_CHECK=n
 promise "ucx_perftest registers no more with us than without" 150 \
   $compared "$rdmalloc run --ucx --" "ucx_perftest -t tag_bw -s 65536 -n 50" \
   "ucx_perftest -t tag_bw -s 65536 -n 50 $address"

@@ -4,8 +4,7 @@ requires mpirun.openmpi "no Open MPI: type: sh cmake/bootstrap.sh test"
 requires "$programs/pingpong" "the MPI program was not built, for want of libopenmpi-dev"
 few="sh $GUEST_SOURCE/tests/guest/counted 60"
 mpirun="mpirun.openmpi -np 2 --allow-run-as-root --oversubscribe --mca pml ucx
-  --mca btl self -x UCX_NET_DEVICES=rxe0:1 -x UCX_TLS=rc_v,self -x UCX_UD_VERBS_ETH_DGID_CHECK=n
-  -x UCX_UD_VERBS_TIMEOUT=10m"
+  --mca btl self -x UCX_NET_DEVICES=rxe0:1 -x UCX_TLS=rc_v,self -x UCX_UD_VERBS_ETH_DGID_CHECK=n"
 # Without its registration cache UCX installs no hooks into malloc and munmap.
 uncached="-x UCX_IB_REG_METHODS=direct"
 shim="$rdmalloc run --verbs --share-remote --"
@@ -33,8 +32,7 @@ promise "Open MPI's windows over malloc'd memory carry the right bytes over the 
 requires mpirun.mpich "no MPICH: type: sh cmake/bootstrap.sh test"
 requires "$GUEST_BUILD/tests/mpi/messages.mpich" "the MPI program was not built, for want of libmpich-dev"
 mpich="mpirun.mpich -np 2 -genv UCX_NET_DEVICES rxe0:1 -genv UCX_TLS rc_v,self
-  -genv UCX_UD_VERBS_ETH_DGID_CHECK n
-  -genv UCX_UD_VERBS_TIMEOUT 10m"
+  -genv UCX_UD_VERBS_ETH_DGID_CHECK n"
 messages="$GUEST_BUILD/tests/mpi/messages.mpich isend"
 promise "an MPICH program that frees messages right after the wait is right, and needs few registrations" 60 \
   $few $mpich $shim $messages
@@ -47,7 +45,7 @@ promise "MPICH's windows over malloc'd memory carry the right bytes over the dev
   $mpich $rdmalloc run --ucx -- "$GUEST_BUILD/tests/mpi/messages.mpich" onesided
 
 # As a user would set them in the environment.
-export UCX_NET_DEVICES=rxe0:1 UCX_TLS=rc_v,self UCX_UD_VERBS_ETH_DGID_CHECK=n UCX_UD_VERBS_TIMEOUT=10m
+export UCX_NET_DEVICES=rxe0:1 UCX_TLS=rc_v,self UCX_UD_VERBS_ETH_DGID_CHECK=n
 recipes="env RDMALLOC_BUILD=$GUEST_BUILD python3 -B $GUEST_SOURCE/tests/mpi/recipes_test.py"
 of_cards="$GUEST_SOURCE/regcache/MPI.md"
 promise "each line that MPI.md gives for Open MPI with a card works as written" 90 \

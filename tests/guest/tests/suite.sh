@@ -18,7 +18,7 @@ if [ "$user" = yes ]; then
 fi
 
 # As in mpi.sh: without it UCX's datagrams time out over soft-RoCE.
-export UCX_UD_VERBS_ETH_DGID_CHECK=n UCX_UD_VERBS_TIMEOUT=10m
+export UCX_UD_VERBS_ETH_DGID_CHECK=n
 # shellcheck disable=SC2086  # lists of words
 promise "the suite passes in the guest" 86400 \
   prlimit --memlock="$memlock:$memlock" $as_user ctest --test-dir "$GUEST_BUILD" -j "$(nproc)" \

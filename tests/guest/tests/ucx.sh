@@ -8,8 +8,7 @@ counted="sh $GUEST_SOURCE/tests/guest/counted"
 # Prints the time per message with and without the library; keeps the command's exit status.
 timed="sh $GUEST_SOURCE/tests/guest/ucx_timed"
 mpirun="mpirun.openmpi -np 2 --allow-run-as-root --oversubscribe --mca pml ucx
-  --mca btl self -x UCX_NET_DEVICES=rxe0:1 -x UCX_TLS=rc_v,self -x UCX_UD_VERBS_ETH_DGID_CHECK=n
-  -x UCX_UD_VERBS_TIMEOUT=10m"
+  --mca btl self -x UCX_NET_DEVICES=rxe0:1 -x UCX_TLS=rc_v,self -x UCX_UD_VERBS_ETH_DGID_CHECK=n"
 # UCX's newer protocols, the default since 1.16.
 newer="-x UCX_PROTO_ENABLE=y"
 # glibc returns a freed message's memory; the threshold is fixed, or the first free would raise it. The
@@ -34,8 +33,7 @@ promise "with little memlock an Open MPI program over UCX runs on" 60 \
 requires mpirun.mpich "no MPICH: type: sh cmake/bootstrap.sh test"
 requires "$programs/ucx_loop_mpich" "the MPI program was not built, for want of libmpich-dev"
 mpich="mpirun.mpich -np 2 -genv UCX_NET_DEVICES rxe0:1 -genv UCX_TLS rc_v,self
-  -genv UCX_UD_VERBS_ETH_DGID_CHECK n
-  -genv UCX_UD_VERBS_TIMEOUT 10m"
+  -genv UCX_UD_VERBS_ETH_DGID_CHECK n"
 control "with glibc an MPICH loop registers freed and new messages again and again" 60 \
   "0 bytes or children wrong, [1-9][0-9]* memory regions" \
   $counted 1000 $timed mpich without $mpich -genv MALLOC_MMAP_THRESHOLD_ 65536 \

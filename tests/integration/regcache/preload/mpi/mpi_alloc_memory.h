@@ -14,13 +14,8 @@ inline size_t served() {
 
 // Whether an address lies in an exposed region.
 inline bool exposed(const void* memory) {
-  const probe::Library& library = probe::library();
-  rdm_region region{};
-  for (size_t i = 0; library.loaded() && library.region_get(i, &region) == RDM_OK; ++i) {
-    const auto* base = static_cast<const char*>(region.base);
-    if (memory >= base && memory < base + region.length) return region.exposed != 0;
-  }
-  return false;
+  rdm_region region;
+  return probe::library().loaded() && probe::region_of(memory, 1, &region) && region.exposed != 0;
 }
 
 }  // namespace mpi_alloc
