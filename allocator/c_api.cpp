@@ -14,6 +14,18 @@ using rdmalloc::fail_often;
 using rdmalloc::heap;
 using rdmalloc::Region;
 
+static void tell(const Region& region, rdm_region* out) {
+  *out = rdm_region{};
+  out->base = reinterpret_cast<void*>(region.base);
+  out->length = region.length;
+  out->page_size = rdmalloc::page_size_of(region);
+  out->kind = static_cast<int>(region.kind);
+  out->node = region.node;
+  out->locked = region.locked ? 1 : 0;
+  out->sealed = region.sealed ? 1 : 0;
+  out->exposed = region.exposed ? 1 : 0;
+}
+
 extern "C" {
 
 void* malloc(size_t size) noexcept;
@@ -77,17 +89,25 @@ void rdm_free(void* pointer) { free(pointer); }
 int rdm_region_get(size_t index, rdm_region* out) {
   if (out == nullptr) return fail(RDM_INVALID, "there is no place for the region");
   rdmalloc::start_heap();
-  const Region* region = heap.regions().nth(index);
-  if (region == nullptr) return fail_often(RDM_INVALID, "there are fewer regions than that");
-  *out = rdm_region{};
-  out->base = reinterpret_cast<void*>(region->base);
-  out->length = region->length;
-  out->page_size = rdmalloc::page_size_of(*region);
-  out->kind = static_cast<int>(region->kind);
-  out->node = region->node;
-  out->locked = region->locked ? 1 : 0;
-  out->sealed = region->sealed ? 1 : 0;
-  out->exposed = region->exposed ? 1 : 0;
+  Region region;
+  if (!heap.regions().copy_nth(index, &region)) {
+    return fail_often(RDM_INVALID, "there are fewer regions than that");
+  }
+  tell(region, out);
+  return RDM_OK;
+}
+
+int rdm_region_of(const void* address, rdm_region* out) {
+  if (out == nullptr) return fail(RDM_INVALID, "there is no place for the region");
+  Region region;
+  if (!heap.regions().copy(address, &region)) {
+    return fail_often(RDM_NOT_OWNED, "the address lies in no region");
+  }
+  if (heap.marks().is_retired(reinterpret_cast<uintptr_t>(address), 1)) {
+    return fail_often(RDM_NOT_OWNED,
+                      "the address was retired: its page moved away or was unmapped");
+  }
+  tell(region, out);
   return RDM_OK;
 }
 

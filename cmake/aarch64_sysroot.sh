@@ -3,15 +3,17 @@
 # installed, so that this host stays what it is, and root is not needed. Does nothing where the
 # folder has it all.
 #
-#   aarch64_sysroot.sh FOLDER
+#   aarch64_sysroot.sh FOLDER [PACKAGE...]    with more packages, such as an emulated machine's programs
 set -eu
-[ $# -eq 1 ] || { echo "usage: sh cmake/aarch64_sysroot.sh FOLDER" >&2; exit 2; }
+[ $# -ge 1 ] || { echo "usage: sh cmake/aarch64_sysroot.sh FOLDER [PACKAGE...]" >&2; exit 2; }
 packages="libc6-dev libstdc++6 libjemalloc-dev libhwloc-dev libibverbs-dev libfabric-dev libucx-dev
   libboost-dev libncurses-dev libzstd-dev catch2 liburing-dev libbenchmark-dev libcli11-dev
   nlohmann-json3-dev"
 
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
+shift
+packages="$packages $*"
 have=$folder/packages
 wanted=$(echo "$packages" | tr -s ' \n' '\n')
 if [ "$(cat "$have" 2> /dev/null)" = "$wanted" ]; then

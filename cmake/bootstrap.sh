@@ -35,7 +35,7 @@ test_packages="$test_packages python3.11 libpython3.11-testsuite redis-tools sql
   bzip2 xz-utils zstd diffutils"
 # ... an emulated machine with a soft-RoCE device, and what runs there (libopenmpi-dev builds a
 # program; apt-get downloads the machine's kernel, and installs none), ...
-test_packages="$test_packages qemu-system-x86 cpio kmod iproute2 rdma-core ibverbs-providers
+test_packages="$test_packages qemu-system-x86 qemu-system-arm cpio kmod iproute2 rdma-core ibverbs-providers
   ibverbs-utils perftest rdmacm-utils openmpi-bin libopenmpi-dev mpich libmpich-dev libucx0 ucx-utils
   libfabric-bin"
 # ... Fortran, whose MPI programs call MPI by other names (mpicxx and mpif90 come with the two MPIs), ...

@@ -2,8 +2,10 @@
 // whole. Its address and length never change, and the facts about it stay with it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "allocator/os/memory.h"
 
@@ -27,7 +29,8 @@ struct RegionFacts {
   // The bytes between were never handed out, and still read as zero. Guarded by the depot's lock.
   uintptr_t fresh_from = 0;
   uintptr_t fresh_to = 0;
-  int16_t node = 0;  // NUMA node of the thread that asked for it
+  uint16_t index = 0;  // of its slot, whichever region has it
+  int16_t node = 0;    // NUMA node of the thread that asked for it
   RegionKind kind = RegionKind::kOverflow;
   os::PageKind page_kind = os::PageKind::kBase;
   RegionUse use = RegionUse::kExtents;
@@ -58,6 +61,19 @@ struct RegionFacts {
   bool contains(uintptr_t address) const { return address - base < length; }
 };
 
+// Word by word, because a reader may copy the facts of a slot while its next region replaces them:
+// see RegionTable::copy().
+inline void copy_facts(RegionFacts* to, const RegionFacts& from) {
+  using Word [[gnu::may_alias]] = uint64_t;
+  static_assert(std::is_trivially_copyable_v<RegionFacts> &&
+                sizeof(RegionFacts) % sizeof(Word) == 0);
+  auto* const target = reinterpret_cast<Word*>(to);
+  const auto* const source = reinterpret_cast<const Word*>(&from);
+  for (size_t i = 0; i < sizeof(RegionFacts) / sizeof(Word); ++i) {
+    __atomic_store_n(&target[i], __atomic_load_n(&source[i], __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+  }
+}
+
 // For whom all of a region's pages are populated.
 enum class PagesFor : uint8_t {
   kLater,  // nobody yet: what other processes need comes first
@@ -65,8 +81,6 @@ enum class PagesFor : uint8_t {
 };
 
 struct Region : RegionFacts {
-  uint16_t index = 0;  // of its slot, whichever region has it
-
   // Bytes that lost their pages. Changed under the growth lock, read from anywhere.
   size_t retired() const {
     const size_t bytes = __atomic_load_n(&retired_, __ATOMIC_SEQ_CST);
@@ -78,9 +92,13 @@ struct Region : RegionFacts {
   // Nothing else may be read of an empty region, because its slot is reused.
   bool is_empty() const { return __atomic_load_n(&retired_, __ATOMIC_SEQ_CST) == kAll; }
 
-  // Replaces it by the slot's next region, which nobody reads until the last step.
+  // Replaces it by the slot's next region, which nobody takes for whole until the last step.
   void replace(const Region& next) {
-    static_cast<RegionFacts&>(*this) = next;
+    // No reader sees a fact of the next region and still finds the old one in the table.
+    std::atomic_thread_fence(std::memory_order_release);
+    RegionFacts facts = next;
+    facts.index = index;
+    copy_facts(this, facts);
     set_retired(next.retired_);
   }
 

@@ -45,6 +45,32 @@ Region* RegionTable::add(const Region& region, size_t free_slot) {
   return slot;
 }
 
+// An address is in one region ever. So where the table names one slot for it before and after the
+// copy, the slot had that region all the time.
+bool RegionTable::copy(const void* pointer, Region* out) const {
+  const Region* const region = find(pointer);
+  if (region == nullptr) return false;
+  copy_facts(out, *region);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return find(pointer) == region;
+}
+
+bool RegionTable::copy_nth(size_t n, Region* out) const {
+  for (size_t i = 0; i < size(); ++i) {
+    const Region& region = regions_[i];
+    if (region.is_empty()) continue;
+    const auto* const base =
+        reinterpret_cast<const void*>(__atomic_load_n(&region.base, __ATOMIC_RELAXED));
+    if (find(base) != &region) continue;  // being withdrawn
+    if (n != 0) {
+      --n;
+    } else if (copy(base, out)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 void RegionTable::note_hole(uintptr_t address, size_t size) {
   const size_t first = window_->granule_of(reinterpret_cast<const void*>(address));
   const size_t last = window_->granule_of(reinterpret_cast<const void*>(address + size - 1));

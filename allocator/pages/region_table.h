@@ -53,6 +53,11 @@ class RegionTable {
     return region->contains(reinterpret_cast<uintptr_t>(pointer)) ? region : nullptr;
   }
 
+  // Copies the region that holds `pointer`, or the n-th of those that are not empty, for callers
+  // whom nothing keeps from seeing its slot reused meanwhile. False: there is none. Wait-free.
+  bool copy(const void* pointer, Region* out) const;
+  bool copy_nth(size_t n, Region* out) const;
+
   // For callers that keep their own table by region: by granule of the window, the index + 1 of a
   // region that still has all its pages there; 0 if there is none, or if some were retired. Null
   // before boot().
@@ -65,13 +70,6 @@ class RegionTable {
     size_t count = 0;
     for (size_t i = 0; i < size(); ++i) count += regions_[i].is_empty() ? 0 : 1;
     return count;
-  }
-  // The n-th of the regions that are not empty; null beyond the last.
-  const Region* nth(size_t n) const {
-    for (size_t i = 0; i < size(); ++i) {
-      if (!regions_[i].is_empty() && n-- == 0) return &regions_[i];
-    }
-    return nullptr;
   }
   size_t metadata_bytes() const { return metadata_bytes_; }
 

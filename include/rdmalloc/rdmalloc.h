@@ -75,6 +75,12 @@ typedef struct {
  * RDM_OK. Lock-free. */
 RDM_API int rdm_region_get(size_t index, rdm_region *out);
 
+/* The region that holds this address. RDM_NOT_OWNED: outside the window, in no region, or on a page
+ * that was retired; RDM_INVALID: no `out`. `*out` is set only on RDM_OK. Lock-free, a few
+ * nanoseconds; where transparent huge pages are used, page_size is read from /proc at most ten times
+ * a second. */
+RDM_API int rdm_region_of(const void *address, rdm_region *out);
+
 /* Domains: where memory is registered. A domain registers every pinned region once, as a whole, and
  * keeps it registered until the domain is closed. So the key of any malloc'd buffer is an array
  * lookup.

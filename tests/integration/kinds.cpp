@@ -21,10 +21,24 @@ void grow(size_t mib, bool zeroed) {
   memset(block, 1, kMiB);
 }
 
+// By an address, a region is the one that the walk came to.
+void check_by_address(const rdm_region& region) {
+  for (const size_t at : {size_t{0}, region.length - 1}) {
+    const char* const address = static_cast<char*>(region.base) + at;
+    if (probe::library().owns(address) == 0) continue;  // retired
+    rdm_region found{};
+    if (probe::library().region_of(address, &found) != RDM_OK || found.base != region.base ||
+        found.length != region.length || found.kind != region.kind) {
+      verdict.broken("another region than the walk's holds %p", static_cast<const void*>(address));
+    }
+  }
+}
+
 uint64_t held_in(int kind) {
   uint64_t bytes = 0;
   rdm_region region{};
   for (size_t i = 0; probe::library().region_get(i, &region) == RDM_OK; ++i) {
+    check_by_address(region);
     if (region.kind != kind) continue;
     bytes += region.length;
     if ((region.locked != 0) != (kind == RDM_REGION_PINNED)) {
@@ -48,6 +62,10 @@ void check_regions() {
   expect("pinned", RDM_REGION_PINNED, now.pinned_bytes);
   expect("overflow", RDM_REGION_OVERFLOW, now.overflow_bytes);
   expect("sparse", RDM_REGION_SPARSE, now.sparse_bytes);
+  rdm_region none{};
+  if (probe::library().region_of(&none, &none) != RDM_NOT_OWNED) {
+    verdict.broken("the stack lies in a region");
+  }
 }
 
 void check_limit(uint64_t expected) {

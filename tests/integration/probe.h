@@ -41,6 +41,7 @@ Function* symbol(const char* name) {
 struct Library {
   decltype(rdm_owns)* owns = symbol<decltype(rdm_owns)>("rdm_owns");
   decltype(rdm_region_get)* region_get = symbol<decltype(rdm_region_get)>("rdm_region_get");
+  decltype(rdm_region_of)* region_of = symbol<decltype(rdm_region_of)>("rdm_region_of");
   decltype(rdm_stats_get)* stats_get = symbol<decltype(rdm_stats_get)>("rdm_stats_get");
   bool loaded() const { return owns != nullptr; }
 };
@@ -50,18 +51,11 @@ inline const Library& library() {
   return found;
 }
 
-// False if the object lies in no region or only partly in one. While other threads allocate, one
-// walk may miss a region: an index may name another one then.
+// False if the object lies in no region or only partly in one.
 inline bool region_of(const void* pointer, size_t size, rdm_region* out) {
-  constexpr int kWalks = 1000;
-  const auto start = reinterpret_cast<uintptr_t>(pointer);
-  for (int walk = 0; walk < kWalks; ++walk) {
-    for (size_t i = 0; library().region_get(i, out) == RDM_OK; ++i) {
-      const auto base = reinterpret_cast<uintptr_t>(out->base);
-      if (start >= base && start + size <= base + out->length) return true;
-    }
-  }
-  return false;
+  return library().region_of(pointer, out) == RDM_OK &&
+         reinterpret_cast<uintptr_t>(pointer) + size <=
+             reinterpret_cast<uintptr_t>(out->base) + out->length;
 }
 
 inline rdm_stats stats() {

@@ -216,6 +216,10 @@ void check_refused(rdm_domain* domain, char* page, const char* how) {
   if (probe::library().owns(page) != 0) {
     return verdict.broken("%s: %p is owned still", how, static_cast<void*>(page));
   }
+  rdm_region region{};
+  if (probe::library().region_of(page, &region) != RDM_NOT_OWNED) {
+    verdict.broken("%s: %p lies in a region", how, static_cast<void*>(page));
+  }
   const int looked_up = probe::domains().lookup(domain, page, 1, &found);
   if (looked_up != RDM_NOT_OWNED) verdict.broken("%s: a lookup says %d", how, looked_up);
   static const auto get = probe::symbol<decltype(rdm_get)>("rdm_get");

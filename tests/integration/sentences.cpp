@@ -20,6 +20,7 @@ struct {
   decltype(rdm_stats_get)* stats = probe::symbol<decltype(rdm_stats_get)>("rdm_stats_get");
   decltype(rdm_stats_json)* json = probe::symbol<decltype(rdm_stats_json)>("rdm_stats_json");
   decltype(rdm_region_get)* region = probe::symbol<decltype(rdm_region_get)>("rdm_region_get");
+  decltype(rdm_region_of)* region_of = probe::symbol<decltype(rdm_region_of)>("rdm_region_of");
 } call;
 
 void expect(int status, int wanted, const char* part, const char* what) {
@@ -127,6 +128,9 @@ void check_memory() {
   expect(call.stats(nullptr, sizeof stats), RDM_INVALID, "statistics", "no place for statistics");
   expect(call.region(SIZE_MAX, &region), RDM_INVALID, "regions", "a region too many");
   expect(call.region(0, nullptr), RDM_INVALID, "no place", "no place for a region");
+  expect(call.region_of(&region, &region), RDM_NOT_OWNED, "in no region", "the stack's region");
+  expect(call.region_of(&region, nullptr), RDM_INVALID, "no place",
+         "no place for an address's region");
   expect(call.json(-1), RDM_SYSTEM, "statistics", "no file");
   expect(call.json(1 << 20), RDM_SYSTEM, "statistics", "a file that is not open");
 }

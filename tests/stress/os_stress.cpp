@@ -15,7 +15,7 @@ namespace rdmalloc {
 namespace {
 
 std::unique_ptr<Heap> boot() {
-  setenv("RDMALLOC_WINDOW", "16G", 1);
+  setenv("RDMALLOC_WINDOW", "2G", 1);
   setenv("RDMALLOC_CAP", "16M", 1);
   setenv("RDMALLOC_MEMORY_CAP", "96M", 1);
   setenv("RDMALLOC_SPARSE_FROM", "1M", 1);

@@ -17,7 +17,7 @@ class RegionSource final : public rdmalloc::RegionSource {
  public:
   RegionSource() {
     reset();
-    if (!ok(window_.reserve(size_t{1} << 36)) || !ok(table_.boot()) || !ok(marks_.boot())) {
+    if (!ok(window_.reserve(kAddresses)) || !ok(table_.boot()) || !ok(marks_.boot())) {
       throw std::runtime_error("no address space for the test's window");
     }
   }
@@ -94,6 +94,7 @@ class RegionSource final : public rdmalloc::RegionSource {
   std::atomic<uint64_t> now{uint64_t{1} << 40};  // stands still unless a test advances it
 
  private:
+  static constexpr size_t kAddresses = size_t{1} << 32;
   Window window_;
   RegionTable table_{window_};
   PageMarks marks_{window_};

@@ -48,12 +48,10 @@ void let_fork() {
 
 // Finds the window's region that contains the whole buffer.
 bool find_region(const void* address, size_t length, rdm_region* out) {
-  const auto at = reinterpret_cast<uintptr_t>(address);
-  for (size_t i = 0; rdm_region_get(i, out) == RDM_OK; ++i) {
-    const uintptr_t offset = at - reinterpret_cast<uintptr_t>(out->base);
-    if (offset < out->length) return length <= out->length - offset;
-  }
-  return false;
+  if (rdm_region_of(address, out) != RDM_OK) return false;
+  const size_t offset =
+      reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(out->base);
+  return length <= out->length - offset;
 }
 
 // The access flags of a domain for the request, chosen so that few domains answer all requests. The

@@ -12,21 +12,10 @@ set -eu
 . "$(dirname "$0")/jemalloc_tree.sh"
 suite=$1
 
-# Prints the name of the file with the keys of Ubuntu's archive; nothing if it is not to be had.
-ubuntu_keys() {
-  keys=/usr/share/keyrings/ubuntu-archive-keyring.gpg
-  if [ ! -r $keys ]; then
-    timeout 300 mmdebstrap --quiet --variant=extract --components=main --include=ubuntu-keyring \
-      --keyring=/usr/share/keyrings/debian-archive-keyring.gpg trixie "$work/keys" > "$work/log" 2>&1 || return 0
-    keys=$work/keys$keys
-  fi
-  echo "$keys"
-}
-
 case $suite in
   jammy | noble)
     components=main,universe
-    keys=$(ubuntu_keys)
+    keys=$(sh "$(dirname "$0")/ubuntu_keys.sh" "$work")
     [ -n "$keys" ] || skip "no keys of Ubuntu's archive: install ubuntu-keyring"
     ;;
   *)

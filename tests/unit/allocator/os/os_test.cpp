@@ -20,6 +20,7 @@
 #include "allocator/os/topology.h"
 #include "tests/support/catch.h"
 #include "tests/support/child.h"
+#include "tests/support/kernel_abilities.h"
 
 extern "C" char** environ;
 
@@ -66,43 +67,22 @@ bool is_unmapped(void* address) {
   puts("SKIPPED: memlock: this user may not lock a page");
 }
 
-// A capability of this kernel, tested directly: an emulator (qemu-user) may accept a call without
-// performing it. If missing, says so and returns false.
-bool has(bool ability, const char* what) {
-  if (!ability) printf("SKIPPED: this kernel does not %s\n", what);
-  return ability;
-}
-struct Page {
-  explicit Page(int protection)
-      : base(static_cast<char*>(
-            mmap(nullptr, page_size(), protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
-  ~Page() { munmap(base, page_size()); }
-  Page(const Page&) = delete;
-  Page& operator=(const Page&) = delete;
-  char* const base;
-};
 bool can_tell_what_is_mapped() {
-  const Page page(PROT_READ);
-  return has(!is_unmapped(page.base), "keep what is mapped (MAP_FIXED_NOREPLACE)");
+  const test::Page page(PROT_READ);
+  return test::has(!is_unmapped(page.base), "keep what is mapped (MAP_FIXED_NOREPLACE)");
 }
 bool can_tell_what_is_there() {
-  const Page page(PROT_READ | PROT_WRITE);
+  const test::Page page(PROT_READ | PROT_WRITE);
   page.base[0] = 'x';
   unsigned char is_there = 0;
-  return has(mincore(page.base, page_size(), &is_there) == 0 && (is_there & 1) != 0,
-             "tell what pages there are (mincore)");
-}
-bool can_populate() {
-  const Page page(PROT_NONE);
-  constexpr int kPopulateWrite = 23;
-  return has(madvise(page.base, page_size(), kPopulateWrite) != 0,
-             "populate (MADV_POPULATE_WRITE)");
+  return test::has(mincore(page.base, page_size(), &is_there) == 0 && (is_there & 1) != 0,
+                   "tell what pages there are (mincore)");
 }
 bool can_lock_on_fault() {
-  const Page page(PROT_READ | PROT_WRITE);
+  const test::Page page(PROT_READ | PROT_WRITE);
   const bool is_absent =
       syscall(SYS_mlock2, page.base, page_size(), MLOCK_ONFAULT) != 0 && errno == ENOSYS;
-  return has(!is_absent, "lock on fault (mlock2)");
+  return test::has(!is_absent, "lock on fault (mlock2)");
 }
 bool can_limit_addresses() {
   const rlimit wanted{size_t{4} << 30, RLIM_INFINITY};
@@ -221,7 +201,7 @@ TEST_CASE("pages are moved with their bytes, and what they leave is reserved and
 }
 
 TEST_CASE("populating leaves what is there, and touches nothing that was moved away") {
-  if (!can_tell_what_is_there() || !can_populate()) return;
+  if (!can_tell_what_is_there() || !test::can_populate()) return;
   const Reservation range(4 * kMiB);
   REQUIRE(ok(open(range.base, 8 * page_size(), PageKind::kBase)));
   for (int page = 0; page < 8; ++page)
@@ -343,7 +323,7 @@ TEST_CASE("the address space left shrinks with what is mapped") {
   getrlimit(RLIMIT_AS, &own);
   if (own.rlim_cur == RLIM_INFINITY) CHECK(address_space_left() == kNoLimit);
   const bool is_able = test::run_child([] { return can_limit_addresses(); }).exited_well();
-  if (!has(is_able, "limit addresses (RLIMIT_AS)")) return;
+  if (!test::has(is_able, "limit addresses (RLIMIT_AS)")) return;
 #ifndef RDM_SANITIZED
   CHECK(test::run_child([] {
           const rlimit limit{size_t{4} << 30, RLIM_INFINITY};

@@ -139,7 +139,7 @@ TEST_CASE("a free exposed extent is never given to malloc, even where memory has
 }
 
 TEST_CASE("the first exposed region is small, however much the heap holds") {
-  TestHeap tested;
+  TestHeap tested({"WINDOW=64G"});
   tested.boot();
   REQUIRE(tested.take(2 * kGiB) != nullptr);
   REQUIRE(take_exposed(tested, kPage) != nullptr);
@@ -193,7 +193,7 @@ TEST_CASE("an exposed extent does not grow beyond its region") {
 }
 
 TEST_CASE("any alignment of exposed memory is kept, and what is too large is refused") {
-  TestHeap tested;
+  TestHeap tested({"WINDOW=64G"});
   tested.boot();
   for (size_t alignment = kPage; alignment <= kGiB; alignment *= 8) {
     REQUIRE(take_exposed(tested, 3 * kPage, alignment) != nullptr);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/catch.h"
+#include "tests/support/rounds.h"
 #include "tests/support/test_heap.h"
 
 namespace rdmalloc {
@@ -185,11 +186,11 @@ TEST_CASE("a program that goes on leaving such holes has a fifth of the heap idl
     }
     return malloced;
   };
-  replace(20'000);
+  replace(test::rounds(20'000));
   size_t malloced = 0;
   const size_t gathered_before = heap_counters(*tested).gathered;
   for (int round = 0; round < 10; ++round) {
-    malloced += replace(20'000);
+    malloced += replace(test::rounds(20'000));
     const size_t held = tested->budget().charges().held();
     CHECK(held - held / 4 < heap_counters(*tested).peak_live);
   }

@@ -59,12 +59,13 @@ struct Setting {
   std::initializer_list<const char*> options;
 };
 
+// Small windows, because there are thousands: an emulator of programs makes a record of each page.
 const Setting kSettings[] = {
-    {"plain", {"SPARSE_FROM=1M"}},
-    {"tight", {"CAP=4M", "MEMORY_CAP=48M", "SPARSE_FROM=1M", "HUGE=thp"}},
-    {"strict", {"CAP=64M", "STRICT=on", "SEAL=on"}},
-    {"hugetlb", {"HUGE=hugetlb", "SPARSE_FROM=512K"}},
-    {"hugetlb strict", {"HUGE=hugetlb", "STRICT=on", "SEAL=on"}},
+    {"plain", {"WINDOW=512M", "SPARSE_FROM=1M"}},
+    {"tight", {"WINDOW=512M", "CAP=4M", "MEMORY_CAP=48M", "SPARSE_FROM=1M", "HUGE=thp"}},
+    {"strict", {"WINDOW=512M", "CAP=64M", "STRICT=on", "SEAL=on"}},
+    {"hugetlb", {"WINDOW=512M", "HUGE=hugetlb", "SPARSE_FROM=512K"}},
+    {"hugetlb strict", {"WINDOW=512M", "HUGE=hugetlb", "STRICT=on", "SEAL=on"}},
 };
 
 void prepare_machine() {

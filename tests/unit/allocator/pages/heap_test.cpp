@@ -20,29 +20,12 @@ using fake::kPage;
 using fake::reads_zero;
 using fake::TestHeap;
 
-namespace {
-
-// Whether a TestHeap gets its whole window; a smaller one replaces it silently.
-bool has_whole_window() {
-  const size_t bytes = 64 * kGiB + kGiB;
-  void* const got =
-      mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (got == MAP_FAILED) {
-    puts("SKIPPED: this process may not have 64 GiB of addresses (ulimit -v)");
-    return false;
-  }
-  munmap(got, bytes);
-  return true;
-}
-
-}  // namespace
-
 TEST_CASE("nothing is held before the first allocation") {
-  TestHeap tested;
+  TestHeap tested({"WINDOW=64G"});
   tested.boot();
   CHECK(tested->booted());
   CHECK(tested->budget().charges().held() == 0);
-  if (has_whole_window()) CHECK(tested->window().size() == 64 * kGiB);
+  if (fake::needs_whole_window()) CHECK(tested->window().size() == 64 * kGiB);
   CHECK(tested.unsound().empty());
 }
 
@@ -66,8 +49,8 @@ TEST_CASE("the first region is small, and pinned in full") {
 }
 
 TEST_CASE("a heap of 16 GiB grown in steps of 1 MiB has fewer than 100 regions") {
-  if (!has_whole_window()) return;
-  TestHeap tested;
+  if (!fake::needs_whole_window()) return;
+  TestHeap tested({"WINDOW=64G"});
   tested.boot();
   for (size_t held = 0; held < 16 * kGiB; held += kMiB) REQUIRE(tested.take(kMiB) != nullptr);
   CHECK(tested->regions().size() < 100);
@@ -90,7 +73,7 @@ TEST_CASE("a request larger than the step gets a region of its own size") {
 }
 
 TEST_CASE("a request larger than the largest step gets a region of its own size") {
-  TestHeap tested;
+  TestHeap tested({"WINDOW=64G"});
   tested.boot();
   REQUIRE(tested.take(3 * kGiB) != nullptr);
   CHECK(tested.last_region().length == 3 * kGiB);
@@ -110,7 +93,7 @@ TEST_CASE("what is released is taken again before the heap grows") {
 }
 
 TEST_CASE("any alignment is kept, above the region's own too") {
-  TestHeap tested;
+  TestHeap tested({"WINDOW=64G"});
   tested.boot();
   for (size_t alignment = kPage; alignment <= kGiB; alignment *= 4) {
     const void* got = tested.take(3 * kPage, alignment);

@@ -148,7 +148,7 @@ TEST_CASE("what is zeroed is zero, from the cache, from a depot, and partly new"
 }
 
 TEST_CASE("sizes beyond the largest and any alignment up to a gigabyte") {
-  TestHeap tested;
+  TestHeap tested({"WINDOW=64G"});
   tested.boot();
   for (const size_t size : {LargeBlocks::kLargest + 1, size_t{1} << 62, SIZE_MAX}) {
     CHECK(tested.malloc(size) == nullptr);

@@ -1,5 +1,8 @@
 #include "allocator/pages/region_table.h"
 
+#include <atomic>
+#include <thread>
+
 #include "tests/support/catch.h"
 #include "tests/support/fake_os.h"
 
@@ -161,6 +164,49 @@ TEST_CASE_METHOD(Fixture, "a window is given up if there is no memory for its ta
   window.abandon();
   CHECK(find(inside) == nullptr);
   CHECK(window.carve(kPage) == nullptr);
+}
+
+// Two facts tell a region's place, so that a mix of two regions shows.
+TEST_CASE_METHOD(Fixture,
+                 "a region that is copied while its slot is reused is one region, or none") {
+  REQUIRE(ok(window.reserve(size_t{1} << 36)));
+  REQUIRE(ok(table.boot()));
+  const size_t regions = window.granules() - 1;
+  std::atomic<uintptr_t> newest{0};
+  std::atomic<bool> done{false};
+  size_t copied = 0;
+  size_t mixed = 0;
+  const auto take_in = [&](bool was_copied, const Region& region) {
+    if (!was_copied) return;
+    ++copied;
+    if (region.index != 0 || region.fresh_to != ~region.base) ++mixed;
+  };
+  std::thread reader([&] {
+    while (!done) {
+      Region region;
+      take_in(table.copy_nth(0, &region), region);
+      const auto* const address = reinterpret_cast<const void*>(newest.load());
+      take_in(table.copy(address, &region), region);
+    }
+  });
+  size_t slot = RegionTable::kNoSlot;
+  for (size_t i = 0; i < regions; ++i) {
+    Region region;
+    region.base = window.base() + i * kGranule;
+    region.length = kPage;
+    region.fresh_to = ~region.base;
+    Region* const added = table.add(region, slot);
+    slot = added->index;
+    newest = added->base;
+    if (i + 1 == regions) break;
+    added->set_retired(added->length);
+    table.remove(*added);
+  }
+  while (copied == 0 && newest != 0) std::this_thread::yield();
+  done = true;
+  reader.join();
+  CHECK(copied > 0);
+  CHECK(mixed == 0);
 }
 
 }  // namespace rdmalloc

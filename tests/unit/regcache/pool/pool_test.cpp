@@ -398,6 +398,7 @@ TEST_CASE("a reserve that no machine has is refused at once, without a domain to
 
 TEST_CASE("buffers as long as can be are had") {
   PoolFixture f;
+  f.heap.set("WINDOW=64G");
   f.boot();
   f.open_domain();
   f.settings.buffer_bytes = size_t{1} << 30;
