@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "allocator/mutex.h"
@@ -177,6 +178,49 @@ TEST_CASE("every object of a growing heap has one key, in a domain of either kin
     if (abilities == 0) continue;
     CHECK(f.backend.registered_bytes() == length_of_regions(f.heap));
     CHECK(f.backend.calls() >= f.heap->regions().size());
+  }
+}
+
+TEST_CASE("a domain that opens over a heap that gathered registers the pages that are left") {
+  for (const unsigned abilities : {0U, unsigned{RDM_BACKEND_IN_MALLOC}}) {
+    Fixture f;
+    f.backend.limits.abilities = abilities;
+    constexpr size_t kSize = 512 * fake::kKiB;
+    std::vector<void*> live(64);
+    for (void*& block : live) block = f.heap.malloc(kSize);
+    std::vector<void*> freed;
+    for (size_t i = 0; i < live.size(); ++i) {
+      // Of the first regions nothing is left, of the others every other block.
+      if (i < live.size() / 4 || i % 2 == 0) freed.push_back(std::exchange(live[i], nullptr));
+    }
+    for (void* block : freed) REQUIRE(f.heap.free(block));
+    live.push_back(f.heap.malloc(kSize * freed.size()));
+    REQUIRE(heap_counters(*f.heap).gathered != 0);
+    const auto is_retired = [&](uintptr_t address, size_t size) {
+      return f.heap->marks().is_retired(address, size);
+    };
+
+    Domain* domain = f.open();
+    CHECK(comes([&] { return count_unregistered(f.heap, f.backend) == 0; }));
+    for (const auto& one : f.backend.registered()) CHECK_FALSE(is_retired(one.base, one.length));
+    rdm_mr mr{};
+    for (void* block : live) {
+      if (block == nullptr) continue;
+      REQUIRE(domain->lookup(block, kSize, &mr) == RDM_OK);
+      CHECK(f.backend.covers(mr, block, kSize));
+    }
+    size_t retired = 0;
+    size_t in_no_region = 0;
+    for (void* block : freed) {
+      if (!is_retired(reinterpret_cast<uintptr_t>(block), kSize)) continue;
+      ++retired;
+      in_no_region += f.heap->regions().find(block) == nullptr ? 1 : 0;
+      CHECK(domain->lookup(block, kSize, &mr) == RDM_NOT_OWNED);
+    }
+    CHECK(retired > in_no_region);
+    CHECK(in_no_region > 0);
+    CHECK(f.backend.violations().empty());
+    CHECK(f.heap.unsound() == "");
   }
 }
 
