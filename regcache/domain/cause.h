@@ -11,6 +11,7 @@ enum class Cause : uint8_t {
   kPassing,  // may work soon
   kNoRoom,   // may work once something is given back
   kForGood,
+  kPartly,  // registered in part: the device had no memory region left for the rest
 };
 
 // `status`: of rdmalloc.h or backend.h.

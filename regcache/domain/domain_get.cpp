@@ -25,8 +25,9 @@ bool has_gap(const KeyEntry& entry, size_t offset, size_t length) {
     const Piece& piece = entry.piece[i];
     const size_t from = std::max(covered, offset);
     if (!is_left_out && from < std::min(piece.offset, offset + length)) return true;
-    is_left_out = piece.length == 0;
-    covered = piece.offset + piece.length;
+    const size_t registered = piece.registered();
+    is_left_out = registered == 0;
+    covered = piece.offset + registered;
   }
   return pieces != 0 && !is_left_out && covered < offset + length;
 }
@@ -58,8 +59,9 @@ bool covers(const KeyEntry& entry, size_t offset, size_t length) {
   };
   if (is_inside(0, entry.length.load(std::memory_order_acquire))) return true;
   const uint32_t pieces = entry.pieces.load(std::memory_order_acquire);
-  return std::any_of(entry.piece, entry.piece + pieces,
-                     [&](const Piece& piece) { return is_inside(piece.offset, piece.length); });
+  return std::any_of(entry.piece, entry.piece + pieces, [&](const Piece& piece) {
+    return is_inside(piece.offset, piece.registered());
+  });
 }
 
 // After so many lookups were refused: the next one would be, too, because the domain does not
@@ -68,17 +70,12 @@ bool stays_refused(const DomainParts& domain, const Region* region, uintptr_t ad
                    size_t length, int lookups) {
   if (region == nullptr || !domain.mrs.takes(*region)) return true;
   const KeyEntry& entry = domain.keys.entry_of(*region);
-  switch (entry.state.load(std::memory_order_acquire)) {
-    case kRefused:
-      return true;
-    case kUnregistered:
-      return lookups > 1;
-    case kRegistered:  // and still was when its parts were read
-      return !covers(entry, address - region->base, length) &&
-             entry.state.load(std::memory_order_acquire) == kRegistered;
-    default:
-      return false;
-  }
+  const uint32_t state = entry.state.load(std::memory_order_acquire);
+  if (state == kRefused) return true;
+  if (state == kUnregistered) return lookups > 1;
+  // Still was when its parts were read.
+  return entry.is_readable(state) && !covers(entry, address - region->base, length) &&
+         entry.is_readable(entry.state.load(std::memory_order_acquire));
 }
 
 // The MR is one that lookups hand out.
@@ -91,7 +88,7 @@ bool is_of_region(const DomainParts& domain, const Region& region, const rdm_mr&
   if (entry.length.load(std::memory_order_acquire) != 0) return is_it(entry.key());
   const uint32_t pieces = entry.pieces.load(std::memory_order_acquire);
   for (uint32_t i = 0; i < pieces; ++i) {
-    if (entry.piece[i].length != 0 && is_it(entry.piece[i].key)) return true;
+    if (entry.piece[i].registered() != 0 && is_it(entry.piece[i].key)) return true;
   }
   return false;
 }

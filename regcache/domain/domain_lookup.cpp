@@ -43,7 +43,8 @@ const Piece* find_piece(const KeyEntry& entry, size_t into, size_t length) {
   if (low == 0) return nullptr;
   const Piece& piece = entry.piece[low - 1];
   const size_t inside = into - piece.offset;
-  return inside < piece.length && length <= piece.length - inside ? &piece : nullptr;
+  const size_t registered = piece.registered();
+  return inside < registered && length <= registered - inside ? &piece : nullptr;
 }
 
 // In a region that is registered, as one MR or in pieces.

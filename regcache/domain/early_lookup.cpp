@@ -28,7 +28,7 @@ bool is_still_to_come(const DomainParts& domain, const Region& region, size_t le
   if (!may_be_cut) return false;
   KeyEntry& entry = domain.keys.entry_of(region);
   const uint32_t state = entry.state.load(std::memory_order_acquire);
-  if (state == kRegistered || state == kRefused || entry.was_refused()) return false;
+  if (entry.is_readable(state) || state == kRefused || entry.was_refused()) return false;
   if (!domain.rules.registers_when_asked()) ask_for_rest(domain, entry);
   return true;
 }

@@ -31,6 +31,10 @@ struct Piece {
   size_t offset;  // bytes from the region's base; pieces are in this order
   size_t length;  // bytes; 0: not registered, because the device may have no more
   rdm_backend_key key;
+
+  // The length, for those whom nothing keeps from reading while the piece is registered; then the
+  // key is there, too.
+  size_t registered() const { return __atomic_load_n(&length, __ATOMIC_ACQUIRE); }
 };
 
 struct Keys {
@@ -54,6 +58,16 @@ struct alignas(64) KeyEntry {
   // When another try is due: a time, or, for kNoRoom, the use that must be undercut.
   std::atomic<uint64_t> due{0};
 
+  // Some pieces are registered, and the rest may be, while lookups read those.
+  bool is_short() const { return cause.load(std::memory_order_acquire) == Cause::kPartly; }
+  void set_short(bool is) {
+    if (is || is_short())
+      cause.store(is ? Cause::kPartly : Cause::kPassing, std::memory_order_release);
+  }
+  // Whether lookups may read what is registered, in that state.
+  bool is_readable(uint32_t now) const {
+    return now == kRegistered || (now == kBusy && is_short());
+  }
   bool was_refused() const { return refusals.load(std::memory_order_acquire) != 0; }
   void forget_refusals() { refusals.store(0, std::memory_order_release); }
 

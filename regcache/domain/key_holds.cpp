@@ -100,6 +100,7 @@ size_t KeyHolds::give_back_region(const Region& region) {
     if (domain.mrs.deregister_piece(region, piece, false) == RDM_OK) given += piece.length;
   };
   if (state == kRegistered) {
+    entry.set_short(false);
     deregister_one({0, entry.length.exchange(0, std::memory_order_acq_rel), entry.key()});
     for (; entry.pieces != 0; --entry.pieces) deregister_one(entry.piece[entry.pieces - 1]);
     state = kUnregistered;

@@ -19,6 +19,7 @@ void KeyTable::clear(const RegionTable& regions) {
     KeyEntry& entry = entry_of(regions[i]);
     entry.length = 0;
     entry.pieces = 0;
+    entry.set_short(false);
     entry.forget_refusals();
     entry.state = kUnregistered;
   }

@@ -102,7 +102,24 @@ bool Refusals::is_due(const Region& region, const KeyEntry& entry) const {
   return has_room(region) && in_use(region) < entry.due;
 }
 
+bool Refusals::may_complete(const Region& region, const KeyEntry& entry) const {
+  return entry.is_short() && device_->count() < device_->limits().max_count &&
+         in_use(region) < entry.due;
+}
+
+// What lacks room is tried again when less is in use; what fails for another reason has said it.
+void Refusals::note_rest(const Region& region, KeyEntry& entry, int status) const {
+  entry.due = status == RDM_OUT_OF_BUDGET ? in_use(region) : UINT64_MAX;
+  entry.set_short(status == RDM_NOT_REGISTERED || status == RDM_OUT_OF_BUDGET ||
+                  status == RDM_BACKEND_LATER);
+  if (entry.is_short()) retries_->note_waiting(mrs_->charges_for(region), 0);
+}
+
 uint64_t Refusals::next_try(const Region& region, const KeyEntry& entry) const {
+  if (entry.is_short()) {
+    retries_->note_waiting(mrs_->charges_for(region), 0);
+    return may_complete(region, entry) ? retries_->now_ns() : Retries::kNever;
+  }
   if (entry.state.load(std::memory_order_acquire) != kRefused) return Retries::kNever;
   if (entry.cause != Cause::kNoRoom) return entry.due;
   wait_for_room(region);

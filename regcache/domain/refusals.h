@@ -40,8 +40,12 @@ class Refusals {
   // Of a region that was refused. For a lookup that may not, the registrar finds out whether the
   // refusal still holds.
   bool may_try_again(const Region& region, const KeyEntry& entry, RegionCaller caller);
+  // Of a region that is registered in part: whether the device may have MRs for the rest now; and
+  // what came of another try.
+  bool may_complete(const Region& region, const KeyEntry& entry) const;
+  void note_rest(const Region& region, KeyEntry& entry, int status) const;
   // When the registrar should try again: a time as of Retries::now_ns(), or kNever, also for a
-  // region that was not refused.
+  // region that was neither refused nor registered in part.
   uint64_t next_try(const Region& region, const KeyEntry& entry) const;
   // Makes another try due now, if the region was refused.
   static void make_due(KeyEntry& entry);

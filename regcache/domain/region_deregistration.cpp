@@ -31,6 +31,7 @@ void let_go_of(DomainParts& domain, const Region& region) {
     return domain.mrs.deregister_piece(region, piece, true) == RDM_BACKEND_LATER;
   };
   // From here on lookups no longer find the key, unless it stays.
+  entry.set_short(false);
   const Piece whole{0, entry.length.exchange(0, std::memory_order_acq_rel), entry.key()};
   bool is_put_off = is_put_off_for(whole);
   if (is_put_off) entry.length.store(whole.length, std::memory_order_release);
@@ -49,6 +50,7 @@ bool deregister(DomainParts& domain, const Region& region) {
   const Piece whole{0, entry.length.exchange(0, std::memory_order_acq_rel), entry.key()};
   const uint32_t pieces = entry.pieces;
   entry.pieces = 0;
+  entry.set_short(false);
   entry.forget_refusals();
   entry.state.store(kUnregistered, std::memory_order_release);
   const auto is_gone = [&](const Piece& piece) {

@@ -86,15 +86,20 @@ int RegionMrs::register_pieces(const Region& region, KeyEntry& entry, size_t len
   }
   int status = RDM_OK;
   size_t done = 0;
+  bool is_short = false;
+  entry.set_short(false);
   for_each_piece(region, length, [&](size_t offset, size_t bytes) {
     if (done == count) return false;  // a hole appeared meanwhile
     Piece& piece = entry.piece[done];
     piece = {offset, 0, {}};
     status = register_or_say(region, offset, bytes, &piece.key);
     if (status == RDM_OK) piece.length = bytes;
-    // The device has as many MRs as it may: the region does without the rest, unless foreign memory
-    // holds some of them.
-    if (status == RDM_NOT_REGISTERED && done != 0 && !is_crowded()) status = RDM_OK;
+    // The device has as many MRs as it may: the region does without this piece until some are given
+    // back, unless foreign memory holds some of them.
+    if (status == RDM_NOT_REGISTERED && done != 0 && !is_crowded()) {
+      is_short = true;
+      status = RDM_OK;
+    }
     if (status == RDM_OK) ++done;
     return status == RDM_OK;
   });
@@ -103,7 +108,24 @@ int RegionMrs::register_pieces(const Region& region, KeyEntry& entry, size_t len
     return status;
   }
   entry.pieces = static_cast<uint32_t>(done);
+  entry.set_short(is_short);
   return RDM_OK;
+}
+
+int RegionMrs::register_rest(const Region& region, KeyEntry& entry) {
+  int status = RDM_OK;
+  uint32_t next = 0;
+  for_each_piece(region, length_of(region), [&](size_t offset, size_t bytes) {
+    while (next < entry.pieces && entry.piece[next].offset < offset) ++next;
+    if (next == entry.pieces) return false;
+    Piece& piece = entry.piece[next];
+    // A hole that appeared since may begin pieces elsewhere: the region does without those.
+    if (piece.offset != offset || piece.length != 0) return true;
+    status = register_or_say(region, offset, bytes, &piece.key);
+    if (status == RDM_OK) __atomic_store_n(&piece.length, bytes, __ATOMIC_RELEASE);
+    return status == RDM_OK;
+  });
+  return status;
 }
 
 int RegionMrs::register_or_say(const Region& region, size_t offset, size_t length,

@@ -67,6 +67,10 @@ class RegionMrs {
   // are in the entry. On failure nothing of it is registered.
   int register_region(const Region& region, KeyEntry& entry);
 
+  // Registers what is missing of a region that is registered in part, as far as it can, and adds it
+  // to the entry piece by piece. RDM_NOT_REGISTERED: the device still has too few MRs.
+  int register_rest(const Region& region, KeyEntry& entry);
+
   // One MR, which is in no entry yet; `why` is empty or gets a sentence.
   int register_range(const Region& region, size_t offset, size_t length, rdm_backend_key* key,
                      char* why, size_t why_size);

@@ -58,6 +58,7 @@ int register_claimed(DomainParts& domain, const Region& region, KeyEntry& entry,
   domain.counters->registration_ns.fetch_add(os::now_ns() - started, std::memory_order_relaxed);
   if (status != RDM_OK) return domain.refusals.refuse(region, entry, status, caller);
   entry.forget_refusals();
+  if (entry.is_short()) domain.refusals.note_rest(region, entry, RDM_NOT_REGISTERED);
   entry.state.store(kRegistered, std::memory_order_release);
   return RDM_OK;
 }
@@ -100,7 +101,9 @@ int RegionRegistration::register_entered(const Region& region, RegionCaller call
   uint64_t waited_ns = 0;
   for (;;) {
     uint32_t state = entry.state.load(std::memory_order_acquire);
-    if (state == kRegistered) return RDM_OK;
+    if (entry.is_readable(state)) {
+      return caller == RegionCaller::kRegistrar ? complete(region, entry) : RDM_OK;
+    }
     if (state == kRefused && !domain_->refusals.may_try_again(region, entry, caller))
       return entry.refusal;
     if (state == kBusy) {
@@ -118,6 +121,22 @@ int RegionRegistration::register_entered(const Region& region, RegionCaller call
       if (!waits_for_backend(caller, &waited_ns)) return status;
     }
   }
+}
+
+// Registers the rest of a region of which the device had too few MRs to register all. Lookups
+// answer from what there is meanwhile.
+int RegionRegistration::complete(const Region& region, KeyEntry& entry) {
+  uint32_t state = kRegistered;
+  if (!domain_->refusals.may_complete(region, entry) ||
+      !entry.state.compare_exchange_strong(state, kBusy, std::memory_order_acq_rel)) {
+    return RDM_OK;
+  }
+  os::NoCancel no_cancel;
+  const int status = domain_->mrs.register_rest(region, entry);
+  domain_->refusals.note_rest(region, entry, status);
+  entry.state.store(kRegistered, std::memory_order_release);
+  os::wake_all(entry.state);
+  return status == RDM_BACKEND_LATER ? status : int{RDM_OK};
 }
 
 // A backend that runs in malloc may put a thread off permanently, for example one that does not

@@ -39,6 +39,7 @@ class RegionRegistration {
   bool wants_pages(const Region& region) const;
 
  private:
+  int complete(const Region& region, KeyEntry& entry);
   bool is_put_off() const;
   bool waits_for_backend(RegionCaller caller, uint64_t* waited_ns);
 

@@ -474,6 +474,78 @@ TEST_CASE("a region for which the device had no memory region left is registered
   CHECK(f.backend.violations().empty());
 }
 
+TEST_CASE("a region that is registered in part gets the rest as memory regions are given back") {
+  Fixture f;
+  f.backend.limits.max_length = kMiB;
+  f.backend.limits.max_count = 4;
+  const Region& first = f.source.acquire(2 * kMiB);
+  f.open();
+  const Region& region = f.source.acquire(5 * kMiB);
+  (void)f.round();
+  const auto found = [&] {
+    size_t count = 0;
+    for (size_t at = 0; at < 5; ++at) {
+      rdm_mr mr{};
+      if (f.domain->lookup(reinterpret_cast<void*>(region.base + at * kMiB), kMiB, &mr) != RDM_OK)
+        continue;
+      CHECK(f.backend.covers(mr, reinterpret_cast<void*>(region.base + at * kMiB), kMiB));
+      ++count;
+    }
+    return count;
+  };
+  CHECK(found() == 2);
+  // Nothing is tried in vain meanwhile.
+  const uint64_t calls = f.backend.calls();
+  for (int i = 0; i < 5; ++i) {
+    CHECK(f.round() == Registrar::kNever);
+    CHECK(found() == 2);
+    f.pass(kHour);
+  }
+  CHECK(f.backend.calls() == calls);
+  SECTION("all that the device has") {
+    (void)f.source.retire(first, 0, first.length);
+    (void)f.round();
+    (void)f.round();
+    CHECK(found() == 4);
+    CHECK(f.round() == Registrar::kNever);
+  }
+  SECTION("and may be read while that is registered") {
+    struct Reader {
+      Fixture* f;
+      const Region* region;
+      int status = RDM_SYSTEM;
+    } reader{&f, &region};
+    f.backend.on_register_context = &reader;
+    f.backend.on_register = [](void* context) {
+      auto* r = static_cast<Reader*>(context);
+      r->status = r->f->lookup(*r->region);
+    };
+    (void)f.source.retire(first, 0, first.length);
+    (void)f.round();
+    (void)f.round();
+    CHECK(reader.status == RDM_OK);
+  }
+  SECTION("and what fails for another reason is tried once") {
+    f.fail(RDM_SYSTEM);
+    (void)f.source.retire(first, 0, first.length);
+    (void)f.round();
+    (void)f.round();
+    const uint64_t tried = f.backend.calls();
+    for (int i = 0; i < 5; ++i) CHECK(f.round() == Registrar::kNever);
+    CHECK(f.backend.calls() == tried);
+    CHECK(found() == 2);
+  }
+  SECTION("and nothing of it stays when it has lost its pages") {
+    (void)f.source.retire(region, 0, region.length);
+    (void)f.round();
+    CHECK(f.backend.registered().size() == 2);
+  }
+  CHECK(f.registry->domains().validate());
+  CHECK(f.registry->close(f.domain) == RDM_OK);
+  CHECK(f.backend.registered().empty());
+  CHECK(f.backend.violations().empty());
+}
+
 TEST_CASE("a region of more pieces than the device can have takes no memory region from others") {
   Fixture f;
   f.backend.limits.max_length = kMiB;
