@@ -129,6 +129,11 @@ bool Growth::reserve(size_t bytes) {
                                request.size));
 }
 
+bool Growth::may_move_block(uintptr_t address, size_t size) {
+  Locked hold(store_.mutex());
+  return gathered_.may_move_block({address, size});
+}
+
 void* Growth::move_block(uintptr_t address, size_t old_size, const Request& request) {
   const Assembly::Block block{address, old_size};
   Acquired acquired;

@@ -53,6 +53,8 @@ class Growth {
   // not available, and nothing happened.
   bool reserve(size_t bytes) EXCLUDES(growth_lock);
 
+  // Whether move_block() may do anything for this block: asked before room is made for it.
+  bool may_move_block(uintptr_t address, size_t size) EXCLUDES(growth_lock);
   // Moves a block's pages, with its bytes, to where it can have `size` bytes: a page multiple, and
   // more than it has. Its old addresses are retired. Null: not possible; nothing happened.
   void* move_block(uintptr_t address, size_t old_size, const Request& request)

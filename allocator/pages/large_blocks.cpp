@@ -141,6 +141,7 @@ void* LargeBlocks::move(void* address, size_t size) {
   const Region& region = *store_.regions.find(address);
   // In a forked child: exposed memory must be pinned, and the parent's block is not pinned here.
   if (region.exposed && !region.locked) return nullptr;
+  if (!growth_.may_move_block(start, old_size)) return nullptr;
   freed_.drain(false);
   const Request request{wanted, os::page_size(), region.use, region.node};
   void* const moved = growth_.move_block(start, old_size, request);

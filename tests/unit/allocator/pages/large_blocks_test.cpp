@@ -290,6 +290,19 @@ TEST_CASE("small blocks, smaller sizes and sparse ones are not moved") {
   CHECK(tested.unsound() == "");
 }
 
+TEST_CASE("for a block that may not be moved no processor's freed blocks are given up") {
+  TestHeap tested({"GATHER=off"});
+  tested.boot();
+  void* const block = tested.malloc(4 * kMiB);
+  const void* const stop = tested.malloc(kMiB);
+  REQUIRE(stop != nullptr);
+  REQUIRE(tested.free(tested.malloc(kMiB)));
+  const size_t cached = heap_counters(*tested).cached;
+  REQUIRE(cached != 0);
+  CHECK(tested.move(block, 64 * kMiB) == nullptr);
+  CHECK(heap_counters(*tested).cached == cached);
+}
+
 TEST_CASE("a sealed block is not moved") {
   Grown f(false, {"SEAL=on"});
   CHECK(f.tested.move(f.block, 2 * f.old_size) == nullptr);
