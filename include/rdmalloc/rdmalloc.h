@@ -56,7 +56,8 @@ enum { RDM_EXPOSED = 1 };
 RDM_API void *rdm_alloc(size_t size, size_t align, unsigned flags);
 RDM_API void rdm_free(void *pointer);
 
-/* Regions: what the window consists of. A region never moves, shrinks or goes away. */
+/* Regions: what the window consists of. A region keeps its addresses, and goes away only when it has
+ * lost all its pages. */
 enum { RDM_REGION_PINNED = 0, RDM_REGION_OVERFLOW, RDM_REGION_SPARSE };
 typedef struct {
   void *base;
