@@ -2,7 +2,6 @@
 // whole. Its address and length never change, and the facts about it stay with it.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -62,7 +61,8 @@ struct RegionFacts {
 };
 
 // Word by word, because a reader may copy the facts of a slot while its next region replaces them:
-// see RegionTable::copy().
+// see RegionTable::copy(). Ordered, so that one who sees a fact of the next region no longer finds
+// the old one in the table.
 inline void copy_facts(RegionFacts* to, const RegionFacts& from) {
   using Word [[gnu::may_alias]] = uint64_t;
   static_assert(std::is_trivially_copyable_v<RegionFacts> &&
@@ -70,7 +70,7 @@ inline void copy_facts(RegionFacts* to, const RegionFacts& from) {
   auto* const target = reinterpret_cast<Word*>(to);
   const auto* const source = reinterpret_cast<const Word*>(&from);
   for (size_t i = 0; i < sizeof(RegionFacts) / sizeof(Word); ++i) {
-    __atomic_store_n(&target[i], __atomic_load_n(&source[i], __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+    __atomic_store_n(&target[i], __atomic_load_n(&source[i], __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
   }
 }
 
@@ -94,8 +94,6 @@ struct Region : RegionFacts {
 
   // Replaces it by the slot's next region, which nobody takes for whole until the last step.
   void replace(const Region& next) {
-    // No reader sees a fact of the next region and still finds the old one in the table.
-    std::atomic_thread_fence(std::memory_order_release);
     RegionFacts facts = next;
     facts.index = index;
     copy_facts(this, facts);

@@ -51,7 +51,6 @@ bool RegionTable::copy(const void* pointer, Region* out) const {
   const Region* const region = find(pointer);
   if (region == nullptr) return false;
   copy_facts(out, *region);
-  std::atomic_thread_fence(std::memory_order_acquire);
   return find(pointer) == region;
 }
 

@@ -186,7 +186,7 @@ TEST_CASE("a program that goes on leaving such holes has a fifth of the heap idl
     }
     return malloced;
   };
-  replace(test::rounds(20'000));
+  replace(20'000);
   size_t malloced = 0;
   const size_t gathered_before = heap_counters(*tested).gathered;
   for (int round = 0; round < 10; ++round) {
