@@ -163,9 +163,17 @@ TEST_CASE_METHOD(Fixture, "a processor keeps less where blocks are used before t
     (void)drained(caches);
     return bytes;
   };
-  CHECK(kept_if_used_for(std::chrono::microseconds(0)) == 40 * kMiB);
+  // Again where others had the processor meanwhile, which looks like use.
+  const auto kept_if_not_used = [&] {
+    size_t kept = 0;
+    for (int i = 0; i < 100 && kept != 40 * kMiB; ++i) {
+      kept = kept_if_used_for(std::chrono::microseconds(0));
+    }
+    return kept;
+  };
+  CHECK(kept_if_not_used() == 40 * kMiB);
   CHECK(kept_if_used_for(std::chrono::microseconds(6)) == 8 * kMiB);
-  CHECK(kept_if_used_for(std::chrono::microseconds(0)) == 40 * kMiB);
+  CHECK(kept_if_not_used() == 40 * kMiB);
 }
 
 TEST_CASE_METHOD(Fixture, "what does not fit in a processor's cache serves all others") {
