@@ -57,7 +57,11 @@ struct RegionFacts {
   }
 
   uintptr_t end() const { return base + length; }
-  bool contains(uintptr_t address) const { return address - base < length; }
+  // Also for those who may meet a slot that its next region is about to have.
+  bool contains(uintptr_t address) const {
+    return address - __atomic_load_n(&base, __ATOMIC_RELAXED) <
+           __atomic_load_n(&length, __ATOMIC_RELAXED);
+  }
 };
 
 // Word by word, because a reader may copy the facts of a slot while its next region replaces them:

@@ -174,7 +174,7 @@ TEST_CASE_METHOD(Fixture,
   const size_t regions = window.granules() - 1;
   std::atomic<uintptr_t> newest{0};
   std::atomic<bool> done{false};
-  size_t copied = 0;
+  std::atomic<size_t> copied{0};
   size_t mixed = 0;
   const auto take_in = [&](bool was_copied, const Region& region) {
     if (!was_copied) return;
