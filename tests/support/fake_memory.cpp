@@ -1,3 +1,4 @@
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -13,6 +14,11 @@ namespace rdmalloc::fake {
 
 State& state() {
   static State instance;
+  // A thread can be inside the fake at a fork. These handlers come before the heap's, so that the
+  // mutex is taken after the heap's locks, as each call takes it.
+  static const int registered [[maybe_unused]] =
+      pthread_atfork([] { instance.mutex.lock(); }, [] { instance.mutex.unlock(); },
+                     [] { instance.mutex.unlock(); });
   return instance;
 }
 
