@@ -28,14 +28,18 @@ requires() {
   command -v "$1" > /dev/null || absent=$2
 }
 
-# Shows where in the kernel each thread of each program is, for a command that does not end.
+# Shows where in the kernel each thread is, the kernel's own too if they do not just wait for work, for
+# a command that does not end. The command line of a process is not read: that waits for a thread that
+# changes mappings and is stuck in it.
 show_threads() {
   echo "-- after $1 seconds"
   for thread in /proc/[0-9]*/task/[0-9]*; do
-    command=$(tr '\0' ' ' < "${thread%/task/*}/cmdline")
-    [ -n "$command" ] || continue
-    echo "$command: $thread: $(grep State "$thread/status")"
-    cat "$thread/stack"
+    stack=$(cat "$thread/stack")
+    case $stack in
+      '' | *worker_thread* | *kthread*smpboot* | *rescuer_thread*) continue ;;
+    esac
+    echo "$(cat "$thread/comm"): $thread: $(grep State "$thread/status")"
+    echo "$stack"
   done 2> /dev/null
 }
 
