@@ -94,7 +94,7 @@ inline pid_t fork_bound() {
 }
 
 // A child that runs longer is killed by SIGALRM.
-inline constexpr unsigned kChildSeconds = 60;
+inline constexpr unsigned kChildSeconds = 200;
 
 // Runs the work in a child. What it returns decides the exit status: void and true are success, an
 // int is the status itself.

@@ -193,7 +193,7 @@ void fork_children(rdm_domain* inherited) {
 }
 
 void storm(uint64_t seconds) {
-  alarm(static_cast<unsigned>(seconds) + 60);
+  alarm(static_cast<unsigned>(seconds) + 200);
   rdm_domain* own = probe::open_domain(-1, verdict);
   if (own == nullptr) return;
   std::vector<std::thread> threads;

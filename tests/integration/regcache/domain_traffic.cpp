@@ -82,7 +82,7 @@ void open_and_close(Worker& worker, probe::Random& random) {
 int main(int argc, char** argv) {
   if (!probe::library().loaded()) probe::skip("needs the library");
   const uint64_t seconds = probe::argument(argc, argv, 1, 5);
-  alarm(static_cast<unsigned>(seconds) + 60);
+  alarm(static_cast<unsigned>(seconds) + 200);
   static Worker workers[kWorkers];
   const uint64_t before = probe::pinned_by_kernel();
   std::vector<std::thread> threads;
