@@ -1,6 +1,15 @@
 // The memlock limit runs out while a domain is open: malloc goes on, registered memory stays
 // correct, lookups report the rest, and nothing leaks. Then another process of the same user pins
 // what the limit has left, since io_uring charges per user.
+//
+//   domain_limits
+//   domain_limits idle SECONDS   instead, the program then does nothing for so long, and no thread
+//   of
+//                                ours wakes up
+//   domain_limits idle SECONDS grows   the control: without a limit, and its heap grows meanwhile
+#include <filesystem>
+#include <fstream>
+#include <string>
 
 #include "tests/integration/regcache/uring_device.h"
 #include "tests/integration/regcache/with_reason.h"
@@ -121,26 +130,68 @@ void check_neighbour(uint64_t before) {
   if (probe::domains().close(domain) != RDM_OK) verdict.broken("closing the last failed");
 }
 
+// How often threads other than this one were given a processor.
+uint64_t wake_ups() {
+  uint64_t sum = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == std::to_string(gettid())) continue;
+    std::ifstream status(task.path() / "status");
+    for (std::string word; status >> word;) {
+      uint64_t count = 0;
+      if (word.find("voluntary_ctxt_switches:") != std::string::npos && status >> count) {
+        sum += count;
+      }
+    }
+  }
+  return sum;
+}
+
+void check_idle(unsigned seconds, bool grows) {
+  sleep(1);  // what has begun comes to its end
+  const rdm_stats books = probe::stats();
+  const uint64_t before = wake_ups();
+  if (before == 0) return verdict.broken("no thread of ours was ever awake");
+  if (grows) probe::grow(size_t{16} << 20);
+  for (unsigned left = seconds; left != 0;) left = sleep(left);
+  const uint64_t after = wake_ups();
+  printf("%lu wake-ups in %u seconds\n", after - before, seconds);
+  if (after != before) verdict.broken("threads of ours woke up");
+  // This time is counted for what fails, too.
+  if (probe::stats().registration_ns != books.registration_ns) {
+    verdict.broken("the device was asked to register");
+  }
+  if (probe::stats().registered_bytes != books.registered_bytes) {
+    verdict.broken("something was registered, or given back");
+  }
+}
+
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   if (!probe::library().loaded()) probe::skip("needs the library");
+  const bool is_idle = argc > 2 && strcmp(argv[1], "idle") == 0;
+  const bool grows = argc > 3;
   static probe::Device device(kBlock);
   const uint64_t before = probe::pinned_by_kernel();
-  rdm_domain* domain = probe::open_domain(device.ring_fd(), verdict);
+  // A ring of our own has threads of ours. The device's has a kernel's thread once it has sent.
+  rdm_domain* domain = probe::open_domain(is_idle ? -1 : device.ring_fd(), verdict);
   if (domain == nullptr) return verdict.status();
   for (size_t i = 0; i < kBlocks; ++i) {
     blocks[i] = static_cast<unsigned char*>(probe::grow(kBlock));
     probe::Pattern(i).fill(blocks[i], kBlock);
   }
-  const Answers answers = ask(domain, &device);
+  const Answers answers = ask(domain, is_idle ? nullptr : &device);
   printf("%zu blocks registered, %zu not\n", answers.registered, answers.refused);
   if (answers.registered == 0) verdict.broken("nothing is registered");
-  if (answers.refused == 0) {
+  if (answers.refused == 0 && !grows) {
     verdict.broken("the limit was not reached");
     return verdict.status();
   }
   check_books("beyond the limit", before);
+  if (is_idle) {
+    check_idle(static_cast<unsigned>(probe::argument(argc, argv, 2, 5)), grows);
+    return verdict.status();
+  }
   check_second_domain(answers, before);
   const Answers again = ask(domain, &device);
   if (again.registered != answers.registered) verdict.broken("lookups changed their answers");

@@ -61,6 +61,17 @@ rdm_case("a ring for a single issuer, one with a table of its own, and no ring a
 
 rdm_case("an ordinary user's heap beyond the memlock limit works, and lookups tell what is registered"
   PROGRAM domain_limits LIMITS --user --memlock 8192 LABELS root ALONE)
+foreach(seconds 5 60)
+  set(labels root)
+  if(seconds GREATER 5)
+    list(APPEND labels long)
+  endif()
+  rdm_case("an idle process whose memory cannot all be registered wakes nobody in ${seconds} seconds"
+    PROGRAM domain_limits ARGUMENTS idle ${seconds} LIMITS --user --memlock 8192
+    LABELS ${labels} TIMEOUT 120 ALONE)
+endforeach()
+rdm_case("control: where its heap grows meanwhile a thread of ours wakes up"
+  PROGRAM domain_limits ARGUMENTS idle 1 grows LIMITS --expect 1 --says "threads of ours woke up" LABELS memlock)
 rdm_case("control: where no memlock limit applies everything is registered"
   PROGRAM domain_limits LIMITS --expect 1 --says "the limit was not reached" LABELS memlock ALONE)
 
