@@ -33,7 +33,7 @@ requires() {
 # a thread that changes mappings and is stuck in it.
 show_threads() {
   echo "-- after $1 seconds"
-  for thread in $(ls -d /proc/[0-9]*/task/[0-9]* | sort -r -n -t / -k 3); do
+  for thread in $(printf "%s\n" /proc/[0-9]*/task/[0-9]* | sort -r -n -t / -k 3); do
     stack=$(cat "$thread/stack")
     case $stack in
       '' | *worker_thread* | *kthread*smpboot* | *rescuer_thread*) continue ;;
