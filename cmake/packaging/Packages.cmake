@@ -63,24 +63,27 @@ endif()
 set(CPACK_COMPONENTS_ALL ${components})
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_RPM_COMPONENT_INSTALL ON)
-set(CPACK_PRE_BUILD_SCRIPTS ${here}/split_symbols.cmake)
+set(CPACK_PRE_BUILD_SCRIPTS ${here}/split_symbols.cmake ${here}/compress_manual.cmake)
 
 set(summary "malloc whose memory stays registered with RDMA devices")
-set(what_it_is "Preloaded under a program, it takes memory from one reserved window and gives no address
-back to the system, so that no registration of it with a device can go stale.")
-# The first line of a .deb's description is its summary.
+set(what_it_is "Preloaded under a program, it takes memory from one reserved window and gives
+no address back to the system, so that no registration of it with a device
+can go stale.")
+# The first line of a .deb's description is its summary; the others have at most 79 characters.
 function(describe component what text)
+  set(CPACK_DEBIAN_${component}_DESCRIPTION "${summary}${what}\n${what_it_is}\n${text}" PARENT_SCOPE)
   string(REPLACE "\n" " " text "${what_it_is} ${text}")
-  set(CPACK_DEBIAN_${component}_DESCRIPTION "${summary}${what}\n${text}" PARENT_SCOPE)
   set(CPACK_RPM_${component}_PACKAGE_SUMMARY "${summary}${what}" PARENT_SCOPE)
   set(CPACK_RPM_${component}_PACKAGE_DESCRIPTION "${text}" PARENT_SCOPE)
 endfunction()
-describe(RUNTIME "" "This is the library, its shims for verbs, UCX and libfabric, and the command rdmalloc.")
+describe(RUNTIME "" "This is the library, its shims for verbs, UCX and libfabric, and the command
+rdmalloc.")
 describe(DEV ": headers" "These are the headers, and what find_package and pkg-config need.")
 describe(TOOLS ": traces" "This is what rdmalloc trace records and replays allocations with.")
-describe(MPI ": MPI" "This gives MPI_Alloc_mem memory of the window: a shim for any MPI, and a component of
-Open MPI.")
-describe(DEBUG ": debug information" "This is the debug information of all its packages, which gdb finds by itself.")
+describe(MPI ": MPI" "This gives MPI_Alloc_mem memory of the window: a shim for any MPI, and a
+component of Open MPI.")
+describe(DEBUG ": debug information" "This is the debug information of all its packages, which gdb finds by
+itself.")
 
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 # Fast, and supported by every dpkg; the debug sections are already compressed.

@@ -20,7 +20,7 @@ BUILD, SOURCE = os.environ["BUILD"], os.environ["SOURCE"]
 PARTS = {"deb": ("rdmalloc", "rdmalloc-dev", "rdmalloc-tools", "rdmalloc-mpi", "rdmalloc-dbgsym"),
          "rpm": ("rdmalloc", "rdmalloc-devel", "rdmalloc-tools", "rdmalloc-mpi", "rdmalloc-debuginfo")}
 # What each package must contain, as patterns below usr/.
-HOLDS = (("bin/rdmalloc", "lib.*/librdmalloc.so.0", "lib.*/librdmalloc-shm.so.0", "share/man/man1/rdmalloc.1",
+HOLDS = (("bin/rdmalloc", "lib.*/librdmalloc.so.0", "lib.*/librdmalloc-shm.so.0", "share/man/man1/rdmalloc.1.gz",
           "share/doc/rdmalloc/copyright", "share/doc/rdmalloc/CHANGELOG.md",
           "share/bash-completion/completions/rdmalloc", "share/rdmalloc/modulefiles/rdmalloc/[0-9.]*[.]lua"),
          ("include/rdmalloc/rdmalloc.h", "lib.*/librdmalloc.so", "lib.*/pkgconfig/rdmalloc.pc",
