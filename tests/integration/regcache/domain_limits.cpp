@@ -151,7 +151,7 @@ void check_idle(unsigned seconds, bool grows) {
   const rdm_stats books = probe::stats();
   const uint64_t before = wake_ups();
   if (before == 0) return verdict.broken("no thread of ours was ever awake");
-  if (grows) probe::grow(size_t{16} << 20);
+  void* const grown = grows ? probe::grow(size_t{16} << 20) : nullptr;
   for (unsigned left = seconds; left != 0;) left = sleep(left);
   const uint64_t after = wake_ups();
   printf("%lu wake-ups in %u seconds\n", after - before, seconds);
@@ -163,6 +163,7 @@ void check_idle(unsigned seconds, bool grows) {
   if (probe::stats().registered_bytes != books.registered_bytes) {
     verdict.broken("something was registered, or given back");
   }
+  free(grown);
 }
 
 }  // namespace
