@@ -63,7 +63,7 @@ endif()
 set(CPACK_COMPONENTS_ALL ${components})
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_RPM_COMPONENT_INSTALL ON)
-set(CPACK_PRE_BUILD_SCRIPTS ${here}/split_symbols.cmake ${here}/compress_manual.cmake)
+set(CPACK_PRE_BUILD_SCRIPTS ${here}/prepare_files.cmake)
 
 set(summary "malloc whose memory stays registered with RDMA devices")
 set(what_it_is "Preloaded under a program, it takes memory from one reserved window and gives

@@ -3,10 +3,8 @@
 // what the limit has left, since io_uring charges per user.
 //
 //   domain_limits
-//   domain_limits idle SECONDS   instead, the program then does nothing for so long, and no thread
-//   of
-//                                ours wakes up
-//   domain_limits idle SECONDS grows   the control: without a limit, and its heap grows meanwhile
+//   domain_limits idle SECONDS         the program then does nothing; no thread of ours wakes up
+//   domain_limits idle SECONDS grows   the control: no limit, and the heap grows meanwhile
 #include <filesystem>
 #include <fstream>
 #include <string>

@@ -1,5 +1,5 @@
 # Runs between staging and packaging: moves the debug information of every program and library into the
-# package of debug information, where gdb finds it by build id.
+# package of debug information, where gdb finds it by build id, and compresses the manual pages.
 file(GLOB_RECURSE files ${CPACK_TEMPORARY_DIRECTORY}/*)
 set(debug ${CPACK_TEMPORARY_DIRECTORY}/debug${CPACK_PACKAGING_INSTALL_PREFIX}/lib/debug/.build-id)
 
@@ -10,6 +10,13 @@ function(run)
     message(FATAL_ERROR "${command}: ${why}")
   endif()
 endfunction()
+
+set(pages ${files})
+list(FILTER pages INCLUDE REGEX "/share/man/man[1-9]/")
+if(pages)
+  run(gzip --best --no-name ${pages})
+  list(REMOVE_ITEM files ${pages})
+endif()
 
 foreach(file ${files})
   if(IS_SYMLINK ${file})
