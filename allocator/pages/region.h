@@ -28,8 +28,7 @@ struct RegionFacts {
   // The bytes between were never handed out, and still read as zero. Guarded by the depot's lock.
   uintptr_t fresh_from = 0;
   uintptr_t fresh_to = 0;
-  uint16_t index = 0;  // of its slot, whichever region has it
-  int16_t node = 0;    // NUMA node of the thread that asked for it
+  int16_t node = 0;  // NUMA node of the thread that asked for it
   RegionKind kind = RegionKind::kOverflow;
   os::PageKind page_kind = os::PageKind::kBase;
   RegionUse use = RegionUse::kExtents;
@@ -93,20 +92,23 @@ struct Region : RegionFacts {
   void set_retired(size_t bytes) {
     __atomic_store_n(&retired_, bytes == length ? kAll : bytes, __ATOMIC_SEQ_CST);
   }
-  // Nothing else may be read of an empty region, because its slot is reused.
+  // Nothing else but the index may be read of an empty region, because its slot is reused.
   bool is_empty() const { return __atomic_load_n(&retired_, __ATOMIC_SEQ_CST) == kAll; }
 
   // Replaces it by the slot's next region, which nobody takes for whole until the last step.
   void replace(const Region& next) {
-    RegionFacts facts = next;
-    facts.index = index;
-    copy_facts(this, facts);
+    copy_facts(this, next);
     set_retired(next.retired_);
   }
 
  private:
   static constexpr size_t kAll = SIZE_MAX;
   size_t retired_ = 0;
+
+ public:
+  // Of its slot, so it may be read of an empty region, too. Declared last: the compiler may put what
+  // follows the facts into their padding, which replace() writes.
+  uint16_t index = 0;
 };
 
 }  // namespace rdmalloc
