@@ -5,12 +5,10 @@
 //   domain_limits
 //   domain_limits idle SECONDS         the program then does nothing; no thread of ours wakes up
 //   domain_limits idle SECONDS grows   the control: no limit, and the heap grows meanwhile
-#include <filesystem>
-#include <fstream>
-#include <string>
 
 #include "tests/integration/regcache/uring_device.h"
 #include "tests/integration/regcache/with_reason.h"
+#include "tests/support/wake_ups.h"
 
 namespace {
 
@@ -128,31 +126,15 @@ void check_neighbour(uint64_t before) {
   if (probe::domains().close(domain) != RDM_OK) verdict.broken("closing the last failed");
 }
 
-// How often threads other than this one were given a processor.
-uint64_t wake_ups() {
-  uint64_t sum = 0;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    if (task.path().filename() == std::to_string(gettid())) continue;
-    std::ifstream status(task.path() / "status");
-    for (std::string word; status >> word;) {
-      uint64_t count = 0;
-      if (word.find("voluntary_ctxt_switches:") != std::string::npos && status >> count) {
-        sum += count;
-      }
-    }
-  }
-  return sum;
-}
-
 void check_idle(unsigned seconds, bool grows) {
   sleep(1);  // what has begun comes to its end
   const rdm_stats books = probe::stats();
-  const uint64_t before = wake_ups();
-  if (before == 0) return verdict.broken("no thread of ours was ever awake");
+  const rdmalloc::test::WakeUps before = rdmalloc::test::wake_ups();
+  if (before.count == 0) return verdict.broken("no thread of ours was ever awake");
   void* const grown = grows ? probe::grow(size_t{16} << 20) : nullptr;
   for (unsigned left = seconds; left != 0;) left = sleep(left);
-  const uint64_t after = wake_ups();
-  printf("%lu wake-ups in %u seconds\n", after - before, seconds);
+  const rdmalloc::test::WakeUps after = rdmalloc::test::wake_ups();
+  printf("%lu wake-ups in %u seconds\n", after.count - before.count, seconds);
   if (after != before) verdict.broken("threads of ours woke up");
   // This time is counted for what fails, too.
   if (probe::stats().registration_ns != books.registration_ns) {

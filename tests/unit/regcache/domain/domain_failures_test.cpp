@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "allocator/last_error.h"
 #include "tests/support/comes.h"
 #include "tests/support/registry_fixture.h"
+#include "tests/support/wake_ups.h"
 
 namespace rdmalloc {
 namespace {
@@ -336,26 +335,6 @@ TEST_CASE("an idle process whose domain cannot register everything leaves the dr
   CHECK(f.foreign() == foreign);
 }
 
-namespace {
-
-// How often the registrar's thread went to sleep.
-uint64_t sleeps_of_registrar() {
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    std::string name;
-    std::getline(std::ifstream(task.path() / "comm"), name);
-    if (name != "rdmalloc-reg") continue;
-    std::ifstream status(task.path() / "status");
-    constexpr const char* kField = "voluntary_ctxt_switches:";
-    for (std::string word; status >> word;) {
-      uint64_t count = 0;
-      if (word == kField && status >> count) return count;
-    }
-  }
-  return 0;
-}
-
-}  // namespace
-
 TEST_CASE("the registrar of an idle process does not wake up, whoever opened the domain") {
   Fixture f;
   f.source.limit = kMiB;
@@ -365,11 +344,12 @@ TEST_CASE("the registrar of an idle process does not wake up, whoever opened the
     std::thread([&] { f.domain = f.opened(f.backend); }).join();
   }
   f.source.acquire(2 * kMiB);
-  REQUIRE(test::comes([] { return sleeps_of_registrar() != 0; }));
+  constexpr const char* kName = "rdmalloc-reg";
+  REQUIRE(test::comes([] { return test::wake_ups(kName).count != 0; }));
   usleep(200'000);
-  const uint64_t before = sleeps_of_registrar();
+  const test::WakeUps before = test::wake_ups(kName);
   usleep(2'300'000);
-  CHECK(sleeps_of_registrar() == before);
+  CHECK(test::wake_ups(kName) == before);
 }
 
 TEST_CASE("a registrar without work sleeps until it is poked") {

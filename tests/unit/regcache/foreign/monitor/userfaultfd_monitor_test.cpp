@@ -22,6 +22,7 @@
 #include "allocator/os/system_call.h"
 #include "tests/support/catch.h"
 #include "tests/support/child.h"
+#include "tests/support/wake_ups.h"
 
 #include <sys/syscall.h>
 
@@ -201,27 +202,12 @@ TEST_CASE("Memory of which some is watched can be moved when it was let go of, a
 TEST_CASE("Threads of ours sleep while nothing happens: none wakes by time") {
   if (monitor() == nullptr) return;
   wait_for_drops();
-  const auto wakes = [] {
-    uint64_t sum = 0;
-    int threads = 0;
-    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-      std::ifstream status(task.path() / "status");
-      bool is_ours = false;
-      for (std::string line; std::getline(status, line);) {
-        is_ours = is_ours || line.starts_with("Name:\trdmalloc-");
-        const std::string key = "voluntary_ctxt_switches:";
-        if (is_ours && line.starts_with(key)) sum += std::stoull(line.substr(key.size()));
-      }
-      threads += is_ours ? 1 : 0;
-    }
-    CHECK(threads == 3);
-    return sum;
-  };
   // Work in progress must finish first: the last announced drop is waited for once more.
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  const uint64_t before = wakes();
+  const test::WakeUps before = test::wake_ups();
+  CHECK(before.threads == 3);
   std::this_thread::sleep_for(std::chrono::milliseconds(2500));
-  CHECK(wakes() - before == 0);
+  CHECK(test::wake_ups() == before);
 }
 
 TEST_CASE("The program cannot close the monitor's descriptor") {
