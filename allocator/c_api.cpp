@@ -60,7 +60,7 @@ const char* rdm_strerror(int status) {
 }
 
 int rdm_owns(const void* address) {
-  return heap.window().contains(address) &&
+  return heap.regions().find(address) != nullptr &&
                  !heap.marks().is_retired(reinterpret_cast<uintptr_t>(address), 1)
              ? 1
              : 0;

@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "allocator/os/confinement.h"
@@ -316,6 +317,23 @@ Status prefer_node(void* address, size_t bytes, int node) {
 Status discard(void* address, size_t bytes) {
   const KeepErrno keep;
   return result(madvise(address, bytes, MADV_DONTNEED));
+}
+
+void drop_zeros(const void* from, const void* to) {
+  using Word [[gnu::may_alias]] = uint64_t;
+  const auto is_zero = [](uintptr_t page) {
+    const auto* const words = reinterpret_cast<const Word*>(page);
+    return std::all_of(words, words + page_size() / sizeof(Word), [](const Word& word) {
+      return __atomic_load_n(&word, __ATOMIC_RELAXED) == 0;
+    });
+  };
+  const uintptr_t end = page_ceil(reinterpret_cast<uintptr_t>(to));
+  for (uintptr_t at = page_floor(reinterpret_cast<uintptr_t>(from)); at < end;) {
+    const uintptr_t zeros = at;
+    while (at < end && is_zero(at)) at += page_size();
+    if (at != zeros) (void)discard(reinterpret_cast<void*>(zeros), at - zeros);
+    if (at < end) at += page_size();
+  }
 }
 
 Status inherit_on_fork(void* address, size_t bytes) {

@@ -96,6 +96,10 @@ Status prefer_node(void* address, size_t bytes, int node);
 // and nothing dropped, when it is locked.
 Status discard(void* address, size_t bytes);
 
+// Gives back those pages of a table, out of the pages in which the bytes from `from` to `to` lie,
+// that hold only zeros; they read as before. Nobody may write to them meanwhile.
+void drop_zeros(const void* from, const void* to);
+
 // Lets the children of fork inherit the range (MADV_DOFORK), even if a library asked for the
 // opposite.
 Status inherit_on_fork(void* address, size_t bytes);

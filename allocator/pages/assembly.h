@@ -45,8 +45,8 @@ class Assembly {
   Assembly& operator=(const Assembly&) = delete;
 
   // `spare`: bytes of new pages beyond the request, if available; `kind`: of new pages. `block`:
-  // the first piece, if that is a program's block, which is never lost. Calls left(region, bytes)
-  // for each region that lost pages. Afterwards nothing is collected.
+  // the first piece, if that is a program's block, which is never lost. Calls
+  // left(region, address, bytes) for the pages that a region lost. Afterwards nothing is collected.
   template <typename Left>
   Result build(const Request& request, size_t spare, os::PageKind kind, const Block* block,
                Left left) REQUIRES(growth_lock) {

@@ -39,10 +39,4 @@ bool BlockTable::cover(const Region& region) {
   return true;
 }
 
-void BlockTable::forget(uintptr_t base, size_t length) {
-  const auto from = os::page_ceil(reinterpret_cast<uintptr_t>(&at(base)));
-  const auto to = os::page_floor(reinterpret_cast<uintptr_t>(&at(base + length)));
-  if (from < to) (void)os::discard(reinterpret_cast<void*>(from), to - from);
-}
-
 }  // namespace rdmalloc

@@ -61,8 +61,10 @@ class BlockTable {
   // Backs the words of a region before it is used, if it is one for blocks. False: no memory.
   bool cover(const Region& region) REQUIRES(growth_lock);
 
-  // The region's addresses were retired: its words no longer need memory.
-  void forget(uintptr_t base, size_t length) REQUIRES(growth_lock);
+  // Nobody uses the words of these addresses, or of others for which is_unused(from, to) is true:
+  // pages of the table that hold no others are given back.
+  template <typename IsUnused>
+  void forget(uintptr_t base, size_t length, IsUnused is_unused) REQUIRES(growth_lock);
 
   // Whether the address lies in the part of the window that has words.
   bool is_covered(uintptr_t address) const {
@@ -90,5 +92,20 @@ class BlockTable {
   uintptr_t covered_from_ GUARDED_BY(growth_lock) = 0;  // address of the lowest word that is backed
   size_t covered_bytes_ = 0;
 };
+
+template <typename IsUnused>
+void BlockTable::forget(uintptr_t base, size_t length, IsUnused is_unused) {
+  const auto address_of = [&](uintptr_t word) {
+    return this->address_of(
+        static_cast<size_t>(reinterpret_cast<std::atomic<Word>*>(word) - words_));
+  };
+  const auto first = reinterpret_cast<uintptr_t>(&at(base));
+  const auto last = reinterpret_cast<uintptr_t>(&at(base + length));
+  uintptr_t from = os::page_floor(first);
+  uintptr_t to = os::page_ceil(last);
+  if (!is_unused(address_of(from), base)) from = os::page_ceil(first);
+  if (!is_unused(base + length, address_of(to))) to = os::page_floor(last);
+  if (from < to) (void)os::discard(reinterpret_cast<void*>(from), to - from);
+}
 
 }  // namespace rdmalloc

@@ -130,9 +130,9 @@ Acquired GatheredRegions::renew(const Request& request, os::PageKind kind) {
   }
   const bool is_pinned = gathering_.model().locked;
   const size_t given = gathering_.pieces().give_up(
-      mover_, [this](Region* region, size_t size) REQUIRES(growth_lock) {
+      mover_, [this](Region* region, uintptr_t address, size_t size) REQUIRES(growth_lock) {
         store_.budget.charges().release(region->charged_as(), size);
-        publisher_.note_gathered(region, size);
+        publisher_.note_gathered(region, address, size);
       });
   policy_.note_gathered(request, given);
   const size_t wanted = std::max(request.size, given);
@@ -153,8 +153,8 @@ Acquired GatheredRegions::assemble(const Request& request, const RegionPlan& pla
     return {};
   }
   const uint64_t started = os::now_ns();
-  const auto left = [this](Region* region, size_t size)
-                        REQUIRES(growth_lock) { publisher_.note_gathered(region, size); };
+  const auto left = [this](Region* region, uintptr_t address, size_t size)
+                        REQUIRES(growth_lock) { publisher_.note_gathered(region, address, size); };
   const Assembly::Result made =
       assembly_.build(request, plan.bytes - request.size, plan.kind, block, left);
   Acquired acquired;

@@ -148,7 +148,8 @@ void* LargeBlocks::move(void* address, size_t size) {
   if (moved == nullptr) return nullptr;
   const size_t pages = wanted / os::page_size();
   const BlockTable::Word flags = word & (BlockTable::kApart | BlockTable::kExposed);
-  store_.blocks.set(start, 0);
+  // Its word may have been forgotten, and takes no memory then.
+  if (store_.blocks.get(start) != 0) store_.blocks.set(start, 0);
   store_.blocks.set(reinterpret_cast<uintptr_t>(moved), BlockTable::make(pages, pages, flags));
   store_.books.note_live();
   return moved;

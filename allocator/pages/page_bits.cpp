@@ -20,7 +20,8 @@ void for_each_mask(size_t page, size_t end, Visit visit) {
 }  // namespace
 
 size_t PageBits::words(const Window& window) {
-  return window.size() / os::page_size() / kWordBits + 1;
+  return os::page_ceil((window.size() / os::page_size() / kWordBits + 1) * sizeof(Word)) /
+         sizeof(Word);
 }
 
 void PageBits::set(uintptr_t address, size_t size) {
@@ -35,6 +36,13 @@ void PageBits::clear(uintptr_t address, size_t size) {
   for_each_mask(page_of(address), page_of(address + size), [&](size_t word, uint64_t mask) {
     words_[word].fetch_and(~mask, std::memory_order_release);
   });
+}
+
+void PageBits::forget(uintptr_t address, size_t size) {
+  if (!was_set_.load(std::memory_order_relaxed)) return;
+  clear(address, size);
+  os::drop_zeros(&words_[page_of(address) / kWordBits],
+                 &words_[page_of(address + size - 1) / kWordBits + 1]);
 }
 
 size_t PageBits::find(size_t from, size_t to, bool inverted) const {

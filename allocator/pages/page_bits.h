@@ -21,16 +21,21 @@ class PageBits {
   PageBits(const PageBits&) = delete;
   PageBits& operator=(const PageBits&) = delete;
 
-  // How many words the array has.
+  // How many words the array has: whole pages of them.
   static size_t words(const Window& window);
   void boot(Word* words) { words_ = words; }
 
   void set(uintptr_t address, size_t size) REQUIRES(growth_lock);
   void clear(uintptr_t address, size_t size) REQUIRES(growth_lock);
+  // The addresses are used up: clears their bits, and gives back memory that holds no other bit.
+  void forget(uintptr_t address, size_t size) REQUIRES(growth_lock);
 
-  // True when the bit of any page of the range is set.
+  // True when the bit of any page of the range is set, or is not.
   bool is_set(uintptr_t address, size_t size) const {
     return find(page_of(address), page_of(address + size - 1) + 1, false) != kNone;
+  }
+  bool is_clear(uintptr_t address, size_t size) const {
+    return find(page_of(address), page_of(address + size - 1) + 1, true) != kNone;
   }
   // The first page in the range whose bit is set, or is not; the range's end if there is none.
   uintptr_t first_set(uintptr_t address, uintptr_t end) const { return first(address, end, false); }

@@ -12,18 +12,35 @@ Status PageMarks::boot() {
   auto* const memory = static_cast<PageBits::Word*>(os::map_table(table_bytes()));
   if (memory == nullptr) return Status::kNoMemory;
   const size_t words = PageBits::words(window_);
-  retired_.boot(memory);
+  kept_.boot(memory);
   seams_.boot(memory + words);
   changed_.boot(memory + 2 * words);
   return Status::kOk;
 }
 
-void PageMarks::retire(uintptr_t address, size_t size) {
-  if (RDM_BROKEN(retired_page_is_found)) {
-    retired_.clear(address, size);
-  } else {
-    retired_.set(address, size);
+void PageMarks::add(const Region& region) {
+  if (has_retired()) kept_.set(region.base, region.length);
+}
+
+void PageMarks::forget(const Region& region) {
+  if (has_retired()) kept_.forget(region.base, region.length);
+  seams_.forget(region.base, region.length);
+}
+
+void PageMarks::announce(uintptr_t address, size_t size) {
+  if (!has_retired()) {
+    for (size_t i = 0; i < regions_.size(); ++i) {
+      const Region& region = regions_[i];
+      if (!region.is_empty()) kept_.set(region.base, region.length);
+    }
+    has_retired_.store(true, std::memory_order_release);
   }
+  kept_.clear(address, size);
+}
+
+void PageMarks::retire(uintptr_t address, size_t size) {
+  announce(address, size);
+  if (RDM_BROKEN(retired_page_is_found)) recall(address, size);
   seams_.clear(address, size);
 }
 

@@ -6,6 +6,9 @@
 //           the page cannot be read or written now, and no device can be given it
 //  seam     a kernel mapping begins here, inside a region (Mappings)
 //
+// What is known of addresses that are used up takes no memory, so that a program may use up any
+// number of them. Only pages that are, or were, in a region may be asked about.
+//
 // Read from anywhere, without a lock.
 #pragma once
 
@@ -14,14 +17,15 @@
 #include <cstdint>
 
 #include "allocator/pages/page_bits.h"
+#include "allocator/pages/region_table.h"
 #include "allocator/pages/window.h"
 
 namespace rdmalloc {
 
 class PageMarks {
  public:
-  explicit constexpr PageMarks(const Window& window)
-      : window_(window), retired_(window), changed_(window), seams_(window) {}
+  constexpr PageMarks(const Window& window, const RegionTable& regions)
+      : window_(window), regions_(regions), kept_(window), changed_(window), seams_(window) {}
   PageMarks(const PageMarks&) = delete;
   PageMarks& operator=(const PageMarks&) = delete;
 
@@ -29,23 +33,25 @@ class PageMarks {
   // What boot() will map.
   size_t table_bytes() const;
 
+  // A region is about to be published, or has lost all its pages.
+  void add(const Region& region) REQUIRES(growth_lock);
+  void forget(const Region& region) REQUIRES(growth_lock);
+
   void retire(uintptr_t address, size_t size) REQUIRES(growth_lock);
   // Marks pages as retired before the kernel is asked to move them, so that a thread that finds
   // them gone finds them retired. recall() undoes this if the kernel refused.
-  void announce(uintptr_t address, size_t size) REQUIRES(growth_lock) {
-    retired_.set(address, size);
-  }
-  void recall(uintptr_t address, size_t size) REQUIRES(growth_lock) {
-    retired_.clear(address, size);
-  }
+  void announce(uintptr_t address, size_t size) REQUIRES(growth_lock);
+  void recall(uintptr_t address, size_t size) REQUIRES(growth_lock) { kept_.set(address, size); }
   // True when any page of the range is.
-  bool is_retired(uintptr_t address, size_t size) const { return retired_.is_set(address, size); }
+  bool is_retired(uintptr_t address, size_t size) const {
+    return has_retired() && kept_.is_clear(address, size);
+  }
   // The first page in the range that is retired, or that is not; the range's end if there is none.
   uintptr_t first_retired(uintptr_t address, uintptr_t end) const {
-    return retired_.first_set(address, end);
+    return has_retired() ? kept_.first_clear(address, end) : end;
   }
   uintptr_t first_kept(uintptr_t address, uintptr_t end) const {
-    return retired_.first_clear(address, end);
+    return has_retired() ? kept_.first_set(address, end) : address;
   }
 
   void set_changed(uintptr_t address, size_t size, bool changed) REQUIRES(growth_lock);
@@ -84,10 +90,14 @@ class PageMarks {
   PageBits& seams() { return seams_; }
 
  private:
+  bool has_retired() const { return has_retired_.load(std::memory_order_acquire); }
+
   const Window& window_;
-  PageBits retired_;
+  const RegionTable& regions_;
+  PageBits kept_;  // pages that are not retired; from the first one that is
   PageBits changed_;
   PageBits seams_;
+  std::atomic<bool> has_retired_{false};  // ever, any page
   std::atomic<uint64_t> changes_{0};
 };
 

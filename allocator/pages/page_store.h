@@ -39,7 +39,7 @@ class PageStore {
   Options options;
   Window window;
   RegionTable regions{window};
-  PageMarks marks{window};
+  PageMarks marks{window, regions};
   BlockTable blocks{window};
   Budget budget;
   LiveBytes live;

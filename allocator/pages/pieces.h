@@ -46,9 +46,9 @@ class Pieces {
   // Gives all of it back to its depot.
   void put_back() REQUIRES(growth_lock);
 
-  // Moves the pieces to `to`, what was never handed out last. Calls left(region, bytes) for each
-  // region that lost pages. Returns how many bytes were moved: if the kernel refused a piece, fewer
-  // than bytes(), and the rest is put back.
+  // Moves the pieces to `to`, what was never handed out last. Calls left(region, address, bytes)
+  // for the pages that a region lost. Returns how many bytes were moved: if the kernel refused a
+  // piece, fewer than bytes(), and the rest is put back.
   template <typename Left>
   size_t move_to(PageMover& mover, uintptr_t to, bool are_locked, Left left) REQUIRES(growth_lock) {
     size_t done = 0;
@@ -58,7 +58,7 @@ class Pieces {
       Piece& piece = pieces_[done];
       Region* region = nullptr;
       const size_t moved = mover.move(piece.address, piece.size, &region);
-      if (moved != 0) left(region, moved);
+      if (moved != 0) left(region, piece.address, moved);
       piece.address += moved;
       piece.size -= moved;
       if (piece.size != 0) break;
@@ -69,8 +69,8 @@ class Pieces {
     return moved;
   }
 
-  // Gives the pieces' pages to the kernel, and calls left(region, bytes) as move_to() does. Returns
-  // how many bytes it gave: what the kernel refused is put back.
+  // Gives the pieces' pages to the kernel, and calls left(region, address, bytes) as move_to()
+  // does. Returns how many bytes it gave: what the kernel refused is put back.
   template <typename Left>
   size_t give_up(PageMover& mover, Left left) REQUIRES(growth_lock) {
     size_t given = 0;
@@ -79,7 +79,7 @@ class Pieces {
       Region* region = nullptr;
       const Piece& piece = pieces_[done];
       if (!mover.give_up(piece.address, piece.size, &region)) break;
-      left(region, piece.size);
+      left(region, piece.address, piece.size);
       given += piece.size;
     }
     forget(done);

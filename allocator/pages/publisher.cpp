@@ -23,6 +23,7 @@ bool Publisher::has_slot() const {
 }
 
 Acquired Publisher::publish(const Region& region, size_t charged, const Request& request) {
+  store_.marks.add(region);
   Region* const added = store_.regions.add(region, slots_.take());
   store_.budget.charges().charge(region.charged_as(), charged);
   held_[index(region.use)] += region.length;
@@ -38,12 +39,10 @@ Acquired Publisher::publish(const Region& region, size_t charged, const Request&
   return acquired;
 }
 
-void Publisher::note_gathered(Region* region, size_t size) {
+void Publisher::note_gathered(Region* region, uintptr_t address, size_t size) {
   note_lost(*region, size);
-  if (!region->is_empty()) return;
-  // Blocks that the program destroyed still wait for free().
-  if (!store_.marks.is_changed(region->base, region->length)) forget_blocks(*region);
-  withdraw(region);
+  forget_blocks(*region, address, size);
+  if (region->is_empty()) withdraw(region);
 }
 
 void Publisher::note_destroyed(Region* region) {
@@ -56,7 +55,7 @@ void Publisher::note_closed(Region* region) {
   note_lost(*region, region->length);
   region->set_retired(region->length);
   store_.regions.remove(*region);
-  forget_blocks(*region);
+  forget_blocks(*region, region->base, region->length);
   withdraw(region);
   store_.books.note_growth(slots_in_use());
 }
@@ -64,11 +63,17 @@ void Publisher::note_closed(Region* region) {
 void Publisher::withdraw(Region* region) {
   store_.observers.for_each([&](RegionObserver& observer)
                                 REQUIRES(growth_lock) { observer.on_retire(*region); });
+  store_.marks.forget(*region);
   slots_.add(*region);
 }
 
-void Publisher::forget_blocks(const Region& region) {
-  if (region.use != RegionUse::kExtents) store_.blocks.forget(region.base, region.length);
+// What the program destroyed has words until it is freed.
+void Publisher::forget_blocks(const Region& region, uintptr_t address, size_t size) {
+  if (region.use == RegionUse::kExtents) return;
+  store_.blocks.forget(address, size, [&](uintptr_t from, uintptr_t to) REQUIRES(growth_lock) {
+    return from == to ||
+           (store_.marks.first_kept(from, to) == to && !store_.marks.is_changed(from, to - from));
+  });
 }
 
 void Publisher::note_held() {

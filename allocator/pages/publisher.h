@@ -50,8 +50,8 @@ class Publisher {
   void note_regained(const Region& region, size_t size) REQUIRES(growth_lock) {
     held_[index(region.use)] += size;
   }
-  // Gathering took pages of a region, which is withdrawn if they were its last.
-  void note_gathered(Region* region, size_t size) REQUIRES(growth_lock);
+  // Gathering took free pages of a region, which is withdrawn if they were its last.
+  void note_gathered(Region* region, uintptr_t address, size_t size) REQUIRES(growth_lock);
   // The program's own system calls took all that were left. Its blocks still belong to the program,
   // which will free them.
   void note_destroyed(Region* region) REQUIRES(growth_lock);
@@ -61,7 +61,7 @@ class Publisher {
  private:
   static size_t index(RegionUse use) { return static_cast<size_t>(use); }
   void withdraw(Region* region) REQUIRES(growth_lock);
-  void forget_blocks(const Region& region) REQUIRES(growth_lock);
+  void forget_blocks(const Region& region, uintptr_t address, size_t size) REQUIRES(growth_lock);
   void note_held() REQUIRES(growth_lock);
 
   PageStore& store_;

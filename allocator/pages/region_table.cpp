@@ -13,18 +13,21 @@ size_t most_regions(const Window& window) {
 
 }  // namespace
 
+// Each of the three arrays has its own pages.
 size_t RegionTable::table_bytes() const {
-  return most_regions(*window_) * sizeof(Region) + 2 * window_->granules() * sizeof *by_granule_;
+  return os::page_ceil(most_regions(*window_) * sizeof(Region)) +
+         2 * os::page_ceil(window_->granules() * sizeof *by_granule_);
 }
 
 Status RegionTable::boot() {
   auto* memory = static_cast<unsigned char*>(os::map_table(table_bytes()));
   if (memory == nullptr) return Status::kNoMemory;
   capacity_ = most_regions(*window_);
-  const size_t region_bytes = capacity_ * sizeof(Region);
   regions_ = reinterpret_cast<Region*>(memory);
-  by_granule_ = reinterpret_cast<std::atomic<uint16_t>*>(memory + region_bytes);
-  whole_by_granule_ = by_granule_ + window_->granules();
+  memory += os::page_ceil(capacity_ * sizeof(Region));
+  by_granule_ = reinterpret_cast<std::atomic<uint16_t>*>(memory);
+  memory += os::page_ceil(window_->granules() * sizeof *by_granule_);
+  whole_by_granule_ = reinterpret_cast<std::atomic<uint16_t>*>(memory);
   metadata_bytes_ = table_bytes();
   return Status::kOk;
 }
@@ -81,6 +84,8 @@ void RegionTable::remove(const Region& region) {
   const size_t first = window_->granule_of(reinterpret_cast<const void*>(region.base));
   const size_t last = window_->granule_of(reinterpret_cast<const void*>(region.end() - 1));
   for (size_t g = first; g <= last; ++g) by_granule_[g].store(0, std::memory_order_release);
+  os::drop_zeros(&by_granule_[first], &by_granule_[last + 1]);
+  os::drop_zeros(&whole_by_granule_[first], &whole_by_granule_[last + 1]);
 }
 
 }  // namespace rdmalloc

@@ -38,8 +38,8 @@ RDM_API const char *rdm_strerror(int status);
  * rdm_lookup nothing on a hit, and one store on a miss. */
 RDM_API const char *rdm_last_error(void);
 
-/* 1 if the address lies in the window and was not retired, else 0. Wait-free, about a nanosecond.
- * The memory need not be live or pinned. */
+/* 1 if the address lies in a region of the window and was not retired, else 0. Wait-free, one or two
+ * nanoseconds. The memory need not be live or pinned. */
 RDM_API int rdm_owns(const void *address);
 
 /* Allocates at least `size` bytes, aligned to `align` (a power of two; 0: malloc's alignment),

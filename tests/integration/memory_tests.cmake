@@ -65,6 +65,8 @@ if(LIBURING)
     PROGRAM retired ARGUMENTS never 2 500000 LIMITS RDMALLOC_GATHER=always TIMEOUT 300
     CONTROL "stock malloc hands out again what it gave back"
     SAYS "lost what was there, and is handed out again" LABELS memlock)
+  rdm_case("what is known of 16 GiB of retired addresses takes no memory"
+    PROGRAM retired ARGUMENTS many 16 LIMITS RDMALLOC_GATHER=always TIMEOUT 300)
   rdm_case("in a hundred million operations no address that lost its page is handed out again"
     PROGRAM retired ARGUMENTS never 4 25000000 LIMITS RDMALLOC_GATHER=always LABELS long TIMEOUT 7200)
 else()

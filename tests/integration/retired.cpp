@@ -6,6 +6,8 @@
 //   retired never THREADS OPERATIONS_PER_THREAD
 //     No allocation function hands out a page that the kernel has seen disappear since the program
 //     wrote to it. Stock malloc unmaps buffers and reuses their addresses.
+//   retired many GIB
+//     What is known of that many addresses, once they are retired, takes no memory.
 #include <malloc.h>
 #include <signal.h>
 
@@ -275,6 +277,40 @@ void check_gathered(rdm_domain* domain) {
   free(large);
 }
 
+// Frees every other block, and makes one of as many bytes, for which their pages are gathered.
+void gather_half() {
+  constexpr size_t kCount = 256;
+  constexpr size_t kSize = 512 << 10;
+  static char* blocks[kCount];
+  for (char*& block : blocks) block = static_cast<char*>(probe::grow(kSize));
+  for (size_t i = 0; i < kCount; i += 2) free(blocks[i]);
+  free(probe::grow(kCount / 2 * kSize));
+  for (size_t i = 1; i < kCount; i += 2) free(blocks[i]);
+}
+
+void check_many(uint64_t gib) {
+  constexpr uint64_t kAllowed = kMiB / 2;
+  constexpr uint64_t kWarmUp = 2;
+  constexpr uint64_t kMostRounds = 32;  // for a GiB
+  uint64_t resident = 0;
+  uint64_t first = 0;
+  uint64_t retired = 0;
+  for (uint64_t round = 0; round < (kWarmUp + gib) * kMostRounds; ++round) {
+    gather_half();
+    retired = probe::stats().retired_bytes;
+    if (resident == 0 && retired >= kWarmUp << 30) {
+      resident = probe::resident_bytes();
+      first = retired;
+    }
+    if (resident != 0 && retired - first >= gib << 30) break;
+  }
+  const uint64_t after = probe::resident_bytes();
+  printf("%lu MiB retired, then %lu MiB: resident %lu KiB, then %lu KiB\n", first >> 20,
+         (retired - first) >> 20, resident >> 10, after >> 10);
+  if (resident == 0 || retired - first < gib << 30) verdict.broken("too little was retired");
+  if (after > resident + kAllowed) verdict.broken("the heap's tables grew");
+}
+
 void check_faults() {
   // One opened before anything is retired, and one after.
   rdm_domain* const early = probe::open_domain(-1, verdict);
@@ -303,6 +339,10 @@ int main(int argc, char** argv) {
     return verdict.status();
   }
   if (!probe::library().loaded()) probe::skip("needs the library");
-  check_faults();
+  if (argc > 1 && strcmp(argv[1], "many") == 0) {
+    check_many(probe::argument(argc, argv, 2, 16));
+  } else {
+    check_faults();
+  }
   return verdict.status();
 }

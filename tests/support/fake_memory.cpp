@@ -682,6 +682,7 @@ void* map_metadata(size_t bytes) {
 
 void* map_table(size_t bytes) { return map_metadata(bytes); }
 void map_tables_ahead(size_t) {}
+void drop_zeros(const void*, const void*) {}
 
 void unmap_metadata(void* address, size_t bytes) {
   const Guard guard(state().mutex);

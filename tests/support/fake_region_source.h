@@ -36,6 +36,7 @@ class RegionSource final : public rdmalloc::RegionSource {
     region.kind = kind;
     region.locked = kind == RegionKind::kPinned;
     region.exposed = exposed;
+    marks_.add(region);
     const Region& added = *table_.add(region, RegionTable::kNoSlot);
     for (RegionObserver* observer : observers_) observer->on_acquire(added);
     for (RegionObserver* observer : observers_) observer->on_ready(added);
@@ -52,6 +53,7 @@ class RegionSource final : public rdmalloc::RegionSource {
     known.set_retired(known.retired() + size);
     if (!known.is_empty()) return true;
     table_.remove(known);
+    marks_.forget(known);
     bool let_go = true;
     for (RegionObserver* observer : observers_) {
       observer->on_retire(known);
@@ -97,7 +99,7 @@ class RegionSource final : public rdmalloc::RegionSource {
   static constexpr size_t kAddresses = size_t{1} << 32;
   Window window_;
   RegionTable table_{window_};
-  PageMarks marks_{window_};
+  PageMarks marks_{window_, table_};
   Budget budget_;
   mutable HugePageWatch huge_;
   std::vector<RegionObserver*> observers_;

@@ -143,6 +143,25 @@ TEST_CASE("what is opened reads as zero, keeps what is written, and forgets it w
   CHECK(range.at(5)[0] == 0);
 }
 
+TEST_CASE("a table reads as before without its pages of zeros, and has all others") {
+  if (!can_tell_what_is_there()) return;
+  constexpr size_t kPages = 8;
+  auto* const table = static_cast<char*>(map_table(kPages * page_size()));
+  REQUIRE(table != nullptr);
+  const auto at = [&](size_t page) { return table + page * page_size(); };
+  for (size_t page = 0; page < kPages; ++page) at(page)[0] = 'x';
+  for (const size_t page : {1, 2, 4, 6}) at(page)[0] = 0;
+  at(3)[0] = 0;
+  at(4)[-1] = 'y';
+  // From one within its page to another: not the last zeros.
+  drop_zeros(at(1) + 17, at(5) + 1);
+  for (const size_t page : {0, 3, 5, 6, 7}) CHECK(resident_bytes(at(page), page_size()) != 0);
+  for (const size_t page : {1, 2, 4}) CHECK(resident_bytes(at(page), page_size()) == 0);
+  CHECK(at(4)[-1] == 'y');
+  for (const size_t page : {1, 2, 3, 4}) CHECK(at(page)[0] == 0);
+  for (const size_t page : {0, 5, 7}) CHECK(at(page)[0] == 'x');
+}
+
 TEST_CASE("an exhausted hugetlb pool costs an error, and the reservation keeps its addresses") {
   if (!can_tell_what_is_mapped()) return;
   const Reservation range(64 * kMiB);

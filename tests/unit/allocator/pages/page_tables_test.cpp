@@ -347,7 +347,8 @@ TEST_CASE_METHOD(Fixture, "the words of retired addresses are forgotten, and no 
   REQUIRE(ok(table.boot()));
   REQUIRE(table.cover(blocks_at(0)));
   for (size_t at = 0; at < 8192; ++at) table.set(page(at), BlockTable::make(at + 9, at + 9));
-  table.forget(page(700), 3000 * kPage);
+  const auto is_unused = [](uintptr_t, uintptr_t) { return false; };
+  table.forget(page(700), 3000 * kPage, is_unused);
   size_t left = 0;
   for (size_t at = 0; at < 8192; ++at) {
     const bool is_forgotten = table.get(page(at)) == 0;
@@ -358,11 +359,40 @@ TEST_CASE_METHOD(Fixture, "the words of retired addresses are forgotten, and no 
   CHECK(fake::violations().empty());
 }
 
+TEST_CASE_METHOD(Fixture,
+                 "the words of retired addresses go with all that nobody uses around them") {
+  BlockTable table(window);
+  REQUIRE(ok(table.boot()));
+  REQUIRE(table.cover(blocks_at(0)));
+  const size_t on_page = kPage / sizeof(BlockTable::Word);
+  for (size_t at = 0; at < 8192; ++at) table.set(page(at), BlockTable::make(at + 9, at + 9));
+  // Only what lies behind is unused.
+  table.forget(page(700), 3000 * kPage,
+               [&](uintptr_t from, uintptr_t) { return from >= page(3700); });
+  const auto is_forgotten = [&](size_t at) { return table.get(page(at)) == 0; };
+  const size_t first = os::align_up(700, on_page);
+  const size_t last = os::align_up(3700, on_page);
+  for (size_t at = 0; at < 8192; ++at) REQUIRE(is_forgotten(at) == (at >= first && at < last));
+}
+
 TEST_CASE_METHOD(Fixture, "marks say what a list of pages would") {
-  PageMarks marks(window);
-  REQUIRE(ok(marks.boot()));
   constexpr size_t kPages = 2000;
+  RegionTable regions(window);
+  REQUIRE(ok(regions.boot()));
+  PageMarks marks(window, regions);
+  REQUIRE(ok(marks.boot()));
+  // Whether the first page is retired before a region comes or after it.
+  Region region = blocks_at(0);
+  region.length = kPages / 2 * kPage;
+  regions.add(region, RegionTable::kNoSlot);
+  CHECK_FALSE(marks.is_retired(page(0), region.length));
+  marks.retire(page(0), kPage);
+  CHECK(marks.is_retired(page(0), 1));
+  Region later = blocks_at(kPages / 2);
+  later.length = (kPages - kPages / 2) * kPage;
+  marks.add(later);
   std::vector<bool> retired(kPages);
+  retired[0] = true;
   std::vector<bool> seam(kPages);
   std::mt19937 random(11);
   const auto first = [&](const std::vector<bool>& bits, size_t from, size_t to, bool wanted) {
@@ -396,6 +426,11 @@ TEST_CASE_METHOD(Fixture, "marks say what a list of pages would") {
     }
   }
   CHECK(marks.first_retired(page(5), page(5)) == page(5));
+  marks.forget(region);
+  CHECK(marks.first_kept(page(0), page(kPages / 2)) == page(kPages / 2));
+  CHECK(marks.seams().first_set(page(0), page(kPages / 2)) == page(kPages / 2));
+  REQUIRE(marks.first_retired(page(kPages / 2), page(kPages)) ==
+          first(retired, kPages / 2, kPages, true));
 }
 
 }  // namespace rdmalloc
