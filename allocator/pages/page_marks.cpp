@@ -23,7 +23,7 @@ void PageMarks::add(const Region& region) {
 }
 
 void PageMarks::forget(const Region& region) {
-  if (has_retired()) kept_.forget(region.base, region.length);
+  if (has_retired() && !RDM_BROKEN(retired_page_is_found)) kept_.forget(region.base, region.length);
   seams_.forget(region.base, region.length);
 }
 
