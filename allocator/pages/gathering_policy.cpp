@@ -19,7 +19,8 @@ constexpr size_t kGatheredAtOnce = size_t{16} << 20;
 // less may lie idle for a large request, which costs more to touch.
 //
 // Once a multiple of the most that was ever live has been moved, the program's order of malloc and
-// free keeps leaving such holes: then a fifth of the heap may lie idle. The largest requests, each
+// free keeps leaving such holes: then a fifth of the heap may lie idle, or an eighth while moving
+// takes little of the process's time. The largest requests, each
 // of which makes a region alone, go on, because touching what they get costs far more. Patience
 // bounds the time until half of the heap lies idle.
 struct Tolerance {
@@ -39,6 +40,7 @@ constexpr size_t kSmallHeap = GrowthPolicy::kSmallHeap;
 constexpr size_t kTolerated = size_t{16} << 20;
 constexpr size_t kToleratedInLargeHeap = size_t{8} << 20;
 constexpr size_t kShareOfRestless = 5;
+constexpr size_t kShareOfSparing = 8;
 constexpr size_t kShareUntouched = 2;
 // With several nodes: a share of the most that was ever live.
 constexpr size_t kShareOfOtherNodes = 8;
@@ -81,13 +83,16 @@ void GatheringPolicy::note_gathered(const Request& request, size_t bytes) {
 // The holes are the program's: moving pages would not end. Or it would use up the addresses that
 // growing needs.
 bool GatheringPolicy::is_restless(const Request& request) {
+  is_sparing_ = false;
   const size_t held = store_.budget.charges().held();
   if (store_.window.left() < held) return true;
   if (may_move_untouched()) return false;
   if (store_.window.left() < store_.window.size() / kShareForGrowing) return true;
   if (patience_.is_over()) return true;
-  const bool is_little_idle = held - store_.live.all() < held / kShareOfRestless;
-  return is_little_idle && gathered_ / tolerance_of(request.size).moves_of_live > peak_live_;
+  const size_t idle = held - store_.live.all();
+  is_sparing_ = idle < held / kShareOfRestless &&
+                gathered_ / tolerance_of(request.size).moves_of_live > peak_live_;
+  return is_sparing_ && (idle < held / kShareOfSparing || spare_time_.is_over());
 }
 
 bool GatheringPolicy::is_ample(size_t size) const {

@@ -35,7 +35,10 @@ class GatheringPolicy {
   // `bytes` of free pages were moved for a request.
   void note_gathered(const Request& request, size_t bytes) REQUIRES(growth_lock);
   // Gathering took that much CPU time, whatever came of it.
-  void note_gathering(uint64_t ns) REQUIRES(growth_lock) { patience_.spend(ns); }
+  void note_gathering(uint64_t ns) REQUIRES(growth_lock) {
+    patience_.spend(ns);
+    if (is_sparing_) spare_time_.spend(ns);
+  }
 
   // True when pages may be moved for this request, gathering `target` bytes, in a heap of that many
   // regions.
@@ -51,14 +54,18 @@ class GatheringPolicy {
   bool may_move_block(size_t regions) const REQUIRES(growth_lock);
 
  private:
+  static constexpr uint64_t kShareOfSpareTime = 8;
+
   bool is_restless(const Request& request) REQUIRES(growth_lock);
   static size_t judged_size(const Request& request, size_t step);
 
   const PageStore& store_;
   bool is_forced_ = false;
-  Patience patience_ GUARDED_BY(growth_lock);
-  size_t gathered_ GUARDED_BY(growth_lock) = 0;  // bytes, for all but the largest
-  std::atomic<size_t> peak_live_{0};             // bytes; taken when the heap grows
+  Patience patience_ GUARDED_BY(growth_lock){1};
+  Patience spare_time_ GUARDED_BY(growth_lock){kShareOfSpareTime};  // for what is_sparing_
+  bool is_sparing_ GUARDED_BY(growth_lock) = false;  // moves pages only as there is spare time
+  size_t gathered_ GUARDED_BY(growth_lock) = 0;      // bytes, for all but the largest
+  std::atomic<size_t> peak_live_{0};                 // bytes; taken when the heap grows
 };
 
 }  // namespace rdmalloc

@@ -169,7 +169,10 @@ TEST_CASE("free pages that nobody touched are moved where no more can be pinned"
 }
 
 TEST_CASE("a program that goes on leaving such holes has a fifth of the heap idle, and few moves") {
+  // An eighth, where moving takes little of its time.
+  const bool has_time = GENERATE(false, true);
   TestHeap tested;
+  fake::machine().move_takes_ns = 10'000;
   tested.boot();
   std::mt19937 random(7);
   std::vector<void*> blocks(256, nullptr);
@@ -182,6 +185,7 @@ TEST_CASE("a program that goes on leaving such holes has a fifth of the heap idl
       block = tested.malloc(size);
       REQUIRE(block != nullptr);
       write(block, size, 1);
+      fake::compute(has_time ? 1'000'000 : 10'000);
       malloced += size;
     }
     return malloced;
@@ -192,11 +196,11 @@ TEST_CASE("a program that goes on leaving such holes has a fifth of the heap idl
   for (int round = 0; round < 10; ++round) {
     malloced += replace(test::rounds(20'000));
     const size_t held = tested->budget().charges().held();
-    CHECK(held - held / 4 < heap_counters(*tested).peak_live);
+    CHECK(held - held / (has_time ? 7 : 4) < heap_counters(*tested).peak_live);
   }
   const size_t gathered = heap_counters(*tested).gathered - gathered_before;
   CHECK(gathered > 0);
-  CHECK(gathered < malloced / 32);
+  CHECK(gathered < malloced / (has_time ? 16 : 32));
   CHECK(tested.unsound() == "");
 }
 

@@ -155,7 +155,7 @@ TEST_CASE("the more addresses are used up, the more a gathering must bring") {
 
 TEST_CASE("moves end when they were six times the most that was live, for requests below 1 MiB") {
   Held f(320 * kMiB);
-  f.leave_idle(40 * kMiB);  // more than is tolerated, and less than a fifth
+  f.leave_idle(40 * kMiB - kPage);  // more than is tolerated, and less than an eighth
   Locked hold(f.store().mutex());
   const Request small = request_of(64 * kKiB);
   const Request large = request_of(kMiB);
@@ -165,6 +165,33 @@ TEST_CASE("moves end when they were six times the most that was live, for reques
   CHECK_FALSE(f.policy.may_gather(small, 16 * kMiB, 0));
   CHECK(f.policy.may_gather(large, 16 * kMiB, 0));
   CHECK(f.policy.may_gather(request_of(4 * kMiB), 16 * kMiB, 0));
+}
+
+TEST_CASE("then moves go on from an eighth of the heap on while they take a ninth of the time") {
+  Held f(320 * kMiB);
+  Locked hold(f.store().mutex());
+  const Request small = request_of(64 * kKiB);
+  const auto may_gather = [&] { return f.policy.may_gather(small, 16 * kMiB, 0); };
+  const auto move_for = [&](uint64_t ns) REQUIRES(growth_lock) {
+    fake::compute(ns);
+    f.policy.note_gathering(ns);
+  };
+  constexpr uint64_t kMs = 1'000'000;
+  constexpr uint64_t kSaved = 10 * kMs;
+  f.policy.note_gathered(small, 6 * 320 * kMiB + kPage);
+  f.leave_idle(40 * kMiB);
+  CHECK(may_gather());
+  move_for(kSaved + kMs);
+  CHECK_FALSE(may_gather());
+  fake::compute(8 * kMs - 8);
+  CHECK_FALSE(may_gather());
+  // From a fifth on they may take half of it.
+  f.leave_idle(64 * kMiB);
+  CHECK(may_gather());
+  f.leave_idle(64 * kMiB - kPage);
+  CHECK_FALSE(may_gather());
+  fake::compute(8);
+  CHECK(may_gather());
 }
 
 TEST_CASE(
