@@ -122,7 +122,7 @@ Acquired GatheredRegions::make_last(const Request& request) {
 }
 
 // Moving would need more mappings than are allowed: gives the collected pages back to the kernel
-// and gets new ones.
+// and gets new ones, fewer if too much is idle.
 Acquired GatheredRegions::renew(const Request& request, os::PageKind kind) {
   if (!publisher_.has_slot()) {
     gathering_.pieces().put_back();
@@ -135,7 +135,7 @@ Acquired GatheredRegions::renew(const Request& request, os::PageKind kind) {
         publisher_.note_gathered(region, address, size);
       });
   policy_.note_gathered(request, given);
-  const size_t wanted = std::max(request.size, given);
+  const size_t wanted = policy_.amount_to_renew(request, given);
   const Grant grant = is_pinned ? store_.budget.ask_pinned(request.size, wanted)
                                 : store_.budget.ask_overflow(request.size, wanted);
   const Acquired acquired =

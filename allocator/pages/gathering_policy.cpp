@@ -63,6 +63,15 @@ size_t GatheringPolicy::amount_to_gather(const Request& request, size_t step) co
   return is_alone ? request.size : std::max(request.size, kGatheredAtOnce);
 }
 
+// A heap that holds more than it should, because now and then less was collected than was missing,
+// has less each time.
+size_t GatheringPolicy::amount_to_renew(const Request& request, size_t given) const {
+  const size_t held = store_.budget.charges().held() + given;
+  const size_t idle = held - store_.live.all();
+  const size_t spare = idle < held / kShareOfRestless ? 0 : idle - held / kShareOfSparing;
+  return std::max(request.size, os::page_ceil(given - std::min(spare, given / 2)));
+}
+
 bool GatheringPolicy::is_tight(size_t size, size_t cached) const {
   if (is_forced_) return false;
   const size_t held = store_.budget.charges().held();

@@ -23,6 +23,9 @@ class GatheringPolicy {
   // What would be gathered for a request, at most, where `step` would be acquired.
   size_t amount_to_gather(const Request& request, size_t step) const;
 
+  // How many new pages come for a request after that many bytes were given to the kernel for it.
+  size_t amount_to_renew(const Request& request, size_t given) const;
+
   // True while so little is free, including `cached`, that growing is better for a request of this
   // size than moving pages and emptying caches.
   bool is_tight(size_t size, size_t cached) const;

@@ -1,7 +1,7 @@
 // Bounds what moving pages for blocks costs: no more CPU time than a share of all else that the
-// process does, and some milliseconds. A program that writes to what it mallocs takes far longer
-// than that and never notices the bound; one that mallocs and frees blocks without touching them
-// would move pages for most of its time.
+// process did, of which a second at most is saved up. A program that writes to what it mallocs
+// takes far longer than that and never notices the bound; one that mallocs and frees blocks without
+// touching them would move pages for most of its time.
 //
 // Runs inside malloc, under the growth lock; reads the process's CPU clock only when the time that
 // was saved up is used up.
@@ -29,7 +29,7 @@ class Patience {
   bool is_over() {
     if (left_ns_ >= 0) return false;
     const uint64_t elsewhere = (os::process_cpu_ns() - spent_ns_) / share_;
-    const uint64_t missing = kMost + static_cast<uint64_t>(-left_ns_);
+    const uint64_t missing = kMostSaved + static_cast<uint64_t>(-left_ns_);
     // Unsigned: where the clock began anew, in a child of fork, the difference is huge.
     left_ns_ += static_cast<int64_t>(std::min(elsewhere - elsewhere_ns_, missing));
     elsewhere_ns_ = elsewhere;
@@ -37,10 +37,13 @@ class Patience {
   }
 
  private:
-  static constexpr uint64_t kMost = 10'000'000;  // ns that are saved up
+  // ns. One gathering takes several milliseconds, and several may come at once: then what the
+  // process did long before counts.
+  static constexpr int64_t kAtFirst = 10'000'000;
+  static constexpr uint64_t kMostSaved = 1'000'000'000;
 
   uint64_t share_;
-  int64_t left_ns_ = kMost;
+  int64_t left_ns_ = kAtFirst;
   uint64_t spent_ns_ = 0;
   uint64_t elsewhere_ns_ = 0;  // the share of all else, when it was last added
 };

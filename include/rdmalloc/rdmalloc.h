@@ -339,7 +339,7 @@ RDM_API int rdm_pieces_done(rdm_pieces *pieces, const rdm_piece *piece);
   X(peak_live_bytes, "highest live_bytes, looked at when the heap grows and when asked; what "     \
                      "arenas keep for reuse counts there")                                        \
   X(allocated_bytes, "in live objects, each counted at its size class")                           \
-  X(held_bytes, "in regions, live or free, on pages that came or not yet; never shrinks")         \
+  X(held_bytes, "in regions, live or free, on pages that came or not yet")                        \
   X(peak_held_bytes, "highest held_bytes")                                                        \
   X(pinned_bytes, "in regions locked by this process, not inherited by fork; resident or not yet") \
   X(peak_pinned_bytes, "highest pinned_bytes")                                                    \

@@ -194,6 +194,23 @@ TEST_CASE("then moves go on from an eighth of the heap on while they take a nint
   CHECK(may_gather());
 }
 
+TEST_CASE("of pages that are renewed half stay away at most, while a fifth of the heap is idle") {
+  struct {
+    size_t held, idle, given, amount;  // held and idle without what was given
+  } const cases[] = {
+      {320 * kMiB, 51 * kMiB, 16 * kMiB, 16 * kMiB},  // less than a fifth
+      {320 * kMiB, 52 * kMiB, 16 * kMiB, 8 * kMiB},
+      {80 * kMiB, 0, 20 * kMiB, 12 * kMiB + kMiB / 2},  // then an eighth is idle
+  };
+  for (const auto& [held, idle, given, amount] : cases) {
+    Held f(held);
+    f.leave_idle(idle);
+    INFO(held / kMiB << " MiB held, " << idle / kMiB << " MiB idle");
+    CHECK(f.policy.amount_to_renew(request_of(64 * kKiB), given) == amount);
+    CHECK(f.policy.amount_to_renew(request_of(24 * kMiB), given) == 24 * kMiB);
+  }
+}
+
 TEST_CASE(
     "a region is a step, or what is asked for; steps begin small and are a share of the heap") {
   struct {
