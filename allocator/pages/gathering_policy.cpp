@@ -20,9 +20,9 @@ constexpr size_t kGatheredAtOnce = size_t{16} << 20;
 //
 // Once a multiple of the most that was ever live has been moved, the program's order of malloc and
 // free keeps leaving such holes: then a fifth of the heap may lie idle, or an eighth while moving
-// takes little of the process's time. The largest requests, each
-// of which makes a region alone, go on, because touching what they get costs far more. Patience
-// bounds the time until half of the heap lies idle.
+// takes little of the process's time. The largest requests, each of which makes a region alone, go
+// on, because touching what they get costs far more. Patience bounds the time until half of the
+// heap lies idle.
 struct Tolerance {
   size_t share;          // this part of what is held may lie idle
   size_t moves_of_live;  // this multiple of what was live may be moved
