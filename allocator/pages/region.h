@@ -106,8 +106,8 @@ struct Region : RegionFacts {
   size_t retired_ = 0;
 
  public:
-  // Of its slot, so it may be read of an empty region, too. Declared last: the compiler may put what
-  // follows the facts into their padding, which replace() writes.
+  // Of its slot, so it may be read of an empty region, too. Declared last: the compiler may put
+  // what follows the facts into their padding, which replace() writes.
   uint16_t index = 0;
 };
 

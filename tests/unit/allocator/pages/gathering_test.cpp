@@ -200,7 +200,7 @@ TEST_CASE("a program that goes on leaving such holes has a fifth of the heap idl
   }
   const size_t gathered = heap_counters(*tested).gathered - gathered_before;
   CHECK(gathered > 0);
-  CHECK(gathered < malloced / (has_time ? 16 : 32));
+  CHECK(gathered < malloced / (has_time ? 16 : 24));
   CHECK(tested.unsound() == "");
 }
 
