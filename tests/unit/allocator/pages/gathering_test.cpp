@@ -217,7 +217,8 @@ TEST_CASE("a program that goes on leaving such holes has a fifth of the heap idl
   const Left busy = leave_holes(4'000);
   CHECK(busy.gathered > 0);
   CHECK(busy.gathered < busy.malloced / 20);
-  // Less is idle where moving takes little of its time.
+  // Less is idle where moving takes little of its time, and uses up more addresses.
+  if (!fake::needs_whole_window()) return;
   const Left slow = leave_holes(1'000'000);
   CHECK(slow.gathered < slow.malloced / 12);
   CHECK(slow.most_held < busy.most_held);
