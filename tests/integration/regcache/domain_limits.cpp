@@ -5,7 +5,6 @@
 //   domain_limits
 //   domain_limits idle SECONDS         the program then does nothing; no thread of ours wakes up
 //   domain_limits idle SECONDS grows   the control: no limit, and the heap grows meanwhile
-
 #include "tests/integration/regcache/uring_device.h"
 #include "tests/integration/regcache/with_reason.h"
 #include "tests/support/wake_ups.h"

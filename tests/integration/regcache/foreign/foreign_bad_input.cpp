@@ -154,7 +154,7 @@ void check_borders() {
   const auto [from, to] = mapped_around(reinterpret_cast<uintptr_t>(inside));
   auto* base = reinterpret_cast<char*>(from);
   printf("window from %p, %lu bytes\n", static_cast<void*>(base), window);
-  if (to - from < window) return verdict.broken("the window does not end where it should");
+  if (to - from != window) return verdict.broken("the window does not end where it should");
   expect_get(device, "half before the window", base - kPage, 2 * kPage, RDM_INVALID);
   expect_get(device, "half behind the window", base + window - kPage, 2 * kPage, RDM_INVALID);
   expect_get(device, "all of the window and more", base - kPage, window + 2 * kPage, RDM_INVALID);
