@@ -68,6 +68,20 @@ void forget_metadata(uintptr_t base) {
   }
 }
 
+void* map_noted(size_t bytes, int rights) {
+  const KeepErrno keep;
+  void* const got =
+      mmap(nullptr, bytes, rights, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (got == MAP_FAILED) return nullptr;
+  // Where huge pages come unasked, the first entry of a table would bring in a whole one.
+  if (bytes >= kSparseMetadata) madvise(got, bytes, MADV_NOHUGEPAGE);
+  // Tables with an entry for each page of the window are nearly empty; a debugger's core dump would
+  // write all of them.
+  if (bytes >= kLargeMetadata) madvise(got, bytes, MADV_DONTDUMP);
+  note_metadata(reinterpret_cast<uintptr_t>(got), bytes);
+  return got;
+}
+
 // What map_tables_ahead() mapped and nobody has yet.
 constinit std::atomic<uintptr_t> ahead{0};
 constinit std::atomic<uintptr_t> ahead_end{0};
@@ -343,18 +357,15 @@ Status inherit_on_fork(void* address, size_t bytes) {
   return result(madvise(reinterpret_cast<void*>(from), to - from, MADV_DOFORK));
 }
 
-void* map_metadata(size_t bytes) {
+void* map_metadata(size_t bytes) { return map_noted(bytes, PROT_READ | PROT_WRITE); }
+
+void* reserve_table(size_t bytes, bool is_readable) {
+  return map_noted(bytes, is_readable ? PROT_READ : PROT_NONE);
+}
+
+bool open_table(void* address, size_t bytes) {
   const KeepErrno keep;
-  void* got = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (got == MAP_FAILED) return nullptr;
-  // Where huge pages come unasked, the first entry of a table would bring in a whole one.
-  if (bytes >= kSparseMetadata) madvise(got, bytes, MADV_NOHUGEPAGE);
-  // Tables with an entry for each page of the window are nearly empty; a debugger's core dump would
-  // write all of them.
-  if (bytes >= kLargeMetadata) madvise(got, bytes, MADV_DONTDUMP);
-  note_metadata(reinterpret_cast<uintptr_t>(got), bytes);
-  return got;
+  return mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0;
 }
 
 void map_tables_ahead(size_t bytes) {

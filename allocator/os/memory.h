@@ -111,8 +111,13 @@ void unmap_metadata(void* address, size_t bytes);
 // many bytes. Each mapping costs a process three system calls and something at its exit.
 void* map_table(size_t bytes);
 void map_tables_ahead(size_t bytes);
-// The same for memory that is dense, at a multiple of `alignment`, and that find_metadata() does
-// not know of.
+// Memory for a table of which only some parts will be used: they are opened, and never closed. The
+// others read as zero, or cannot be read. Null on failure.
+void* reserve_table(size_t bytes, bool is_readable);
+// False: no memory.
+bool open_table(void* address, size_t bytes);
+// The same as map_metadata() for memory that is dense, at a multiple of `alignment`, and that
+// find_metadata() does not know of.
 void* map_aligned(size_t bytes, size_t alignment);
 // Finds the first map_metadata() memory at `at` or above. Most of it has an entry for each page of
 // the window, and is nearly empty. False: there is none.

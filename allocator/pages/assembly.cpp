@@ -24,8 +24,7 @@ Region Assembly::prepare(const Request& request, size_t spare, os::PageKind kind
   const size_t fresh = ask_fresh(region, request, spare);
   if (fresh == kRefused) return {};
   region.length = gathering_.pieces().bytes() + fresh;
-  if (!depots_.prepare(region) || !lay_out(&region, request, kind, block)) return {};
-  return region;
+  return lay_out(&region, request, kind, block) ? region : Region{};
 }
 
 // Asks for new pages to add to the gathered ones. kRefused: fewer were granted than are needed.
@@ -33,8 +32,8 @@ size_t Assembly::ask_fresh(const Region& region, const Request& request, size_t 
   const size_t collected = gathering_.pieces().bytes();
   if (request.size <= collected) return 0;
   const size_t needed = request.size - collected;
-  const Grant grant = region.locked ? budget_.ask_pinned(needed, needed + spare)
-                                    : budget_.ask_overflow(needed, needed + spare);
+  const Grant grant = region.locked ? store_.budget.ask_pinned(needed, needed + spare)
+                                    : store_.budget.ask_overflow(needed, needed + spare);
   return grant.bytes < needed ? kRefused : grant.bytes;
 }
 
@@ -52,7 +51,8 @@ bool Assembly::lay_out(Region* region, const Request& request, os::PageKind kind
   region->base = reinterpret_cast<uintptr_t>(base);
   // If the kernel refuses to move part of a program's block, the bytes are copied to these pages.
   const bool has_places = block == nullptr || ok(os::open(base, collected, os::PageKind::kBase));
-  if (blocks_.cover(*region) && has_places && maker_.extend(region, collected, kind)) return true;
+  if (has_places && store_.make_room(*region) && maker_.extend(region, collected, kind))
+    return true;
   os::close(base, region->length);
   give_back_addresses(*region);
   return false;
@@ -60,7 +60,7 @@ bool Assembly::lay_out(Region* region, const Request& request, os::PageKind kind
 
 void Assembly::give_back_addresses(const Region& region) {
   const size_t shift = region.base % Window::kGranule;
-  window_.give_back(pointer(region.base - shift), shift + region.length);
+  store_.window.give_back(pointer(region.base - shift), shift + region.length);
 }
 
 // Settles the region's state once `moved` bytes of it have been moved.
@@ -69,7 +69,7 @@ void Assembly::finish(Result* result, size_t moved, size_t collected, const Bloc
   if (mover_.lost_locks()) {
     os::unlock(pointer(region.base), region.length);
     region.locked = false;
-    budget_.charges().note_unlocked(moved);
+    store_.budget.charges().note_unlocked(moved);
   }
   if (moved < collected && block != nullptr && moved != 0) {
     mend_block(region, *block, moved, collected);
@@ -97,8 +97,8 @@ void Assembly::mend_block(const Region& region, const Block& block, size_t moved
   if (region.locked) (void)os::lock_on_fault(rest, collected - moved);
   if (moved >= block.size) return;
   memcpy(rest, pointer(block.address + moved), block.size - moved);
-  const Region& left = *regions_.find(pointer(block.address + moved));
-  (void)depots_.of(left).give_back(pointer(block.address + moved), block.size - moved);
+  const Region& left = *store_.regions.find(pointer(block.address + moved));
+  (void)store_.depots.of(left).give_back(pointer(block.address + moved), block.size - moved);
 }
 
 }  // namespace rdmalloc

@@ -7,10 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "allocator/limits/budget.h"
-#include "allocator/pages/block_table.h"
-#include "allocator/pages/depots.h"
 #include "allocator/pages/gathering.h"
+#include "allocator/pages/page_store.h"
 #include "allocator/pages/region_maker.h"
 
 namespace rdmalloc {
@@ -31,16 +29,8 @@ class Assembly {
     size_t charged = 0;  // bytes that are new to the budget
   };
 
-  constexpr Assembly(Gathering& gathering, PageMover& mover, RegionMaker& maker, Window& window,
-                     BlockTable& blocks, Depots& depots, const RegionTable& regions, Budget& budget)
-      : gathering_(gathering),
-        mover_(mover),
-        maker_(maker),
-        window_(window),
-        blocks_(blocks),
-        depots_(depots),
-        regions_(regions),
-        budget_(budget) {}
+  constexpr Assembly(PageStore& store, Gathering& gathering, PageMover& mover, RegionMaker& maker)
+      : store_(store), gathering_(gathering), mover_(mover), maker_(maker) {}
   Assembly(const Assembly&) = delete;
   Assembly& operator=(const Assembly&) = delete;
 
@@ -78,14 +68,10 @@ class Assembly {
       REQUIRES(growth_lock);
   void give_back_addresses(const Region& region) REQUIRES(growth_lock);
 
+  PageStore& store_;
   Gathering& gathering_;
   PageMover& mover_;
   RegionMaker& maker_;
-  Window& window_;
-  BlockTable& blocks_;
-  Depots& depots_;
-  const RegionTable& regions_;
-  Budget& budget_;
 };
 
 }  // namespace rdmalloc

@@ -17,6 +17,7 @@
 #include "allocator/os/memory.h"
 #include "allocator/os/topology.h"
 #include "allocator/pages/region.h"
+#include "allocator/pages/two_ended_table.h"
 #include "allocator/pages/window.h"
 #include "allocator/status.h"
 
@@ -54,11 +55,11 @@ class BlockTable {
   BlockTable(const BlockTable&) = delete;
   BlockTable& operator=(const BlockTable&) = delete;
 
-  // Reserves the table, for the high end of the window. Without a window it is empty. Before there
-  // are threads.
-  Status boot() NO_THREAD_SAFETY_ANALYSIS;
+  // Reserves the table. Without a window it is empty. Before there are threads.
+  Status boot();
 
-  // Backs the words of a region before it is used, if it is one for blocks. False: no memory.
+  // Makes the words of a region usable before it is published, if it is one for blocks. False: no
+  // memory.
   bool cover(const Region& region) REQUIRES(growth_lock);
 
   // Nobody uses the words of these addresses, or of others for which is_unused(from, to) is true:
@@ -83,14 +84,13 @@ class BlockTable {
 
   size_t page_of(uintptr_t address) const { return (address - window_.base()) / os::page_size(); }
   uintptr_t address_of(size_t page) const { return window_.base() + page * os::page_size(); }
-  size_t metadata_bytes() const { return __atomic_load_n(&covered_bytes_, __ATOMIC_RELAXED); }
+  size_t metadata_bytes() const { return table_.bytes(); }
 
  private:
   const Window& window_;
   std::atomic<Word>* words_ = nullptr;
-  std::atomic<uintptr_t> lowest_{UINTPTR_MAX};          // address that was covered
-  uintptr_t covered_from_ GUARDED_BY(growth_lock) = 0;  // address of the lowest word that is backed
-  size_t covered_bytes_ = 0;
+  std::atomic<uintptr_t> lowest_{UINTPTR_MAX};  // address that was covered
+  TwoEndedTable table_;
 };
 
 template <typename IsUnused>

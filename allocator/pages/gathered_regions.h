@@ -40,8 +40,7 @@ class GatheredRegions {
         warnings_(warnings),
         mover_(mover),
         new_regions_(new_regions),
-        assembly_(gathering_, mover, maker, store.window, store.blocks, store.depots, store.regions,
-                  store.budget),
+        assembly_(store, gathering_, mover, maker),
         gathering_(store.regions, store.observers, mover.mappings()) {}
   GatheredRegions(const GatheredRegions&) = delete;
   GatheredRegions& operator=(const GatheredRegions&) = delete;

@@ -50,12 +50,30 @@ constexpr size_t kShareOfOtherNodes = 8;
 constexpr size_t kManyRegions = 2048;
 constexpr size_t kMostGathered = 3072;
 
-// Addresses are used only once. This share of the window is for growing, and more for all but
-// blocks that realloc moves, because these can be copied.
+// Addresses are used only once. This share of the window is for growing, if it is not more than
+// this multiple of the memory. The others are for moving, but one in so many is not for blocks that
+// realloc moves, because these can be copied, nor for gathering little at a time.
 constexpr size_t kShareForGrowing = 4;
-constexpr size_t kShareOfMovedBlocks = 2;
+constexpr size_t kMemoriesForGrowing = 16;
+constexpr size_t kShareForMuch = 2;
+constexpr size_t kMemoriesSoon = 64;
+constexpr size_t kShareSoon = 16;
 
 }  // namespace
+
+size_t GatheringPolicy::for_growing() const {
+  return std::min<size_t>(store_.window.size() / kShareForGrowing,
+                          kMemoriesForGrowing * store_.budget.memory().total());
+}
+
+size_t GatheringPolicy::left_to_move_to() const {
+  const size_t left = store_.window.left();
+  return left - std::min(left, for_growing());
+}
+
+size_t GatheringPolicy::scarce() const {
+  return (store_.window.size() - for_growing()) / kShareForMuch;
+}
 
 size_t GatheringPolicy::amount_to_gather(const Request& request, size_t step) const {
   if (request.use == RegionUse::kExtents) return step;
@@ -96,7 +114,7 @@ bool GatheringPolicy::is_restless(const Request& request) {
   const size_t held = store_.budget.charges().held();
   if (store_.window.left() < held) return true;
   if (may_move_untouched()) return false;
-  if (store_.window.left() < store_.window.size() / kShareForGrowing) return true;
+  if (left_to_move_to() == 0) return true;
   if (patience_.is_over()) return true;
   const size_t idle = held - store_.live.all();
   is_sparing_ = idle < held / kShareOfRestless &&
@@ -131,11 +149,16 @@ bool GatheringPolicy::may_gather(const Request& request, size_t target, size_t r
   return target >= kLeastGathered && !is_tight(judged_size(request, target), 0);
 }
 
-// Addresses are used only once: the fewer are left, the more a gathering must bring.
+// The more addresses the program has used, and the fewer are left, the more a gathering must bring:
+// at first a small part of the heap, soon a sixteenth, and with the last addresses a quarter.
 bool GatheringPolicy::is_worth_gathering(size_t missing, size_t free) const {
+  const size_t held = store_.budget.charges().held();
   const size_t used = store_.window.size() - store_.window.left();
-  const size_t enough =
-      store_.budget.charges().held() / 2 / (store_.window.size() / (used + 1) + 1);
+  const size_t soon =
+      std::min<size_t>(store_.window.size(), kMemoriesSoon * store_.budget.memory().total());
+  const size_t last = scarce() - std::min(scarce(), left_to_move_to());
+  const size_t enough = std::max(std::min(held / kShareSoon, held / 2 / (soon / (used + 1) + 1)),
+                                 held / 2 / (scarce() / (last + 1) + 1));
   return is_forced_ || (free >= missing / kLeastShare && free >= enough);
 }
 
@@ -149,8 +172,7 @@ bool GatheringPolicy::is_enough(size_t gathered) const {
 }
 
 bool GatheringPolicy::may_move_block(size_t regions) const {
-  return regions < kManyRegions &&
-         (is_forced_ || store_.window.left() > store_.window.size() / kShareOfMovedBlocks);
+  return regions < kManyRegions && (is_forced_ || left_to_move_to() > scarce());
 }
 
 }  // namespace rdmalloc

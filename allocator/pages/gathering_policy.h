@@ -57,6 +57,12 @@ class GatheringPolicy {
   bool may_move_block(size_t regions) const REQUIRES(growth_lock);
 
  private:
+  // Bytes of addresses that are kept for growing, may still be used to move pages, and of these are
+  // the last.
+  size_t for_growing() const;
+  size_t left_to_move_to() const REQUIRES(growth_lock);
+  size_t scarce() const;
+
   static constexpr uint64_t kShareOfSpareTime = 8;
 
   bool is_restless(const Request& request) REQUIRES(growth_lock);

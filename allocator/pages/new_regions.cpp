@@ -41,7 +41,7 @@ Acquired NewRegions::acquire(Grant grant, const Request& request, os::PageKind k
     warnings_.warn_of_window(request.size);
     return {};
   }
-  if (!store_.blocks.cover(region) || !store_.depots.prepare(region)) {
+  if (!store_.make_room(region)) {
     maker_.undo(region);
     return {};
   }

@@ -4,17 +4,12 @@
 
 namespace rdmalloc {
 
-size_t PageMarks::table_bytes() const {
-  return 3 * PageBits::words(window_) * sizeof(PageBits::Word);
-}
-
 Status PageMarks::boot() {
-  auto* const memory = static_cast<PageBits::Word*>(os::map_table(table_bytes()));
-  if (memory == nullptr) return Status::kNoMemory;
-  const size_t words = PageBits::words(window_);
-  kept_.boot(memory);
-  seams_.boot(memory + words);
-  changed_.boot(memory + 2 * words);
+  const Status reserved =
+      table_.boot(PageBits::table_bytes(window_), TwoEndedTable::Rest::kUnreadable);
+  if (!ok(reserved)) return reserved;
+  size_t kind = 0;
+  for (PageBits* const bits : {&kept_, &changed_, &seams_}) bits->boot(table_.memory(), kind++);
   return Status::kOk;
 }
 

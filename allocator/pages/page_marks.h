@@ -18,6 +18,7 @@
 
 #include "allocator/pages/page_bits.h"
 #include "allocator/pages/region_table.h"
+#include "allocator/pages/two_ended_table.h"
 #include "allocator/pages/window.h"
 
 namespace rdmalloc {
@@ -29,9 +30,14 @@ class PageMarks {
   PageMarks(const PageMarks&) = delete;
   PageMarks& operator=(const PageMarks&) = delete;
 
+  // Reserves the bits. Before there are threads.
   Status boot();
-  // What boot() will map.
-  size_t table_bytes() const;
+
+  // Makes the bits of a region usable before it is published. False: no memory.
+  bool cover(const Region& region) REQUIRES(growth_lock) {
+    return table_.cover(kept_.begin_of(region.base), kept_.end_of(region.end()));
+  }
+  size_t metadata_bytes() const { return table_.bytes(); }
 
   // A region is about to be published, or has lost all its pages.
   void add(const Region& region) REQUIRES(growth_lock);
@@ -94,6 +100,7 @@ class PageMarks {
 
   const Window& window_;
   const RegionTable& regions_;
+  TwoEndedTable table_;
   PageBits kept_;  // pages that are not retired; from the first one that is
   PageBits changed_;
   PageBits seams_;

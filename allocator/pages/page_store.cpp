@@ -7,19 +7,12 @@
 namespace rdmalloc {
 namespace {
 
-// The default window is many times what could ever be held, because addresses are used only once.
-constexpr uint64_t kLeastWindow = uint64_t{1} << 40;
-constexpr uint64_t kMostWindow = uint64_t{1} << 45;
-constexpr uint64_t kWindowOfMemory = 64;
+// The default window: a quarter of what the kernel has for a process, because addresses are used
+// only once.
+constexpr uint64_t kWindow = uint64_t{1} << 45;
 
 // Of the records that the tables' users take later: for the first of each.
 constexpr size_t kRecords = size_t{1} << 20;
-
-uint64_t default_window(uint64_t memory) {
-  uint64_t window = kLeastWindow;
-  while (window < kMostWindow && window / kWindowOfMemory < memory) window *= 2;
-  return window;
-}
 
 }  // namespace
 
@@ -31,11 +24,10 @@ void PageStore::boot() {
   }
   budget.boot(options);
   size_t wanted = budget.resolve(options.amount(OptionId::window));
-  if (wanted == 0) wanted = default_window(budget.memory().total());
+  if (wanted == 0) wanted = kWindow;
   const Status reserved = window.reserve(wanted < Window::kSmallest ? Window::kSmallest : wanted);
   if (ok(reserved)) {
-    os::map_tables_ahead(regions.table_bytes() + marks.table_bytes() +
-                         CpuCaches::table_bytes(window.size()) + kRecords);
+    os::map_tables_ahead(regions.table_bytes() + CpuCaches::table_bytes(window.size()) + kRecords);
   }
   if (ok(reserved) && (!ok(regions.boot()) || !ok(marks.boot()) || !ok(blocks.boot()) ||
                        !ok(caches.boot(window.size())))) {

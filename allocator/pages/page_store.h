@@ -35,6 +35,12 @@ class PageStore {
 
   Mutex& mutex() RETURN_CAPABILITY(growth_lock) { return mutex_; }
 
+  // Makes room in all tables for a region that is about to be published. False: no memory.
+  bool make_room(const Region& region) REQUIRES(growth_lock) EXCLUDES(depot_lock) {
+    return regions.cover(region) && marks.cover(region) && blocks.cover(region) &&
+           depots.prepare(region);
+  }
+
   CpuCaches caches;  // first: used by most mallocs and frees of blocks, with no offset to add
   Options options;
   Window window;

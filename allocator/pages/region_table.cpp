@@ -13,23 +13,32 @@ size_t most_regions(const Window& window) {
 
 }  // namespace
 
-// Each of the three arrays has its own pages.
 size_t RegionTable::table_bytes() const {
-  return os::page_ceil(most_regions(*window_) * sizeof(Region)) +
-         2 * os::page_ceil(window_->granules() * sizeof *by_granule_);
+  return os::page_ceil(most_regions(*window_) * sizeof(Region));
 }
 
 Status RegionTable::boot() {
-  auto* memory = static_cast<unsigned char*>(os::map_table(table_bytes()));
-  if (memory == nullptr) return Status::kNoMemory;
-  capacity_ = most_regions(*window_);
-  regions_ = reinterpret_cast<Region*>(memory);
-  memory += os::page_ceil(capacity_ * sizeof(Region));
-  by_granule_ = reinterpret_cast<std::atomic<uint16_t>*>(memory);
-  memory += os::page_ceil(window_->granules() * sizeof *by_granule_);
-  whole_by_granule_ = reinterpret_cast<std::atomic<uint16_t>*>(memory);
+  regions_ = static_cast<Region*>(os::map_table(table_bytes()));
+  if (regions_ == nullptr) return Status::kNoMemory;
   metadata_bytes_ = table_bytes();
+  // All of the window may be asked about.
+  const size_t bytes = window_->granules() * sizeof *by_granule_;
+  if (!ok(slots_.boot(bytes, TwoEndedTable::Rest::kZero)) ||
+      !ok(whole_slots_.boot(bytes, TwoEndedTable::Rest::kZero))) {
+    return Status::kNoMemory;
+  }
+  by_granule_ = static_cast<std::atomic<uint16_t>*>(slots_.memory());
+  whole_by_granule_ = static_cast<std::atomic<uint16_t>*>(whole_slots_.memory());
+  capacity_ = most_regions(*window_);
   return Status::kOk;
+}
+
+bool RegionTable::cover(const Region& region) {
+  const size_t first = window_->granule_of(reinterpret_cast<const void*>(region.base));
+  const size_t last = window_->granule_of(reinterpret_cast<const void*>(region.end() - 1));
+  const size_t from = first * sizeof *by_granule_;
+  const size_t to = (last + 1) * sizeof *by_granule_;
+  return slots_.cover(from, to) && whole_slots_.cover(from, to);
 }
 
 Region* RegionTable::add(const Region& region, size_t free_slot) {

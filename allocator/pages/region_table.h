@@ -12,6 +12,7 @@
 
 #include "allocator/mutex.h"
 #include "allocator/pages/region.h"
+#include "allocator/pages/two_ended_table.h"
 #include "allocator/pages/window.h"
 #include "allocator/status.h"
 
@@ -24,18 +25,21 @@ class RegionTable {
   explicit constexpr RegionTable(const Window& window) : window_(&window) {}
 
   // Maps the arrays for the window, lazily backed. Until then, and when it fails, the window must
-  // be empty.
+  // be empty. Before there are threads.
   Status boot();
-  // What boot() will map.
+  // What boot() will map with map_table().
   size_t table_bytes() const;
 
   // The most regions that there can be.
   size_t capacity() const { return capacity_; }
 
+  // Makes the arrays' entries for a region usable before it is published. False: no memory.
+  bool cover(const Region& region) REQUIRES(growth_lock);
+
   // Writes a region into a slot that remove() freed, or behind all others. Null: no room.
   Region* add(const Region& region, size_t free_slot) REQUIRES(growth_lock);
   static constexpr size_t kNoSlot = SIZE_MAX;
-  // The arrays have room for one more region: ask before acquiring memory for it.
+  // There is room for one more region: ask before acquiring memory for it.
   bool has_room() const { return size() < capacity_; }
 
   // Part of a region lost its pages: lookups of its granules must look at each page from now on.
@@ -71,13 +75,15 @@ class RegionTable {
     for (size_t i = 0; i < size(); ++i) count += regions_[i].is_empty() ? 0 : 1;
     return count;
   }
-  size_t metadata_bytes() const { return metadata_bytes_; }
+  size_t metadata_bytes() const { return metadata_bytes_ + slots_.bytes() + whole_slots_.bytes(); }
 
  private:
   const Window* const window_;
   Region* regions_ = nullptr;
   std::atomic<uint16_t>* by_granule_ = nullptr;  // index + 1; 0: none
   std::atomic<uint16_t>* whole_by_granule_ = nullptr;
+  TwoEndedTable slots_;  // by_granule_'s memory
+  TwoEndedTable whole_slots_;
   size_t capacity_ = 0;  // each region starts in its own granule
   std::atomic<size_t> size_{0};
   size_t metadata_bytes_ = 0;

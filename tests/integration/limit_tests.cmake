@@ -56,6 +56,11 @@ rdm_case("control: RDMALLOC_MEMORY_CAP bounds the heap of such a program"
   PROGRAM own_limit ARGUMENTS heap
   LIMITS RDMALLOC_MEMORY_CAP=64M --expect 1 --says "the heap is limited")
 
+rdm_case("the window's tables count as little memory, however large the window is"
+  PROGRAM counted_memory)
+rdm_case("control: a mapping that nobody touches counts"
+  PROGRAM counted_memory ARGUMENTS 128 LIMITS --expect 1 --says "MiB are counted")
+
 # The memlock limit may change while the program runs.
 rdm_program(limit_changes rdmalloc)
 rdm_case("what a raised memlock limit allows is pinned, by a running program"

@@ -639,6 +639,10 @@ Status prefer_node(void* address, size_t bytes, int node) {
 
 Status discard(void* address, size_t bytes) {
   const Guard guard(state().mutex);
+  if (fake::bytes_in(state().metadata, address, bytes) == bytes) {  // of a table
+    madvise(address, bytes, MADV_DONTNEED);
+    return Status::kOk;
+  }
   std::vector<Range*> all;
   fake::for_all(Call::kDiscard, address, bytes, [&](Range& range) {
     all.push_back(&range);
@@ -669,17 +673,31 @@ size_t resident_bytes(const void* address, size_t bytes) {
   return sum;
 }
 
-void* map_metadata(size_t bytes) {
+namespace {
+
+void* map_noted(size_t bytes, int rights) {
   const Guard guard(state().mutex);
   Status status{};
   if (fake::fails(Call::kMapMetadata, &status)) return nullptr;
-  void* got = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const got =
+      mmap(nullptr, bytes, rights, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) return nullptr;
   state().metadata[fake::number(got)] = bytes;
   return got;
 }
 
+}  // namespace
+
+void* map_metadata(size_t bytes) { return map_noted(bytes, PROT_READ | PROT_WRITE); }
+void* reserve_table(size_t bytes, bool is_readable) {
+  return map_noted(bytes, is_readable ? PROT_READ : PROT_NONE);
+}
+bool open_table(void* address, size_t bytes) {
+  const Guard guard(state().mutex);
+  Status status{};
+  return !fake::fails(Call::kMapMetadata, &status) &&
+         mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0;
+}
 void* map_table(size_t bytes) { return map_metadata(bytes); }
 void map_tables_ahead(size_t) {}
 void drop_zeros(const void*, const void*) {}

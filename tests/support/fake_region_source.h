@@ -36,6 +36,9 @@ class RegionSource final : public rdmalloc::RegionSource {
     region.kind = kind;
     region.locked = kind == RegionKind::kPinned;
     region.exposed = exposed;
+    if (!table_.cover(region) || !marks_.cover(region)) {
+      throw std::runtime_error("no memory for the tables of the test's window");
+    }
     marks_.add(region);
     const Region& added = *table_.add(region, RegionTable::kNoSlot);
     for (RegionObserver* observer : observers_) observer->on_acquire(added);
