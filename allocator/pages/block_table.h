@@ -56,11 +56,23 @@ class BlockTable {
   BlockTable& operator=(const BlockTable&) = delete;
 
   // Reserves the table. Without a window it is empty. Before there are threads.
-  Status boot();
+  Status boot() {
+    const Status reserved = table_.boot(bytes(), TwoEndedTable::Rest::kUnreadable);
+    words_ = static_cast<std::atomic<Word>*>(table_.memory());
+    return reserved;
+  }
 
   // Makes the words of a region usable before it is published, if it is one for blocks. False: no
   // memory.
-  bool cover(const Region& region) REQUIRES(growth_lock);
+  bool cover(const Region& region) REQUIRES(growth_lock) {
+    if (region.use == RegionUse::kExtents) return true;
+    // Blocks lie at the high end of the window.
+    if (!table_.cover(page_of(region.base) * sizeof(Word), bytes())) return false;
+    if (region.base < lowest_.load(std::memory_order_relaxed)) {
+      lowest_.store(region.base, std::memory_order_release);
+    }
+    return true;
+  }
 
   // Nobody uses the words of these addresses, or of others for which is_unused(from, to) is true:
   // pages of the table that hold no others are given back.
@@ -87,6 +99,8 @@ class BlockTable {
   size_t metadata_bytes() const { return table_.bytes(); }
 
  private:
+  size_t bytes() const { return window_.size() / os::page_size() * sizeof(Word); }
+
   const Window& window_;
   std::atomic<Word>* words_ = nullptr;
   std::atomic<uintptr_t> lowest_{UINTPTR_MAX};  // address that was covered

@@ -9,6 +9,9 @@ namespace {
 // More than a program maps besides its heap.
 constexpr size_t kBeside = size_t{1} << 40;
 
+// What is skipped for an alignment is never carved: no pages are that large.
+constexpr size_t kMostAlignment = size_t{1} << 36;
+
 constexpr uint64_t kScarce = uint64_t{256} << 20;
 
 }  // namespace
@@ -33,7 +36,8 @@ Status Window::reserve(size_t wanted) {
 }
 
 void* Window::carve(size_t bytes, size_t alignment, End end) {
-  if (bytes > left() || left() - bytes < os::page_size()) return nullptr;
+  if (alignment > kMostAlignment || bytes > left() || left() - bytes < os::page_size())
+    return nullptr;
   if (end == End::kHigh) {
     const uintptr_t address = os::align_down(base_ + top_ - os::page_size() - bytes, alignment);
     if (address < base_ + carved_) return nullptr;

@@ -33,7 +33,8 @@ class Window {
   void abandon() NO_THREAD_SAFETY_ANALYSIS { size_ = top_ = 0; }
 
   // The next free addresses at that end, at a granule. A gap follows every carved range, so that
-  // neither the page heap nor a registration cache can take two regions for one.
+  // neither the page heap nor a registration cache can take two regions for one. Null: too few are
+  // left, or the alignment is above 64 GiB.
   enum class End : uint8_t { kLow, kHigh };
   void* carve(size_t bytes, size_t alignment = kGranule, End end = End::kLow) REQUIRES(growth_lock);
 

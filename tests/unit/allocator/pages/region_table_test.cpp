@@ -112,6 +112,19 @@ TEST_CASE_METHOD(Fixture, "what is carved from the two ends never meets") {
   CHECK(window.carve(kGranule) == nullptr);
 }
 
+TEST_CASE_METHOD(Fixture,
+                 "an alignment that would use the window up is refused, and uses up nothing") {
+  REQUIRE(ok(window.reserve(size_t{1} << 40)));
+  for (const Window::End end : {Window::End::kLow, Window::End::kHigh}) {
+    const size_t left = window.left();
+    CHECK(window.carve(kPage, size_t{1} << 37, end) == nullptr);
+    CHECK(window.left() == left);
+    void* const address = window.carve(kPage, size_t{1} << 36, end);
+    REQUIRE(address != nullptr);
+    CHECK(reinterpret_cast<uintptr_t>(address) % (size_t{1} << 36) == 0);
+  }
+}
+
 TEST_CASE_METHOD(Fixture, "addresses given back at an end are carved there again") {
   REQUIRE(ok(window.reserve(16 * kGranule)));
   for (const Window::End end : {Window::End::kLow, Window::End::kHigh}) {
