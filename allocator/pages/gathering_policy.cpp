@@ -55,7 +55,7 @@ constexpr size_t kMostGathered = 3072;
 // realloc moves, because these can be copied, nor for gathering little at a time.
 constexpr size_t kShareForGrowing = 4;
 constexpr size_t kMemoriesForGrowing = 16;
-constexpr size_t kShareForMuch = 2;
+constexpr size_t kShareForMuch = 3;
 constexpr size_t kMemoriesSoon = 64;
 constexpr size_t kShareSoon = 16;
 
