@@ -51,11 +51,13 @@ constexpr size_t kManyRegions = 2048;
 constexpr size_t kMostGathered = 3072;
 
 // Addresses are used only once. This share of the window is for growing, if it is not more than
-// this multiple of the memory. The others are for moving, but one in so many is not for blocks that
-// realloc moves, because these can be copied, nor for gathering little at a time.
+// this multiple of the memory. The others are for moving, but one in so many is not for gathering
+// little at a time, and a share of the window not for blocks that realloc moves, because these can
+// be copied.
 constexpr size_t kShareForGrowing = 4;
 constexpr size_t kMemoriesForGrowing = 16;
-constexpr size_t kShareForMuch = 3;
+constexpr size_t kShareForMuch = 2;
+constexpr size_t kShareNotForBlocks = 2;
 constexpr size_t kMemoriesSoon = 64;
 constexpr size_t kShareSoon = 16;
 
@@ -172,7 +174,8 @@ bool GatheringPolicy::is_enough(size_t gathered) const {
 }
 
 bool GatheringPolicy::may_move_block(size_t regions) const {
-  return regions < kManyRegions && (is_forced_ || left_to_move_to() > scarce());
+  return regions < kManyRegions &&
+         (is_forced_ || store_.window.left() > store_.window.size() / kShareNotForBlocks);
 }
 
 }  // namespace rdmalloc
