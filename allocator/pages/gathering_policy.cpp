@@ -19,7 +19,7 @@ constexpr size_t kGatheredAtOnce = size_t{16} << 20;
 // less may lie idle for a large request, which costs more to touch.
 //
 // Once a multiple of the most that was ever live has been moved, the program's order of malloc and
-// free keeps leaving such holes: then a fifth of the heap may lie idle, or an eighth while moving
+// free keeps leaving such holes: then a sixth of the heap may lie idle, or an eighth while moving
 // takes little of the process's time. The largest requests, each of which makes a region alone, go
 // on, because touching what they get costs far more. Patience bounds the time until half of the
 // heap lies idle.
@@ -39,7 +39,7 @@ constexpr const Tolerance& tolerance_of(size_t size) {
 constexpr size_t kSmallHeap = GrowthPolicy::kSmallHeap;
 constexpr size_t kTolerated = size_t{16} << 20;
 constexpr size_t kToleratedInLargeHeap = size_t{8} << 20;
-constexpr size_t kShareOfRestless = 5;
+constexpr size_t kShareOfRestless = 6;
 constexpr size_t kShareOfSparing = 8;
 constexpr size_t kShareUntouched = 2;
 // With several nodes: a share of the most that was ever live.

@@ -20,7 +20,7 @@ rdm_case("control: without gathering twice as much is resident as is live"
   PROGRAM churn ARGUMENTS 2 400000 150
   LIMITS RDMALLOC_GATHER=off --expect 1 --says "of what was live" LABELS memlock TIMEOUT 300)
 rdm_case("in ten million operations such blocks leave no more mappings, and no more memory idle"
-  PROGRAM churn ARGUMENTS 2 10000000 150 LABELS memlock long TIMEOUT 3600)
+  PROGRAM churn ARGUMENTS 2 10000000 140 LABELS memlock long TIMEOUT 3600)
 foreach(conf
     tcache:false zero:true junk:true prof:true,prof_active:true,lg_prof_sample:12
     percpu_arena:percpu narenas:1 dirty_decay_ms:1000 dirty_decay_ms:-1,muzzy_decay_ms:-1

@@ -185,21 +185,22 @@ TEST_CASE("then moves go on from an eighth of the heap on while they take a nint
   CHECK_FALSE(may_gather());
   fake::compute(8 * kMs - 8);
   CHECK_FALSE(may_gather());
-  // From a fifth on they may take half of it.
-  f.leave_idle(64 * kMiB);
+  // From a sixth on they may take half of it.
+  const size_t sixth = os::page_ceil(320 * kMiB / 6);
+  f.leave_idle(sixth);
   CHECK(may_gather());
-  f.leave_idle(64 * kMiB - kPage);
+  f.leave_idle(sixth - kPage);
   CHECK_FALSE(may_gather());
   fake::compute(8);
   CHECK(may_gather());
 }
 
-TEST_CASE("of pages that are renewed half stay away at most, while a fifth of the heap is idle") {
+TEST_CASE("of pages that are renewed half stay away at most, while a sixth of the heap is idle") {
   struct {
     size_t held, idle, given, amount;  // held and idle without what was given
   } const cases[] = {
-      {320 * kMiB, 51 * kMiB, 16 * kMiB, 16 * kMiB},  // less than a fifth
-      {320 * kMiB, 52 * kMiB, 16 * kMiB, 8 * kMiB},
+      {320 * kMiB, 39 * kMiB, 16 * kMiB, 16 * kMiB},  // less than a sixth
+      {320 * kMiB, 40 * kMiB, 16 * kMiB, 8 * kMiB},
       {80 * kMiB, 0, 20 * kMiB, 12 * kMiB + kMiB / 2},  // then an eighth is idle
   };
   for (const auto& [held, idle, given, amount] : cases) {
