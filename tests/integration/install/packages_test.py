@@ -25,7 +25,7 @@ HOLDS = (("bin/rdmalloc", "lib.*/librdmalloc.so.0", "lib.*/librdmalloc-shm.so.0"
           "share/bash-completion/completions/rdmalloc", "share/rdmalloc/modulefiles/rdmalloc/[0-9.]*[.]lua"),
          ("include/rdmalloc/rdmalloc.h", "lib.*/librdmalloc.so", "lib.*/pkgconfig/rdmalloc.pc",
           "lib.*/cmake/rdmalloc/rdmallocConfig.cmake"),
-         ("bin/rdmalloc-replay", "lib.*/librdmalloc-trace.so"),
+         ("bin/rdmalloc-replay", "share/man/man1/rdmalloc-replay.1.gz", "lib.*/librdmalloc-trace.so"),
          ("lib.*/librdmalloc-mpi.so",),
          ("lib/debug/.build-id/../.*[.]debug",))
 

@@ -42,14 +42,20 @@ readme() {
     fail "allocator/OPTIONS.md has another table of options than: rdmalloc options --markdown"
 }
 
+promise_rendered() {
+  try env LC_ALL=C MANWIDTH=200 man -l --warnings "$1"
+  promise_status 0
+  [ ! -s "$work/err" ] || fail "the page ${2:-$1} renders with warnings"
+}
+
 man_pages() {
   need man
+  promise_rendered "$source_folder/allocator/trace/rdmalloc-replay.1"
+  promise_all_in_out SYNOPSIS --touch --check --times --repeat LD_PRELOAD
   for page in rdmalloc run info doctor options shm-plan study top stats trace trace-record trace-replay \
     trace-import trace-text trace-info environment; do
     "$rdmalloc" man $page >"$work/page" || fail "no page $page"
-    try env LC_ALL=C MANWIDTH=200 man -l --warnings "$work/page"
-    promise_status 0
-    [ ! -s "$work/err" ] || fail "the page $page renders with warnings"
+    promise_rendered "$work/page" $page
     [ $page != run ] || promise_all_in_out $(flags)
     [ $page != environment ] || promise_all_in_out $(variables) $(statistics)
   done
