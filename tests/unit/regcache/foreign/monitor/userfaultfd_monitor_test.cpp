@@ -299,7 +299,7 @@ uint64_t take_addresses(bool catches_up, int seconds, uint64_t enough) {
 
 TEST_CASE("An address taken before its unmapping is reported has no old registration") {
   if (monitor() == nullptr) return;
-  CHECK(take_addresses(true, 5, UINT64_MAX) == 0);
+  CHECK(take_addresses(true, 3, UINT64_MAX) == 0);
 }
 
 TEST_CASE("Control: without waiting for changes to be reported old registrations are found") {
