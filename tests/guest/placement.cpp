@@ -77,6 +77,7 @@ void check_parts(const char* array, const char* when) {
     const Shares shares = shares_of(part + kHuge, kPart - 2 * kHuge);
     if (shares[static_cast<size_t>(node)] < kNearlyAll) {
       verdict.broken("%s: node %d's part lies at%s", when, node, text(shares).c_str());
+      (void)!system("grep -h MemFree /sys/devices/system/node/node*/meminfo");
     }
   }
 }
