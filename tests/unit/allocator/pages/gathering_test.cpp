@@ -198,7 +198,7 @@ Left leave_holes(int rounds, uint64_t ns) {
     }
     return malloced;
   };
-  replace(20'000);
+  replace(40'000);
   Left left;
   const size_t gathered_before = heap_counters(*tested).gathered;
   for (int round = 0; round < rounds; ++round) {
@@ -215,7 +215,7 @@ Left leave_holes(int rounds, uint64_t ns) {
 }  // namespace
 
 TEST_CASE("a program that goes on leaving such holes has a sixth of the heap idle, and few moves") {
-  const Left busy = leave_holes(5, 4'000);
+  const Left busy = leave_holes(10, 4'000);
   CHECK(busy.gathered > 0);
   CHECK(busy.gathered < busy.malloced / 20);
   // Less is idle where moving takes little of its time, and uses up more addresses. On a busy

@@ -135,7 +135,7 @@ TEST_CASE("a large region whose pages come at once has huge pages") {
 TEST_CASE("huge pages as large as with base pages of 64 KiB are not used by themselves") {
   TestHeap tested({"POPULATE=now"});
   fake::machine().huge_page = 512 * kMiB;
-  fake::machine().base_takes_us = 5000;
+  fake::machine().base_takes_us = 500;
   tested.boot();
   (void)tested.take(kPage);
   CHECK_FALSE(is_huge(tested, tested.malloc(600 * kMiB)));
