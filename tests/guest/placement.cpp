@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 
 #include <array>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <vector>
