@@ -25,8 +25,8 @@ library_packages="cmake ninja-build g++ pkg-config libjemalloc-dev libhwloc-dev 
 build_packages="$library_packages catch2 libbenchmark-dev liburing-dev"
 # The demo's two programs, and what runs them.
 demo_packages="python3 sqlite3"
-# The tests: what looks at the sources and at processes, ...
-test_packages="clang-format clang libclang-rt-14-dev strace gdb libcap2-bin util-linux binutils procps
+# The tests: what keeps the sanitizers' builds, what looks at the sources and at processes, ...
+test_packages="ccache clang-format clang libclang-rt-14-dev strace gdb libcap2-bin util-linux binutils procps
   man-db python3 bash"
 # ... a terminal, ...
 test_packages="$test_packages tmux"

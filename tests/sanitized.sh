@@ -6,7 +6,7 @@
 #   sanitized.sh PRESET test
 #   sanitized.sh PRESET fuzz FUZZER INPUTS SECONDS   from the inputs in a folder of fuzz/, and one seed
 #
-# In the source folder. Skipped (77) where the compiler does not know that sanitizer.
+# In the source folder. The build leaves the processors to tests that are bounded in time. Skipped (77) where the compiler does not know that sanitizer.
 set -u
 . "$(dirname "$0")/support/verdict.sh"
 preset=$1
@@ -49,7 +49,7 @@ run_tests() {
 }
 
 case $2 in
-  build) cmake --preset "$preset" && cmake --build --preset "$preset" ;;
+  build) cmake --preset "$preset" && nice cmake --build --preset "$preset" ;;
   test) run_tests ;;
   fuzz) fuzz "$3" "$4" "$5" ;;
   *) echo "sanitized.sh: $2 is not build, test or fuzz" >&2; exit 2 ;;

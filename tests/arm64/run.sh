@@ -24,7 +24,8 @@ command -v aarch64-linux-gnu-g++ > /dev/null || lacks "cross compiler (g++-aarch
 build() {
   cmake --preset arm64 > build/arm64-configure.log 2>&1 ||
     { cat build/arm64-configure.log; fail "the cross build cannot be configured"; }
-  cmake --build "$@" || fail "the cross build failed"
+  # Leaves the processors to tests that are bounded in time.
+  nice cmake --build "$@" || fail "the cross build failed"
 }
 
 run_in_machine() {

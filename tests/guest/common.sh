@@ -1,10 +1,8 @@
 # For the scripts in tests/guest/tests, which run in the guest. Each consists of lines such as:
 #
-#   promise "sentence" SECONDS COMMAND...   the command must end with status 0
-#   control "sentence" SECONDS REGEX COMMAND...
-#                                           the same without the library: must end with status 1
-#                                           and print a line that matches, so that it fails for
-#                                           the intended reason
+#   promise "sentence" COMMAND...         the command must end with status 0
+#   control "sentence" REGEX COMMAND...   the same without the library: must end with status 1 and print
+#                                         a line that matches, so that it fails for the intended reason
 #
 # The sentence stands on the first line: CMake makes a test of each such line. A command that ends
 # with 77 is skipped and has printed the reason: "SKIPPED: REASON".
@@ -12,6 +10,8 @@ set -u
 # shellcheck disable=SC2034  # used by the scripts that source this
 programs=$GUEST_BUILD/tests/guest
 library=$GUEST_BUILD/lib/librdmalloc.so
+# For each command. On a quiet machine none takes a fifth of it; beside builds one may take most.
+seconds=300
 rdmalloc=$GUEST_BUILD/bin/rdmalloc
 # A slow guest takes longer than UCX's 30 s. The ranks of mpirun inherit it.
 export UCX_UD_VERBS_TIMEOUT=10m
@@ -44,8 +44,7 @@ busy() {
 run_case() {
   expected=$1
   sentence=$2
-  seconds=$3
-  shift 3
+  shift 2
   echo "== $sentence"
   if [ -n "$absent" ]; then
     verdict SKIP "$sentence" "$absent"
@@ -90,10 +89,9 @@ promise() {
 
 control() {
   control_sentence=$1
-  control_seconds=$2
-  says=$3
-  shift 3
-  run_case 1 "control: $control_sentence" "$control_seconds" "$@"
+  says=$2
+  shift 2
+  run_case 1 "control: $control_sentence" "$@"
 }
 
 # As an argument of promise or control: runs the rest with the library preloaded.

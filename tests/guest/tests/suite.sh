@@ -20,8 +20,9 @@ fi
 
 # As in mpi.sh: without it UCX's datagrams time out over soft-RoCE.
 export UCX_UD_VERBS_ETH_DGID_CHECK=n
+seconds=86400
 # shellcheck disable=SC2086  # lists of words
-promise "the suite passes in the guest" 86400 \
+promise "the suite passes in the guest" \
   prlimit --memlock="$memlock:$memlock" $as_user ctest --test-dir "$GUEST_BUILD" -j "$(nproc)" \
   --no-tests=error --timeout 6000 --output-on-failure --output-log "$GUEST_RESULTS/ctest.log" $arguments
 cp "$GUEST_BUILD/Testing/Temporary/LastTest.log" "$GUEST_RESULTS/"

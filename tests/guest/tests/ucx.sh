@@ -16,27 +16,27 @@ newer="-x UCX_PROTO_ENABLE=y"
 stock="-x MALLOC_MMAP_THRESHOLD_=65536"
 shim="$rdmalloc run --ucx --"
 
-control "with glibc an Open MPI loop registers freed and new messages again and again" 60 \
+control "with glibc an Open MPI loop registers freed and new messages again and again" \
   "0 bytes or children wrong, [1-9][0-9]* memory regions" \
   $counted 1000 $timed openmpi without $mpirun $stock "$programs/ucx_loop" 3 0
-promise "an Open MPI loop that mallocs each message registers nothing in steady state under --ucx" 60 \
+promise "an Open MPI loop that mallocs each message registers nothing in steady state under --ucx" \
   $counted 100 $timed openmpi with $mpirun $shim "$programs/ucx_loop" 15 0
-promise "with UCX's newer protocols, too, an Open MPI loop registers nothing in steady state" 60 \
+promise "with UCX's newer protocols, too, an Open MPI loop registers nothing in steady state" \
   $counted 100 $mpirun $newer $shim "$programs/ucx_loop" 8 0
 # At each fork UCX empties its caches: each buffer is answered anew.
-promise "children of an MPI program under --ucx have their heap, and its messages stay right" 60 \
+promise "children of an MPI program under --ucx have their heap, and its messages stay right" \
   $counted 100 $mpirun $shim "$programs/ucx_loop" 8 0 fork
 # Enough for UCX, too little for UCX and the heap.
-promise "with little memlock an Open MPI program over UCX runs on" 60 \
+promise "with little memlock an Open MPI program over UCX runs on" \
   sh "$GUEST_SOURCE/tests/guest/ucx_user" 65536 $mpirun $shim "$programs/pingpong" 20
 
 requires mpirun.mpich "no MPICH: type: sh cmake/bootstrap.sh test"
 requires "$programs/ucx_loop_mpich" "the MPI program was not built, for want of libmpich-dev"
 mpich="mpirun.mpich -np 2 -genv UCX_NET_DEVICES rxe0:1 -genv UCX_TLS rc_v,self
   -genv UCX_UD_VERBS_ETH_DGID_CHECK n"
-control "with glibc an MPICH loop registers freed and new messages again and again" 60 \
+control "with glibc an MPICH loop registers freed and new messages again and again" \
   "0 bytes or children wrong, [1-9][0-9]* memory regions" \
   $counted 1000 $timed mpich without $mpich -genv MALLOC_MMAP_THRESHOLD_ 65536 \
   "$programs/ucx_loop_mpich" 3 0
-promise "an MPICH loop that mallocs each message registers nothing in steady state under --ucx" 60 \
+promise "an MPICH loop that mallocs each message registers nothing in steady state under --ucx" \
   $counted 100 $timed mpich with $mpich $shim "$programs/ucx_loop_mpich" 15 0
