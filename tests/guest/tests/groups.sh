@@ -23,4 +23,4 @@ promise "version 2: pages that come at once stop short of memory.high" \
   $preloaded --high 256 RDMALLOC_POPULATE=now $run 1 400 100 409600
 control "version 2: a process that touches more than memory.high is slowed down" \
   "^slowed down [0-9]+ times" \
-  $case --high 256 $run 1 400 300 409600
+  $case --high 256 $run 1 400 270 409600
