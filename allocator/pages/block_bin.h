@@ -48,7 +48,7 @@ class BlockClasses {
     }
     return made;
   }
-  static const Table table;
+  static const Table kTable;
 
  public:
   static constexpr size_t kCount = (kHighestBit - kLowestBit + 1) * kInDoubling;
@@ -58,10 +58,10 @@ class BlockClasses {
   }
   static size_t of(size_t pages) {
     const size_t units = units_of(pages);
-    return units < kInTable ? table.of[units] : of_units(units);
+    return units < kInTable ? kTable.of[units] : of_units(units);
   }
 };
-inline constexpr BlockClasses::Table BlockClasses::table = BlockClasses::make_table();
+inline constexpr BlockClasses::Table BlockClasses::kTable = BlockClasses::make_table();
 
 template <unsigned kMost>
 class alignas(64) BlockBin {
