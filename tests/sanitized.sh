@@ -6,7 +6,8 @@
 #   sanitized.sh PRESET test
 #   sanitized.sh PRESET fuzz FUZZER INPUTS SECONDS   from the inputs in a folder of fuzz/, and one seed
 #
-# In the source folder. The build leaves the processors to tests that are bounded in time. Skipped (77) where the compiler does not know that sanitizer.
+# In the source folder. The build leaves the processors to tests that are bounded in time. Skipped (77)
+# where the compiler does not know that sanitizer.
 set -u
 . "$(dirname "$0")/support/verdict.sh"
 preset=$1

@@ -10,9 +10,9 @@ set -u
 # shellcheck disable=SC2034  # used by the scripts that source this
 programs=$GUEST_BUILD/tests/guest
 library=$GUEST_BUILD/lib/librdmalloc.so
-# For each command. On a quiet machine none takes a fifth of it; beside builds one may take most.
-seconds=300
 rdmalloc=$GUEST_BUILD/bin/rdmalloc
+# What each command may take. On a quiet machine none takes a fifth of it; beside builds one may take most.
+seconds=300
 # A slow guest takes longer than UCX's 30 s. The ranks of mpirun inherit it.
 export UCX_UD_VERBS_TIMEOUT=10m
 
