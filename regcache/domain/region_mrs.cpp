@@ -1,14 +1,20 @@
 #include "regcache/domain/region_mrs.h"
 
+#include <algorithm>
+
 namespace rdmalloc {
 namespace {
 
+// Keeps the pieces that there are, all but the last of `count`.
 bool make_room_for_pieces(KeyEntry& entry, size_t count) {
   if (entry.piece_room >= count) return true;
-  void* memory = os::map_metadata(count * sizeof(Piece));
+  const size_t bytes = os::page_ceil(2 * count * sizeof(Piece));
+  void* memory = os::map_metadata(bytes);
   if (memory == nullptr) return false;
-  entry.piece = static_cast<Piece*>(memory);
-  entry.piece_room = static_cast<uint32_t>(count);
+  auto* const pieces = static_cast<Piece*>(memory);
+  std::copy_n(entry.piece, count - 1, pieces);
+  entry.piece = pieces;
+  entry.piece_room = static_cast<uint32_t>(bytes / sizeof(Piece));
   return true;
 }
 
@@ -77,19 +83,18 @@ int RegionMrs::register_whole(const Region& region, KeyEntry& entry, size_t leng
   return status;
 }
 
+// Holes may appear meanwhile and make more pieces: how many there are is known at the end.
 int RegionMrs::register_pieces(const Region& region, KeyEntry& entry, size_t length) {
-  size_t count = 0;
-  for_each_piece(region, length, [&](size_t, size_t) { return ++count != 0; });
-  if (!make_room_for_pieces(entry, count)) {
-    complaints_->say("no memory for bookkeeping");
-    return RDM_SYSTEM;
-  }
   int status = RDM_OK;
   size_t done = 0;
   bool is_short = false;
   entry.set_short(false);
   for_each_piece(region, length, [&](size_t offset, size_t bytes) {
-    if (done == count) return false;  // a hole appeared meanwhile
+    if (!make_room_for_pieces(entry, done + 1)) {
+      complaints_->say("no memory for bookkeeping");
+      status = RDM_SYSTEM;
+      return false;
+    }
     Piece& piece = entry.piece[done];
     piece = {offset, 0, {}};
     status = register_or_say(region, offset, bytes, &piece.key);

@@ -34,7 +34,7 @@ void send(probe::KeyedDevice& keyed, void* buffer, size_t size, const probe::Pat
   const char* which = before == nullptr ? "the first buffer" : "the second buffer";
   pattern.fill(buffer, size);
   const int key = keyed.key_of(buffer, size);
-  if (key < 0) return verdict.broken("%s has no key", which);
+  if (key < 0) return verdict.broken("%s has no key: %s", which, keyed.why());
   const int error = keyed.device().send(static_cast<uint32_t>(key), buffer, size);
   if (error != 0) return verdict.broken("%s was not sent: %s", which, strerror(error));
   const size_t wrong = pattern.mismatch(keyed.device().peer(), size);
@@ -49,7 +49,7 @@ void receive(probe::KeyedDevice& keyed, void* buffer, size_t size, uint64_t seed
   const probe::Pattern pattern(seed);
   pattern.fill(keyed.device().peer(), size);
   const int key = keyed.key_of(buffer, size);
-  if (key < 0) return verdict.broken("the buffer has no key");
+  if (key < 0) return verdict.broken("the buffer has no key: %s", keyed.why());
   const int error = keyed.device().receive(static_cast<uint32_t>(key), buffer, size);
   if (error != 0) return verdict.broken("nothing was received: %s", strerror(error));
   const size_t wrong = pattern.mismatch(buffer, size);

@@ -21,6 +21,7 @@ struct DomainLibrary {
       symbol<decltype(rdm_domain_open_io_uring)>("rdm_domain_open_io_uring");
   decltype(rdm_domain_close)* close = symbol<decltype(rdm_domain_close)>("rdm_domain_close");
   decltype(rdm_lookup)* lookup = symbol<decltype(rdm_lookup)>("rdm_lookup");
+  decltype(rdm_last_error)* last_error = symbol<decltype(rdm_last_error)>("rdm_last_error");
 };
 
 inline const DomainLibrary& domains() {
@@ -160,6 +161,10 @@ class KeyedDevice {
 
   Device& device() { return device_; }
   rdm_domain* domain() { return domain_; }
+  // Why the last key_of() of this thread found none.
+  const char* why() const {
+    return cache_ != nullptr ? "the kernel refused it" : domains().last_error();
+  }
 
   // -1 if there is none.
   int key_of(const void* address, size_t length) {

@@ -111,6 +111,34 @@ TEST_CASE("lookups and registrations agree with a list of pages, whatever the de
   }
 }
 
+TEST_CASE_METHOD(Fixture, "holes that appear during the registration leave no page without a key") {
+  const size_t kPages = 1024;
+  const Region& region = source.acquire(kPages * kPage);
+  REQUIRE(retire(region, 8, 1));
+  // Each registration of a piece finds another hole behind it.
+  struct Context {
+    Fixture* fixture;
+    const Region* region;
+    size_t next;
+  } context{this, &region, 16};
+  backend.on_register_context = &context;
+  backend.on_register = [](void* untyped) {
+    auto* const here = static_cast<Context*>(untyped);
+    if (here->next >= kPages) return;
+    REQUIRE(here->fixture->retire(*here->region, here->next, 1));
+    here->next += 8;
+  };
+  Domain* domain = opened();
+  REQUIRE(context.next == kPages);
+  for (size_t page = 0; page < kPages; ++page) {
+    const bool is_hole = page % 8 == 0 && page != 0;
+    REQUIRE(look_up(domain, region, page) == (is_hole ? RDM_NOT_OWNED : RDM_OK));
+  }
+  CHECK(is_valid());
+  check_closes_clean(domain);
+  CHECK(backend.violations().empty());
+}
+
 TEST_CASE_METHOD(Fixture,
                  "a region without pages is deregistered, in pieces or whole, and forgotten") {
   backend.limits.abilities = RDM_BACKEND_IN_MALLOC;
