@@ -1,8 +1,25 @@
 #include "allocator/mutex.h"
 
-#ifndef NDEBUG
+#include <algorithm>
+
+#include "allocator/os/relax.h"
 
 namespace rdmalloc {
+
+void Mutex::wait() {
+  constexpr int kMost = 1000;
+  constexpr int kMostBetween = 32;
+  int between = 1;
+  for (int sum = 0; sum < kMost; sum += between) {
+    between = std::min(2 * between, kMostBetween);
+    for (int i = 0; i < between; ++i) os::relax();
+    if (pthread_mutex_trylock(&mutex_) == 0) return;
+  }
+  pthread_mutex_lock(&mutex_);
+}
+
+#ifndef NDEBUG
+
 namespace {
 // initial-exec: the general model may call malloc at a thread's first use.
 [[gnu::tls_model("initial-exec")]] thread_local Rank held_rank = Rank::kNone;
@@ -22,6 +39,6 @@ void assert_no_rank() {
   if (held_rank != Rank::kNone) __builtin_trap();
 }
 
-}  // namespace rdmalloc
-
 #endif
+
+}  // namespace rdmalloc

@@ -48,7 +48,8 @@ class CAPABILITY("mutex") Mutex {
 
   void lock() ACQUIRE() {
     assert_rank_above(rank_);
-    pthread_mutex_lock(&mutex_);
+    if (pthread_mutex_trylock(&mutex_) != 0) [[unlikely]]
+      wait();
     outer_ = set_rank(rank_);
   }
   // Takes one more lock of the rank that this thread holds. A thread that takes several takes all,
@@ -63,8 +64,11 @@ class CAPABILITY("mutex") Mutex {
   }
 
  private:
-  // Spins before it sleeps: most locks are held for less time than it takes to fall asleep.
-  pthread_mutex_t mutex_ = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
+  // Looks for tens of microseconds before it sleeps, because most locks are held for much less
+  // (bench/README.md, "Large blocks, untouched").
+  void wait();
+
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   const Rank rank_;
   Rank outer_ = Rank::kNone;
 };

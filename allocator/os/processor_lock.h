@@ -73,7 +73,7 @@ class ProcessorLock {
   // as seen, the thread was interrupted, or somebody has the lock.
   bool change(size_t processor, const Change& change);
   // The same where sequences_at is `at`, which is not 0.
-  template <bool fills>
+  template <bool kFills>
   bool change_by_sequence(ptrdiff_t at, size_t processor, const Change& change);
   // The same by any thread that has closed the lock.
   bool change_by_lock(const Change& change);
@@ -119,7 +119,7 @@ class ProcessorLock {
 // Its only store that others look at comes last: that of the word. The kernel's record of a
 // sequence (struct rseq_cs) is version, flags, start, length and where to go on: there the
 // signature that glibc registered stands in front.
-template <bool fills>
+template <bool kFills>
 [[gnu::always_inline]] inline bool ProcessorLock::change_by_sequence(
     [[maybe_unused]] ptrdiff_t at, [[maybe_unused]] size_t processor,
     [[maybe_unused]] const Change& change) {
@@ -157,7 +157,7 @@ template <bool fills>
       : [at] "r"(at), [processor] "r"(processor), [sequences_at] "m"(sequences_at),
         [lock] "r"(this), [word] "r"(change.word), [seen] "r"(change.seen),
         [word_new] "r"(change.word_new), [slot] "r"(change.slot), [value] "r"(change.value),
-        [fills] "i"(fills ? 1 : 0)
+        [fills] "i"(kFills ? 1 : 0)
       : "memory", "cc", "rax"
       : nothing);
   add(change.to_total);

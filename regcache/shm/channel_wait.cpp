@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "allocator/os/relax.h"
 #include "regcache/shm/channel.h"
 #include "regcache/shm/clock.h"
 #include "regcache/shm/failure.h"
@@ -16,14 +17,6 @@ constexpr uint32_t kYields = 16;
 constexpr uint64_t kSleepMs = kLookEveryMs;
 
 int died(uint32_t lost) { return fail(RDM_PEER_DIED, "rank %u died", lost - 1); }
-
-inline void relax() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 }  // namespace
 
@@ -70,7 +63,7 @@ int Channel::wait(uint32_t timeout_ms) {
     if (has_cause()) {
       status = RDM_OK;
     } else if (i < spins_) {
-      relax();
+      os::relax();
     } else {
       sched_yield();
     }
