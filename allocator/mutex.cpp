@@ -1,18 +1,27 @@
 #include "allocator/mutex.h"
 
+#include <sched.h>
+
 #include <algorithm>
 
+#include "allocator/os/confinement.h"
 #include "allocator/os/relax.h"
 
 namespace rdmalloc {
 
+// Whoever has held it for microseconds has probably lost its processor, and may have this one.
 void Mutex::wait() {
-  constexpr int kMost = 1000;
+  constexpr int kPauses = 100;
   constexpr int kMostBetween = 32;
+  constexpr int kYields = 8;
   int between = 1;
-  for (int sum = 0; sum < kMost; sum += between) {
+  for (int sum = 0; sum < kPauses; sum += between) {
     between = std::min(2 * between, kMostBetween);
     for (int i = 0; i < between; ++i) os::relax();
+    if (pthread_mutex_trylock(&mutex_) == 0) return;
+  }
+  for (int i = 0; i < kYields && !os::is_confined(); ++i) {
+    sched_yield();
     if (pthread_mutex_trylock(&mutex_) == 0) return;
   }
   pthread_mutex_lock(&mutex_);

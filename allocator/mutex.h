@@ -64,8 +64,8 @@ class CAPABILITY("mutex") Mutex {
   }
 
  private:
-  // Looks for tens of microseconds before it sleeps, because most locks are held for much less
-  // (bench/README.md, "Large blocks, untouched").
+  // Looks for some microseconds, and then yields a few times, before it sleeps: most locks are held
+  // for less (bench/README.md, "Large blocks, untouched").
   void wait();
 
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
