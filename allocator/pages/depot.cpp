@@ -23,7 +23,7 @@ Taken Depot::hand_out(Region* region, void* address, size_t size) {
 }
 
 Taken Depot::take(const RegionTable& regions, size_t size, size_t alignment, Sum* live) {
-  if (free_bytes() < size) return {};
+  if (largest() < size) return {};
   Locked hold(mutex());
   void* const address = free_.take(size, alignment);
   if (address == nullptr) return {};
@@ -57,7 +57,7 @@ Status Depot::give(void* address, size_t size, Sum* live) {
 }
 
 bool Depot::has(size_t size, size_t alignment) {
-  if (free_bytes() < size) return false;
+  if (largest() < size) return false;
   Locked hold(mutex());
   return free_.has(size, alignment);
 }

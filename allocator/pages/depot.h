@@ -57,6 +57,8 @@ class Depot {
 
   // May be outdated when the caller reads it; exact under fork's or a test's locks.
   size_t free_bytes() const { return __atomic_load_n(&free_bytes_, __ATOMIC_RELAXED); }
+  // The longest run, in bytes: the same. Who wants a longer one need not take the lock.
+  size_t largest() const { return __atomic_load_n(&largest_, __ATOMIC_RELAXED); }
 
   // Beside the other depots', for fork and for tests.
   void lock() ACQUIRE(depot_lock) { mutex().lock_beside(); }
@@ -67,11 +69,13 @@ class Depot {
   Mutex& mutex() RETURN_CAPABILITY(depot_lock) { return mutex_; }
   void note() REQUIRES(depot_lock) {
     __atomic_store_n(&free_bytes_, free_.free_bytes(), __ATOMIC_RELAXED);
+    __atomic_store_n(&largest_, free_.largest(), __ATOMIC_RELAXED);
   }
 
   Mutex mutex_{Rank::kPool};
   FreePages free_ GUARDED_BY(depot_lock);
-  size_t free_bytes_ = 0;  // of free_, to be read without the lock
+  size_t free_bytes_ = 0;  // of free_, to be read without the lock, as the next
+  size_t largest_ = 0;
 };
 
 }  // namespace rdmalloc
