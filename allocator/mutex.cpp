@@ -1,10 +1,7 @@
 #include "allocator/mutex.h"
 
-#include <sched.h>
-
 #include <algorithm>
 
-#include "allocator/os/confinement.h"
 #include "allocator/os/relax.h"
 
 namespace rdmalloc {
@@ -20,8 +17,7 @@ void Mutex::wait() {
     for (int i = 0; i < between; ++i) os::relax();
     if (pthread_mutex_trylock(&mutex_) == 0) return;
   }
-  for (int i = 0; i < kYields && !os::is_confined(); ++i) {
-    sched_yield();
+  for (int i = 0; i < kYields && os::yield(); ++i) {
     if (pthread_mutex_trylock(&mutex_) == 0) return;
   }
   pthread_mutex_lock(&mutex_);

@@ -1,10 +1,9 @@
 #include "allocator/os/processor_lock.h"
 
-#include <sched.h>
-
 #include "allocator/os/confinement.h"
 #include "allocator/os/futex.h"
 #include "allocator/os/process_barrier.h"
+#include "allocator/os/relax.h"
 
 namespace rdmalloc::os {
 
@@ -54,11 +53,7 @@ void renew_sequences() {
 void wait_for_holder(int tries) {
   constexpr int kYields = 64;
   constexpr uint64_t kPauseNs = 50'000;
-  if (tries < kYields && !is_confined()) {
-    sched_yield();
-  } else {
-    sleep_for(kPauseNs);
-  }
+  if (tries >= kYields || !yield()) sleep_for(kPauseNs);
 }
 
 bool ProcessorLock::change(size_t processor, const Change& change) {
