@@ -101,9 +101,8 @@ int IoUringBackend::open_own(char* why, size_t why_size) {
 }
 
 int IoUringBackend::register_table(char* why, size_t why_size) {
-  io_uring_rsrc_register table{};
-  table.nr = kTableSlots;
-  table.flags = IORING_RSRC_REGISTER_SPARSE;
+  IoUringTable table{};
+  table.slots = kTableSlots;
   const int result = ring_.call(IORING_REGISTER_BUFFERS2, &table, sizeof table);
   if (result < 0) {
     return explain_io_uring_failure(IoUringStep::kTable, -result, 0, why, why_size);

@@ -31,6 +31,7 @@ using rdmalloc::test::run_child;
 namespace {
 
 constexpr size_t kSize = size_t{256} << 10;
+constexpr unsigned kSingleIssuer = 1U << 12;  // IORING_SETUP_SINGLE_ISSUER, since Linux 6.0
 
 int set_up_ring(unsigned flags = 0) {
   io_uring_params parameters{};
@@ -58,9 +59,8 @@ bool skipped_without_memlock() {
 }
 
 int register_table(int ring, unsigned slots) {
-  io_uring_rsrc_register table{};
-  table.nr = slots;
-  table.flags = IORING_RSRC_REGISTER_SPARSE;
+  rdmalloc::IoUringTable table{};
+  table.slots = slots;
   const long result =
       syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS2, &table, sizeof table);
   return result == 0 ? 0 : errno;
@@ -215,7 +215,7 @@ TEST_CASE("a ring that cannot be used is refused with a sentence") {
 
 TEST_CASE("a ring for a single issuer is served in the issuer's thread only") {
   if (skipped_without_memlock()) return;
-  const Ring ring(IORING_SETUP_SINGLE_ISSUER);
+  const Ring ring(kSingleIssuer);
   if (ring.fd < 0) {
     printf("SKIPPED: io_uring has no rings for a single issuer here (Linux 6.0)\n");
     return;
