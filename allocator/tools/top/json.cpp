@@ -39,7 +39,7 @@ ordered_json some_counters_json(const std::optional<ProcessCounters>& counters) 
 ordered_json memlock_json(const MachineProcess& process) {
   const bool is_unlimited = process.memlock == os::kNoLimit;
   return {{"memlock_bytes", is_unlimited ? ordered_json(nullptr) : or_null(process.memlock)},
-          {"memlock_unlimited", process.memlock ? ordered_json(is_unlimited) : nullptr},
+          {"memlock_unlimited", process.memlock ? ordered_json(is_unlimited) : ordered_json()},
           {"may_lock_all", process.status.may_lock_all}};
 }
 
@@ -67,8 +67,8 @@ ordered_json ledger_json(const LedgerView& ledger) {
           {"trouble", ledger.trouble},
           {"processes", ledger.granted.size()},
           {"cap_bytes", or_null(ledger.cap)},
-          {"granted_bytes", ledger.is_kept ? ordered_json(ledger.sum()) : nullptr},
-          {"left_bytes", is_limited ? ordered_json(ledger.left()) : nullptr}};
+          {"granted_bytes", ledger.is_kept ? ordered_json(ledger.sum()) : ordered_json()},
+          {"left_bytes", is_limited ? ordered_json(ledger.left()) : ordered_json()}};
 }
 
 ordered_json totals_json(const ordered_json& processes) {

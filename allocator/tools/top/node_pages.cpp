@@ -83,11 +83,12 @@ std::optional<PlacedPages> find_placed_pages(pid_t process, const ProcessCounter
 ordered_json placed_pages_json(const PlacedPages& placed) {
   auto nodes = ordered_json::array();
   for (const auto& [index, row] : rows_of(placed)) {
-    nodes.push_back({{"node", index},
-                     {"processors", row.is_known ? ordered_json(row.node.processors) : nullptr},
-                     {"memory_bytes", row.is_known ? ordered_json(row.node.memory) : nullptr},
-                     {"heap_resident_bytes", row.pages.heap},
-                     {"other_resident_bytes", row.pages.other}});
+    nodes.push_back(
+        {{"node", index},
+         {"processors", row.is_known ? ordered_json(row.node.processors) : ordered_json()},
+         {"memory_bytes", row.is_known ? ordered_json(row.node.memory) : ordered_json()},
+         {"heap_resident_bytes", row.pages.heap},
+         {"other_resident_bytes", row.pages.other}});
   }
   auto policies = ordered_json::array();
   for (const auto& [policy, bytes] : placed.heap_by_policy) {

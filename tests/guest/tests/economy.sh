@@ -52,10 +52,11 @@ promise "ucx_perftest registers no more with us than without" \
 absent=
 requires fi_pingpong "no libfabric-bin: type: sh cmake/bootstrap.sh test"
 promise "fi_pingpong registers no more with us than without" \
-  $compared "$rdmalloc run --ofi --" "fi_pingpong -p verbs -e msg" \
-  "fi_pingpong -p verbs -e msg $address"
+  $compared "$rdmalloc run --ofi --" "fi_pingpong -B @port -p verbs -e msg" \
+  "fi_pingpong -P @port -p verbs -e msg $address"
 promise "fi_pingpong over ofi_rxm registers no more with us than without" \
-  env FI_UNIVERSE_SIZE=4 $compared "$rdmalloc run --ofi --" "fi_pingpong -p verbs;ofi_rxm -e rdm" \
-  "fi_pingpong -p verbs;ofi_rxm -e rdm $address"
+  env FI_UNIVERSE_SIZE=4 $compared "$rdmalloc run --ofi --" "fi_pingpong -B @port -p verbs;ofi_rxm -e rdm" \
+  "fi_pingpong -P @port -p verbs;ofi_rxm -e rdm $address"
 promise "fi_pingpong under the verbs shim registers no more with us than without" \
-  $compared "$share" "fi_pingpong -p verbs -e msg" "fi_pingpong -p verbs -e msg $address"
+  $compared "$share" "fi_pingpong -B @port -p verbs -e msg" \
+  "fi_pingpong -P @port -p verbs -e msg $address"
