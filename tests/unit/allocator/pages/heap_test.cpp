@@ -31,7 +31,7 @@ TEST_CASE("nothing is held before the first allocation") {
 
 TEST_CASE("a small window's books take a small share of its size") {
   const size_t size = GENERATE(size_t{8}, 16, 64, 1024) * kMiB;
-  TestHeap tested{("WINDOW=" + std::to_string(size)).c_str()};
+  TestHeap tested({("WINDOW=" + std::to_string(size)).c_str()});
   tested.boot();
   CHECK(tested->window().size() == size);
   CHECK(fake::metadata_bytes() < size / 8);
