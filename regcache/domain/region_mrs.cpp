@@ -5,7 +5,8 @@
 namespace rdmalloc {
 namespace {
 
-// Keeps the pieces that there are, all but the last of `count`.
+// Keeps the pieces that there are, all but the last of `count`. The smaller array stays mapped:
+// whoever looks for a key may be reading it.
 bool make_room_for_pieces(KeyEntry& entry, size_t count) {
   if (entry.piece_room >= count) return true;
   const size_t bytes = os::page_ceil(2 * count * sizeof(Piece));

@@ -22,6 +22,8 @@ constexpr size_t kLongestBuffer = size_t{1} << 30;  // the kernel's limit
 constexpr uint64_t kLongestWaitNs = 60'000'000;     // for memory that other threads are giving back
 constexpr long kWaitStepNs = 2'000'000;
 
+static_assert(sizeof(IoUringTable) == sizeof(io_uring_rsrc_register));
+
 }  // namespace
 
 int IoUringSlots::take() {

@@ -20,9 +20,8 @@ namespace rdmalloc {
 // For IORING_REGISTER_BUFFERS2: so many empty slots. The kernel's io_uring_rsrc_register, which has
 // no flags in headers before Linux 5.19.
 struct IoUringTable {
-  static constexpr uint32_t kSparse = 1;  // IORING_RSRC_REGISTER_SPARSE
   uint32_t slots = 0;
-  uint32_t flags = kSparse;
+  uint32_t flags = 1;  // IORING_RSRC_REGISTER_SPARSE
   uint64_t rest[3] = {};
 };
 
