@@ -48,8 +48,10 @@ class CAPABILITY("mutex") Mutex {
 
   void lock() ACQUIRE() {
     assert_rank_above(rank_);
-    if (pthread_mutex_trylock(&mutex_) != 0) [[unlikely]]
+    if (pthread_mutex_trylock(&mutex_) != 0) [[unlikely]] {
       wait();
+      __atomic_store_n(&waits_, waits_ + 1, __ATOMIC_RELAXED);
+    }
     outer_ = set_rank(rank_);
   }
   // Takes one more lock of the rank that this thread holds. A thread that takes several takes all,
@@ -63,6 +65,9 @@ class CAPABILITY("mutex") Mutex {
     pthread_mutex_unlock(&mutex_);
   }
 
+  // How often a thread found it taken. May be outdated when the caller reads it.
+  uint64_t waits() const { return __atomic_load_n(&waits_, __ATOMIC_RELAXED); }
+
  private:
   // Looks for some microseconds, and then yields a few times, before it sleeps: most locks are held
   // for less (bench/README.md, "Large blocks, untouched").
@@ -71,6 +76,7 @@ class CAPABILITY("mutex") Mutex {
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   const Rank rank_;
   Rank outer_ = Rank::kNone;
+  uint64_t waits_ = 0;  // written by who has it
 };
 
 class SCOPED_CAPABILITY Locked {

@@ -34,14 +34,20 @@ void CpuCache::note_fork_child() {
   lock_.set_total(total);
 }
 
-Attempt CpuCache::take_larger(size_t processor, size_t pages, CachedBlock& block) {
+CpuCache::Found CpuCache::larger(size_t pages) const {
   for (size_t i = BlockClasses::of(pages) + 1; i < kBins; ++i) {
     const Bin::Place place = bins_[i].find_any();
-    if (place.is_none()) continue;
-    block = place.block;
-    return lock_.change(processor, bins_[i].taking(place)) ? Attempt::kDone : Attempt::kInterrupted;
+    if (!place.is_none()) return {i, place};
   }
-  return Attempt::kImpossible;
+  return {};
+}
+
+Attempt CpuCache::take_larger(size_t processor, size_t pages, CachedBlock& block) {
+  const Found found = larger(pages);
+  if (found.place.is_none()) return Attempt::kImpossible;
+  block = found.place.block;
+  const bool is_taken = lock_.change(processor, bins_[found.bin].taking(found.place));
+  return is_taken ? Attempt::kDone : Attempt::kInterrupted;
 }
 
 // No pause between the tries: with one, threads that empty each other's caches get the lock so

@@ -45,6 +45,8 @@ class alignas(64) CpuCache {
   }
   // A larger one, from the smallest class that has one.
   Attempt take_larger(size_t processor, size_t pages, CachedBlock& block);
+  // What it would take, or a block of no pages.
+  CachedBlock find_larger(size_t pages) const { return larger(pages).place.block; }
 
   // Impossible: its bin is full, or the cache would have more than about `most` pages. It may
   // always have one block.
@@ -106,6 +108,11 @@ class alignas(64) CpuCache {
   }
 
  private:
+  struct Found {
+    size_t bin = 0;
+    Bin::Place place;
+  };
+
   static constexpr size_t kBins = BlockClasses::kCount + 1;  // the last one stays empty
   static constexpr uint32_t kFreesPerRound = 64;
   static constexpr ptrdiff_t kFewMallocs = kFreesPerRound / 4;
@@ -116,6 +123,7 @@ class alignas(64) CpuCache {
     __atomic_store_n(&to, value, __ATOMIC_RELAXED);
   }
   void end_round();
+  Found larger(size_t pages) const;
   CachedBlock take_any(Bin& bin, bool patient);
   CachedBlock take_own(size_t processor, Bin& bin);
 

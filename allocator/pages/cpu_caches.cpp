@@ -83,6 +83,11 @@ CpuCaches::Block CpuCaches::take_larger(size_t pages) {
   return caches_[number].take_larger(number, pages, block) == Attempt::kDone ? block : Block{};
 }
 
+CpuCaches::Block CpuCaches::find_larger(size_t pages) const {
+  if (caches_ == nullptr || !BlockClasses::has(pages)) return {};
+  return caches_[number_here()].find_larger(pages);
+}
+
 void CpuCaches::set_held(size_t bytes) {
   const size_t most = std::max(bytes / kShareKept, kLeastKept);
   const auto set = [this](CpuCache::Use use, size_t may_be_kept) {
@@ -97,6 +102,15 @@ size_t CpuCaches::bytes() const {
   size_t pages = shared_ == nullptr ? 0 : shared_->kept();
   for (size_t i = 0; i < used_.load(std::memory_order_acquire); ++i) pages += caches_[i].kept();
   return pages * os::page_size();
+}
+
+size_t CpuCaches::bytes_lately() {
+  const size_t calls = calls_since_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (calls >= used_.load(std::memory_order_relaxed)) {
+    calls_since_.store(0, std::memory_order_relaxed);
+    bytes_then_.store(bytes(), std::memory_order_relaxed);
+  }
+  return bytes_then_.load(std::memory_order_relaxed);
 }
 
 void CpuCaches::lock_all() {

@@ -79,6 +79,8 @@ class CpuCaches {
 
   // A larger block than take() would give, from the smallest class that has one: to be split.
   Block take_larger(size_t pages);
+  // What it would take.
+  Block find_larger(size_t pages) const;
 
   // False: no cache kept the block, and the caller still has it.
   [[gnu::always_inline]] bool give(Block block) {
@@ -116,6 +118,9 @@ class CpuCaches {
 
   // Bytes that they keep. Read without their locks: accurate enough for statistics.
   size_t bytes() const;
+  // The same, as it was at most as many calls ago as there are caches: reading them all takes them
+  // from their processors.
+  size_t bytes_lately();
 
   // So many bytes are held for blocks: sets how many each processor may keep. All is taken out
   // before the heap grows.
@@ -162,6 +167,9 @@ class CpuCaches {
   std::atomic<bool> is_locked_{false};  // by fork
   size_t locked_ = 0;                   // how many are
   std::atomic<size_t> most_kept_[CpuCache::kUses] = {};  // pages, for each use of a cache
+  // Apart from what every malloc reads.
+  alignas(64) std::atomic<size_t> bytes_then_{0};
+  std::atomic<size_t> calls_since_{0};
 };
 
 }  // namespace rdmalloc

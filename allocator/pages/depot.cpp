@@ -56,6 +56,18 @@ Status Depot::give(void* address, size_t size, Sum* live) {
   return given;
 }
 
+Status Depot::exchange(void* given, size_t given_size, const RegionTable& regions, size_t size,
+                       size_t alignment, Sum* live, Taken* taken) {
+  Locked hold(mutex());
+  const Status status = free_.give(given, given_size);
+  if (!ok(status)) return status;
+  void* const address = free_.take(size, alignment);
+  note();
+  live->fetch_add((address == nullptr ? 0 : size) - given_size, std::memory_order_relaxed);
+  if (address != nullptr) *taken = hand_out(regions.find(address), address, size);
+  return status;
+}
+
 bool Depot::has(size_t size, size_t alignment) {
   if (largest() < size) return false;
   Locked hold(mutex());

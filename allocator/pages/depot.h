@@ -43,6 +43,9 @@ class Depot {
   // For gathering: as FreePages::take_largest().
   void* take_largest(size_t least, size_t most, size_t* size) EXCLUDES(depot_lock);
   Status give(void* address, size_t size, Sum* live) EXCLUDES(depot_lock);
+  // give(), and take() from what is free then, in one step: `taken` is empty if give() failed.
+  Status exchange(void* given, size_t given_size, const RegionTable& regions, size_t size,
+                  size_t alignment, Sum* live, Taken* taken) EXCLUDES(depot_lock);
   // Returns what take_largest() gave.
   Status give_back(void* address, size_t size) EXCLUDES(depot_lock) {
     return give(address, size, nullptr);
@@ -59,6 +62,9 @@ class Depot {
   size_t free_bytes() const { return __atomic_load_n(&free_bytes_, __ATOMIC_RELAXED); }
   // The longest run, in bytes: the same. Who wants a longer one need not take the lock.
   size_t largest() const { return __atomic_load_n(&largest_, __ATOMIC_RELAXED); }
+
+  // How often a thread had to wait for another one here: the same.
+  uint64_t waits() const { return mutex_.waits(); }
 
   // Beside the other depots', for fork and for tests.
   void lock() ACQUIRE(depot_lock) { mutex().lock_beside(); }

@@ -47,6 +47,11 @@ class Depots {
   // node. kNoMemory: nothing changed.
   Status give(const Region& region, int node, void* address, size_t size) EXCLUDES(depot_lock);
 
+  // The same, and take(request, kBest), at once where one depot serves both. If it fails, nothing
+  // is taken, either.
+  Status exchange(const Region& region, int node, void* address, size_t size,
+                  const Request& request, Taken* taken) EXCLUDES(depot_lock);
+
   // Adds a new region, of which the first `taken` bytes are its creator's. After prepare().
   bool prepare(const Region& region) EXCLUDES(depot_lock) { return of(region).prepare(); }
   void add(Region* region, size_t taken) EXCLUDES(depot_lock);
@@ -56,6 +61,9 @@ class Depots {
   // The depot for those of its pages that lie on that node.
   Depot& of(const Region& region, int node);
   Depot& of(RegionUse use, int node, bool is_pinned) {
+    return is_pinned ? pinned_[node][index(use)] : overflow_[index(use)];
+  }
+  const Depot& of(RegionUse use, int node, bool is_pinned) const {
     return is_pinned ? pinned_[node][index(use)] : overflow_[index(use)];
   }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "allocator/breakage.h"
+#include "allocator/pages/touched.h"
 
 namespace rdmalloc {
 
@@ -16,7 +17,8 @@ int FreedBlocks::node_of(uintptr_t start, size_t pages) {
   return node;
 }
 
-void FreedBlocks::give_back(uintptr_t start, size_t size) {
+// `request`: what to take pages for then, or null.
+void FreedBlocks::give_back(uintptr_t start, size_t size, const Request* request, Taken* taken) {
   auto* const address = reinterpret_cast<void*>(start);
   const Region& region = *store_.regions.find(address);
   const size_t pages = size / os::page_size();
@@ -36,9 +38,12 @@ void FreedBlocks::give_back(uintptr_t start, size_t size) {
   // Abandoned: exposed pages that this process has not pinned, which nobody may use, and pages for
   // which there is no memory to keep a record.
   const bool is_abandoned = region.exposed && !region.locked;
-  if (is_abandoned || !ok(store_.depots.give(region, node, address, size))) {
-    store_.live.abandon(region.use, size);
-  }
+  const auto give = [&] {
+    return request == nullptr
+               ? store_.depots.give(region, node, address, size)
+               : store_.depots.exchange(region, node, address, size, *request, taken);
+  };
+  if (is_abandoned || !ok(give())) store_.live.abandon(region.use, size);
   if (is_sparse) growth_.release_sparse(base);
   store_.books.note_live();
 }
@@ -58,14 +63,30 @@ void FreedBlocks::drain(bool patient) {
   });
 }
 
-Taken FreedBlocks::drain_for(const Request& request) {
+Taken FreedBlocks::exchange(CpuCaches::Block block, const Request& request) {
+  Taken taken;
+  give_back(store_.blocks.address_of(block.page), block.pages * os::page_size(), &request, &taken);
+  return taken;
+}
+
+Taken FreedBlocks::drain_for(const Request& request, bool keeps_untouched) {
   Taken taken;
   store_.caches.drain(false, [&](CpuCaches::Block block) {
-    give_back(block);
-    taken = store_.depots.take(request, Depots::Where::kBest);
-    return static_cast<bool>(taken);
+    const bool is_enough = keeps_untouched && is_untouched(block);
+    taken = exchange(block, request);
+    return is_enough || taken;
   });
   return taken;
+}
+
+bool FreedBlocks::is_untouched(CpuCaches::Block block) {
+  constexpr uint32_t kOneOf = 64;
+  const uint32_t left = not_to_ask_about_.load(std::memory_order_relaxed);
+  if (left != 0) not_to_ask_about_.store(left - 1, std::memory_order_relaxed);
+  if (left != 0) return false;
+  const bool is = !is_touched(store_.blocks.address_of(block.page), os::page_size());
+  if (!is) not_to_ask_about_.store(kOneOf - 1, std::memory_order_relaxed);
+  return is;
 }
 
 }  // namespace rdmalloc

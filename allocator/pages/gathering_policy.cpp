@@ -42,6 +42,10 @@ constexpr size_t kToleratedInLargeHeap = size_t{8} << 20;
 constexpr size_t kShareOfRestless = 6;
 constexpr size_t kShareOfSparing = 8;
 constexpr size_t kShareUntouched = 2;
+// More of it may lie in caches where threads wait for each other at the depot: each time a cache
+// line that another processor wrote takes as long as several mallocs, and there are many.
+constexpr uint64_t kWaitsOfContended = 64;
+constexpr size_t kShareOfContended = 4;
 // With several nodes: a share of the most that was ever live.
 constexpr size_t kShareOfOtherNodes = 8;
 
@@ -167,6 +171,19 @@ bool GatheringPolicy::is_worth_gathering(size_t missing, size_t free) const {
 bool GatheringPolicy::may_move_untouched() const {
   const size_t held = store_.budget.charges().held();
   return is_forced_ || held - store_.live.all() >= held / kShareUntouched;
+}
+
+// They take no memory, only a part of what the limits allow, of which half stays for what is used.
+// But a program that begins to use its blocks may then touch all of it.
+bool GatheringPolicy::may_keep_untouched(const Request& request, size_t cached) const {
+  const size_t held = store_.budget.charges().held();
+  const size_t idle = held - store_.live.all() + cached;
+  const uint64_t left =
+      std::min(store_.budget.pin_limit().left(), os::less(store_.budget.memory().cap(), held));
+  const Depot& depot = store_.depots.of(request.use, request.node, true);
+  const bool is_contended = depot.waits() >= kWaitsOfContended;
+  const size_t most = held / kShareUntouched + (is_contended ? held / kShareOfContended : 0);
+  return !is_forced_ && idle < std::min<uint64_t>(most, left / kShareUntouched);
 }
 
 bool GatheringPolicy::is_enough(size_t gathered) const {

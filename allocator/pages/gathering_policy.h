@@ -51,6 +51,9 @@ class GatheringPolicy {
   // True while so much is idle that even pages that nobody touched are moved instead of acquiring
   // more.
   bool may_move_untouched() const;
+  // True while so little is free, including `cached`, that growing for this request is better than
+  // emptying caches of blocks that nobody has touched.
+  bool may_keep_untouched(const Request& request, size_t cached) const;
   // True when what was gathered is enough to continue.
   bool is_enough(size_t gathered) const;
   // True when a block may have its own region, and its addresses be used up.

@@ -24,17 +24,9 @@ Taken LargeBlocks::get(const Request& request) {
   if (growth_.gathering_policy().is_ample(request.size)) {
     if (const Taken taken = store_.depots.take(request, Depots::Where::kAnyNode)) return taken;
   }
-  // Exposed blocks are not cached, and may be smaller than cached ones.
-  CpuCaches::Block larger;
+  // Exposed blocks are not cached.
   if (request.use == RegionUse::kBlocks) {
-    larger = store_.caches.take_larger(request.size / os::page_size());
-  }
-  if (larger.pages != 0) {
-    freed_.give_back(larger);
-    if (const Taken taken = store_.depots.take(request, Depots::Where::kBest)) return taken;
-  }
-  if (!growth_.gathering_policy().is_tight(request.size, store_.caches.bytes())) {
-    if (const Taken taken = freed_.drain_for(request)) return taken;
+    if (const Taken taken = get_cached(request)) return taken;
   }
   if (reclaim_ != nullptr) reclaim_(request.size, false);
   if (const Taken taken = growth_.grow(request)) return taken;
@@ -42,6 +34,22 @@ Taken LargeBlocks::get(const Request& request) {
   freed_.drain(true);
   if (reclaim_ != nullptr) reclaim_(request.size, true);
   return growth_.grow(request);
+}
+
+// Of cached blocks of other sizes.
+Taken LargeBlocks::get_cached(const Request& request) {
+  const size_t pages = request.size / os::page_size();
+  const size_t cached = store_.caches.bytes_lately();
+  const bool keeps_untouched = growth_.gathering_policy().may_keep_untouched(request, cached);
+  const CpuCaches::Block seen =
+      keeps_untouched ? store_.caches.find_larger(pages) : CpuCaches::Block{};
+  if (seen.pages != 0 && freed_.is_untouched(seen)) return {};
+  const CpuCaches::Block larger = store_.caches.take_larger(pages);
+  if (larger.pages != 0) {
+    if (const Taken taken = freed_.exchange(larger, request)) return taken;
+  }
+  if (growth_.gathering_policy().is_tight(request.size, cached)) return {};
+  return freed_.drain_for(request, keeps_untouched);
 }
 
 void* LargeBlocks::allocate_slowly(size_t size, size_t alignment, bool zero) {

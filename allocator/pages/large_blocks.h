@@ -94,6 +94,7 @@ class LargeBlocks {
   }
   void* allocate_slowly(size_t size, size_t alignment, bool zero);
   Taken get(const Request& request);
+  Taken get_cached(const Request& request);
   bool has_hole_behind(uintptr_t start, size_t wanted, size_t pages) const;
   bool is_covered(uintptr_t address) const {
     return store_.blocks.is_covered(address) && address % os::page_size() == 0;

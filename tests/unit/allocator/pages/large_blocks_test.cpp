@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -192,6 +193,33 @@ TEST_CASE("blocks that processors keep are handed out before malloc fails") {
   CHECK(tested.malloc(8 * kMiB) != nullptr);
   CHECK(tested.take(8 * kMiB) == nullptr);  // blocks keep their free pages without gathering
   CHECK(tested.unsound() == "");
+}
+
+TEST_CASE(
+    "the heap grows where caches have blocks that nobody touched, and empties them otherwise") {
+  for (const bool touches : {false, true}) {
+    INFO((touches ? "touched" : "untouched"));
+    TestHeap tested;
+    tested.boot();
+    std::vector<void*> all;
+    for (int i = 0; i < 96; ++i) {
+      all.push_back(tested.malloc(kMiB));
+      REQUIRE(all.back() != nullptr);
+      if (touches) write(all.back(), kMiB);
+    }
+    for (int i = 0; i < 24; ++i) REQUIRE(tested.free(all[static_cast<size_t>(i)]));
+    const HeapCounters before = heap_counters(*tested);
+    CHECK(before.cached == 24 * kMiB);
+    const size_t held = tested->budget().charges().held();
+    const size_t rest = before.largest_free;
+    REQUIRE(rest < 16 * kMiB);
+    REQUIRE(tested.malloc(std::max(rest + kPage, 2 * kMiB)) != nullptr);
+    const bool grew = tested->budget().charges().held() > held;
+    CHECK(grew == !touches);
+    // One of them was taken to be looked at.
+    CHECK((heap_counters(*tested).cached >= 23 * kMiB) == !touches);
+    CHECK(tested.unsound() == "");
+  }
 }
 
 TEST_CASE("a block that grows by moving has its bytes, and its old addresses are retired") {

@@ -268,6 +268,36 @@ TEST_CASE_METHOD(Fixture, "another thread takes out what this one has kept") {
   CHECK(caches.take(10).pages == 0);
 }
 
+TEST_CASE_METHOD(Fixture,
+                 "a larger block is found, and then taken, from the smallest class that has one") {
+  CpuCaches caches;
+  CHECK(caches.find_larger(16).pages == 0);
+  REQUIRE(ok(caches.boot(window.size())));
+  for (const size_t pages : {16, 64, 256}) REQUIRE(caches.give({pages, pages}));
+  CHECK(caches.find_larger(16).pages == 64);
+  CHECK(caches.find_larger(16).pages == 64);
+  CHECK(caches.take_larger(16).pages == 64);
+  CHECK(caches.find_larger(16).pages == 256);
+  CHECK(caches.find_larger(256).pages == 0);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "what caches keep is added up once for as many calls as there are caches") {
+  CpuCaches caches;
+  REQUIRE(ok(caches.boot(window.size())));
+  fake::pretend_processors();
+  for (int processor = 0; processor < 4; ++processor) {
+    fake::processor = processor;
+    REQUIRE(caches.give({static_cast<size_t>(processor), 10}));
+  }
+  size_t lately = 0;
+  for (int call = 0; call < 4; ++call) lately = caches.bytes_lately();
+  CHECK(lately == 40 * kPage);
+  REQUIRE(caches.take(10).pages == 10);
+  for (int call = 0; call < 3; ++call) CHECK(caches.bytes_lately() == 40 * kPage);
+  CHECK(caches.bytes_lately() == 30 * kPage);
+}
+
 TEST_CASE_METHOD(Fixture, "the largest blocks are taken out first, and no more than are wanted") {
   CpuCaches caches;
   REQUIRE(ok(caches.boot(window.size())));

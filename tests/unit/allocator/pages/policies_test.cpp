@@ -1,7 +1,10 @@
 // How much the heap acquires at a time, and when it moves free pages instead: each rule at its
 // border.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <initializer_list>
+#include <thread>
 
 #include "allocator/pages/gathering_policy.h"
 #include "allocator/pages/growth_policy.h"
@@ -90,6 +93,58 @@ TEST_CASE("pages that nobody touched are moved from half of the heap on") {
   CHECK_FALSE(f.policy.may_move_untouched());
   f.leave_idle(32 * kMiB);
   CHECK(f.policy.may_move_untouched());
+}
+
+TEST_CASE("caches keep blocks that nobody touched until half of the heap lies idle") {
+  Held f(64 * kMiB);
+  const Request request = request_of(kMiB);
+  f.leave_idle(16 * kMiB);
+  CHECK(f.policy.may_keep_untouched(request, 16 * kMiB - kPage));
+  CHECK_FALSE(f.policy.may_keep_untouched(request, 16 * kMiB));
+  f.policy.boot(true);
+  CHECK_FALSE(f.policy.may_keep_untouched(request, 0));
+}
+
+TEST_CASE("where threads wait for a depot, caches keep such blocks until three quarters lie idle") {
+  Held f(64 * kMiB);
+  const Request request = request_of(kMiB);
+  f.leave_idle(16 * kMiB);
+  Depot& depot = f.store().depots.of(request.use, request.node, true);
+  std::atomic<bool> is_over{false};
+  std::thread other([&] {
+    while (!is_over) {
+      size_t size = 0;
+      (void)depot.take_largest(SIZE_MAX, SIZE_MAX, &size);
+    }
+  });
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (depot.waits() < 64 && std::chrono::steady_clock::now() < until) {
+    depot.lock();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    depot.unlock();
+  }
+  is_over = true;
+  other.join();
+  REQUIRE(depot.waits() >= 64);
+  CHECK(f.policy.may_keep_untouched(request, 32 * kMiB - kPage));
+  CHECK_FALSE(f.policy.may_keep_untouched(request, 32 * kMiB));
+}
+
+TEST_CASE("caches keep blocks that nobody touched in half of what more may be held") {
+  for (const bool is_pinned : {false, true}) {
+    TestHeap tested;
+    if (is_pinned) fake::machine().lock = {80 * kMiB, 80 * kMiB, false};
+    if (!is_pinned) tested.set("MEMORY_CAP=80M");
+    REQUIRE(tested.boot().take(64 * kMiB) != nullptr);
+    const GatheringPolicy policy(tested->store());
+    const Budget& budget = tested->budget();
+    const size_t left =
+        is_pinned ? budget.pin_limit().left() : budget.memory().cap() - budget.charges().held();
+    REQUIRE(left <= 16 * kMiB);
+    const size_t most = left / 2;
+    CHECK(policy.may_keep_untouched(request_of(kMiB), most - kPage));
+    CHECK_FALSE(policy.may_keep_untouched(request_of(kMiB), most));
+  }
 }
 
 TEST_CASE(
