@@ -46,6 +46,7 @@ constexpr size_t kShareUntouched = 2;
 // line that another processor wrote takes as long as several mallocs, and there are many.
 constexpr uint64_t kWaitsOfContended = 64;
 constexpr size_t kShareOfContended = 4;
+constexpr size_t kShareOfWindow = 16;
 // With several nodes: a share of the most that was ever live.
 constexpr size_t kShareOfOtherNodes = 8;
 
@@ -173,13 +174,14 @@ bool GatheringPolicy::may_move_untouched() const {
   return is_forced_ || held - store_.live.all() >= held / kShareUntouched;
 }
 
-// They take no memory, only a part of what the limits allow, of which half stays for what is used.
-// But a program that begins to use its blocks may then touch all of it.
+// They take no memory, only addresses and a part of what the limits allow, of which half stays for
+// what is used. But a program that begins to use its blocks may then touch all of it.
 bool GatheringPolicy::may_keep_untouched(const Request& request, size_t cached) const {
   const size_t held = store_.budget.charges().held();
   const size_t idle = held - store_.live.all() + cached;
   const uint64_t left =
-      std::min(store_.budget.pin_limit().left(), os::less(store_.budget.memory().cap(), held));
+      std::min({store_.budget.pin_limit().left(), os::less(store_.budget.memory().cap(), held),
+                uint64_t{store_.window.size() / kShareOfWindow}});
   const Depot& depot = store_.depots.of(request.use, request.node, true);
   const bool is_contended = depot.waits() >= kWaitsOfContended;
   const size_t most = held / kShareUntouched + (is_contended ? held / kShareOfContended : 0);

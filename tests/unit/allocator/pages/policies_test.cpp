@@ -130,16 +130,20 @@ TEST_CASE("where threads wait for a depot, caches keep such blocks until three q
   CHECK_FALSE(f.policy.may_keep_untouched(request, 32 * kMiB));
 }
 
-TEST_CASE("caches keep blocks that nobody touched in half of what more may be held") {
-  for (const bool is_pinned : {false, true}) {
+TEST_CASE("caches keep blocks that nobody touched in half of what a limit leaves") {
+  enum Limit { kMemlock, kMemoryCap, kWindow };
+  for (const Limit limit : {kMemlock, kMemoryCap, kWindow}) {
     TestHeap tested;
-    if (is_pinned) fake::machine().lock = {80 * kMiB, 80 * kMiB, false};
-    if (!is_pinned) tested.set("MEMORY_CAP=80M");
+    if (limit == kMemlock) fake::machine().lock = {80 * kMiB, 80 * kMiB, false};
+    if (limit == kMemoryCap) tested.set("MEMORY_CAP=80M");
+    if (limit == kWindow) tested.set("WINDOW=256M");
     REQUIRE(tested.boot().take(64 * kMiB) != nullptr);
     const GatheringPolicy policy(tested->store());
     const Budget& budget = tested->budget();
-    const size_t left =
-        is_pinned ? budget.pin_limit().left() : budget.memory().cap() - budget.charges().held();
+    const size_t left = limit == kMemlock     ? budget.pin_limit().left()
+                        : limit == kMemoryCap ? budget.memory().cap() - budget.charges().held()
+                                              : tested->store().window.size() / 16;
+    INFO("limit " << limit << ", " << left / kMiB << " MiB left");
     REQUIRE(left <= 16 * kMiB);
     const size_t most = left / 2;
     CHECK(policy.may_keep_untouched(request_of(kMiB), most - kPage));
