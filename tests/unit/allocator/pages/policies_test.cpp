@@ -119,9 +119,12 @@ TEST_CASE("where threads wait for a depot, caches keep such blocks until three q
   });
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (depot.waits() < 64 && std::chrono::steady_clock::now() < until) {
+    const uint64_t before = depot.waits();
     depot.lock();
     std::this_thread::sleep_for(std::chrono::microseconds(100));
     depot.unlock();
+    // It has the lock next, if it was there in that time.
+    for (int i = 0; i < 100 && depot.waits() == before; ++i) std::this_thread::yield();
   }
   is_over = true;
   other.join();
