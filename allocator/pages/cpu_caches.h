@@ -122,8 +122,9 @@ class CpuCaches {
   // from their processors.
   size_t bytes_lately();
 
-  // So many bytes are held for blocks: sets how many each processor may keep. All is taken out
-  // before the heap grows.
+  // So many bytes are held for blocks: sets how many each processor may keep. They are
+  // taken out before the heap grows, unless little is free or nobody touched them
+  // (GatheringPolicy).
   void set_held(size_t bytes);
 
   // Around fork: in the child every cache is in order and free to be used.

@@ -25,6 +25,10 @@ Taken Depot::hand_out(Region* region, void* address, size_t size) {
 Taken Depot::take(const RegionTable& regions, size_t size, size_t alignment, Sum* live) {
   if (largest() < size) return {};
   Locked hold(mutex());
+  return take_locked(regions, size, alignment, live);
+}
+
+Taken Depot::take_locked(const RegionTable& regions, size_t size, size_t alignment, Sum* live) {
   void* const address = free_.take(size, alignment);
   if (address == nullptr) return {};
   if (RDM_BROKEN(handed_out_twice)) (void)free_.give(address, size);
@@ -50,6 +54,10 @@ void* Depot::take_largest(size_t least, size_t most, size_t* size) {
 
 Status Depot::give(void* address, size_t size, Sum* live) {
   Locked hold(mutex());
+  return give_locked(address, size, live);
+}
+
+Status Depot::give_locked(void* address, size_t size, Sum* live) {
   const Status given = free_.give(address, size);
   note();
   if (ok(given) && live != nullptr) live->fetch_sub(size, std::memory_order_relaxed);
@@ -59,12 +67,8 @@ Status Depot::give(void* address, size_t size, Sum* live) {
 Status Depot::exchange(void* given, size_t given_size, const RegionTable& regions, size_t size,
                        size_t alignment, Sum* live, Taken* taken) {
   Locked hold(mutex());
-  const Status status = free_.give(given, given_size);
-  if (!ok(status)) return status;
-  void* const address = free_.take(size, alignment);
-  note();
-  live->fetch_add((address == nullptr ? 0 : size) - given_size, std::memory_order_relaxed);
-  if (address != nullptr) *taken = hand_out(regions.find(address), address, size);
+  const Status status = give_locked(given, given_size, live);
+  if (ok(status)) *taken = take_locked(regions, size, alignment, live);
   return status;
 }
 

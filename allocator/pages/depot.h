@@ -73,6 +73,9 @@ class Depot {
 
  private:
   Mutex& mutex() RETURN_CAPABILITY(depot_lock) { return mutex_; }
+  Taken take_locked(const RegionTable& regions, size_t size, size_t alignment, Sum* live)
+      REQUIRES(depot_lock);
+  Status give_locked(void* address, size_t size, Sum* live) REQUIRES(depot_lock);
   void note() REQUIRES(depot_lock) {
     __atomic_store_n(&free_bytes_, free_.free_bytes(), __ATOMIC_RELAXED);
     __atomic_store_n(&largest_, free_.largest(), __ATOMIC_RELAXED);

@@ -76,13 +76,15 @@ Status Depots::give(const Region& region, int node, void* address, size_t size) 
 Status Depots::exchange(const Region& region, int node, void* address, size_t size,
                         const Request& request, Taken* taken) {
   Depot& depot = of(region, node);
-  const bool serves_both = &depot == &of(request.use, request.node, true);
-  const Status given = serves_both ? depot.exchange(address, size, regions_, request.size,
-                                                    request.alignment, live_.sum(region.use), taken)
-                                   : depot.give(address, size, live_.sum(region.use));
-  if (!ok(given)) return given;
-  live_.note_given(size);
-  if (!*taken) *taken = take(request, Where::kBest);
+  Status given{};
+  if (&depot == &of(request.use, request.node, true)) {
+    given = depot.exchange(address, size, regions_, request.size, request.alignment,
+                           live_.sum(region.use), taken);
+    if (ok(given)) live_.note_given(size);
+  } else {
+    given = give(region, node, address, size);
+  }
+  if (ok(given) && !*taken) *taken = take(request, Where::kBest);
   return given;
 }
 

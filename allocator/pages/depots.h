@@ -63,8 +63,10 @@ class Depots {
   Depot& of(RegionUse use, int node, bool is_pinned) {
     return is_pinned ? pinned_[node][index(use)] : overflow_[index(use)];
   }
-  const Depot& of(RegionUse use, int node, bool is_pinned) const {
-    return is_pinned ? pinned_[node][index(use)] : overflow_[index(use)];
+
+  // How often threads had to wait for each other where such a request is served from.
+  uint64_t waits(const Request& request) const {
+    return pinned_[request.node][index(request.use)].waits();
   }
 
   int nodes() const { return nodes_; }

@@ -84,9 +84,9 @@ bool FreedBlocks::is_untouched(CpuCaches::Block block) {
   const uint32_t left = not_to_ask_about_.load(std::memory_order_relaxed);
   if (left != 0) not_to_ask_about_.store(left - 1, std::memory_order_relaxed);
   if (left != 0) return false;
-  const bool is = !is_touched(store_.blocks.address_of(block.page), os::page_size());
-  if (!is) not_to_ask_about_.store(kOneOf - 1, std::memory_order_relaxed);
-  return is;
+  const bool was_touched = is_touched(store_.blocks.address_of(block.page), os::page_size());
+  if (was_touched) not_to_ask_about_.store(kOneOf - 1, std::memory_order_relaxed);
+  return !was_touched;
 }
 
 }  // namespace rdmalloc

@@ -182,8 +182,7 @@ bool GatheringPolicy::may_keep_untouched(const Request& request, size_t cached) 
   const uint64_t left =
       std::min({store_.budget.pin_limit().left(), os::less(store_.budget.memory().cap(), held),
                 uint64_t{store_.window.size() / kShareOfWindow}});
-  const Depot& depot = store_.depots.of(request.use, request.node, true);
-  const bool is_contended = depot.waits() >= kWaitsOfContended;
+  const bool is_contended = store_.depots.waits(request) >= kWaitsOfContended;
   const size_t most = held / kShareUntouched + (is_contended ? held / kShareOfContended : 0);
   return !is_forced_ && idle < std::min<uint64_t>(most, left / kShareUntouched);
 }

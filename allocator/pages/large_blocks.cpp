@@ -41,9 +41,10 @@ Taken LargeBlocks::get_cached(const Request& request) {
   const size_t pages = request.size / os::page_size();
   const size_t cached = store_.caches.bytes_lately();
   const bool keeps_untouched = growth_.gathering_policy().may_keep_untouched(request, cached);
-  const CpuCaches::Block seen =
-      keeps_untouched ? store_.caches.find_larger(pages) : CpuCaches::Block{};
-  if (seen.pages != 0 && freed_.is_untouched(seen)) return {};
+  if (keeps_untouched) {
+    const CpuCaches::Block seen = store_.caches.find_larger(pages);
+    if (seen.pages != 0 && freed_.is_untouched(seen)) return {};
+  }
   const CpuCaches::Block larger = store_.caches.take_larger(pages);
   if (larger.pages != 0) {
     if (const Taken taken = freed_.exchange(larger, request)) return taken;
