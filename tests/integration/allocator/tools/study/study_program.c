@@ -34,13 +34,13 @@ static void say_locked(void) {
   rest(0.1);
 }
 
-/* Children of 20 MiB each, started half a second apart. */
-static void tree(int children) {
+/* Children of 20 MiB each, which stay for some seconds. */
+static void tree(int children, double seconds) {
   for (int i = 0; i < children; ++i) {
     if (fork() == 0) {
       char* block = malloc(20 * MIB);
       memset(block, 1, 20 * MIB);
-      rest(0.4);
+      rest(seconds);
       _exit(0);
     }
   }
@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
   const char* value = argc > 2 ? argv[2] : "0";
   if (strcmp(what, "hill") == 0) hill();
   if (strcmp(what, "locked") == 0) hill(), say_locked();
-  if (strcmp(what, "tree") == 0) tree(atoi(value));
+  if (strcmp(what, "tree") == 0) tree(atoi(value), atof(argc > 3 ? argv[3] : "0"));
   if (strcmp(what, "daemon") == 0) leave_daemon(atof(value));
   if (strcmp(what, "rest") == 0) rest(atof(value));
   if (strcmp(what, "exit") == 0) return atoi(value);
