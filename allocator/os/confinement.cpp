@@ -15,7 +15,7 @@ namespace {
 constinit RememberedLimits remembered;
 constinit std::atomic<bool> is_ignoring{false};
 constinit std::atomic<bool> is_asked{false};
-constinit std::atomic<size_t> opened{0};
+constinit std::atomic<size_t> opened_bytes{0};
 
 // The page that locked ranges are made from. Null: a thread is using it, or there is none.
 constinit std::atomic<void*> seed{nullptr};
@@ -54,7 +54,7 @@ void confine() {
   if (is_confined()) return;
   if (!is_asked.exchange(true, std::memory_order_acq_rel)) {
     remembered = {lock_limit(), memory_left(), cgroup(), most_mappings()};
-    opened.store(0, std::memory_order_relaxed);
+    opened_bytes.store(0, std::memory_order_relaxed);
     if (seed.load(std::memory_order_relaxed) == nullptr) make_seed();
     stop_sequences();
   }
@@ -93,16 +93,16 @@ int control_process(long option, long a, long b, long c, long d) {
 const RememberedLimits& remembered_limits() { return remembered; }
 
 uint64_t still(uint64_t available) {
-  const size_t taken = opened.load(std::memory_order_relaxed);
+  const size_t taken = opened_bytes.load(std::memory_order_relaxed);
   if (available == kNoLimit) return available;
   return available > taken ? available - taken : 0;
 }
 
-void note_opened(size_t bytes) { opened.fetch_add(bytes, std::memory_order_relaxed); }
+void note_opened(size_t bytes) { opened_bytes.fetch_add(bytes, std::memory_order_relaxed); }
 
 void note_closed(size_t bytes) {
-  size_t sum = opened.load(std::memory_order_relaxed);
-  while (!opened.compare_exchange_weak(sum, sum > bytes ? sum - bytes : 0)) {
+  size_t sum = opened_bytes.load(std::memory_order_relaxed);
+  while (!opened_bytes.compare_exchange_weak(sum, sum > bytes ? sum - bytes : 0)) {
   }
 }
 

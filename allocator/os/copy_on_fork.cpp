@@ -53,7 +53,7 @@ bool rdma_says_so() {
   char answer[512];
   ssize_t size = send(fd, &question, sizeof question, 0);
   if (size > 0) size = recv(fd, answer, sizeof answer, 0);
-  close(fd);
+  ::close(fd);
   return size > 0 && says_so(answer, static_cast<size_t>(size));
 }
 

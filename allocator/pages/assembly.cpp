@@ -7,9 +7,7 @@
 namespace rdmalloc {
 namespace {
 
-constexpr int kTries = 100;
-
-void* pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
+constexpr int kOpeningTries = 100;
 
 }  // namespace
 
@@ -92,7 +90,8 @@ void Assembly::mend_block(const Region& region, const Block& block, size_t moved
   void* const rest = pointer(region.base + moved);
   // These pages were opened before; the refusal may have taken them away. Retried, because the
   // kernel may be short of memory for a moment and the program's bytes have nowhere else to go.
-  for (int i = 0; i < kTries && !ok(os::open(rest, collected - moved, os::PageKind::kBase)); ++i) {
+  for (int i = 0; i < kOpeningTries && !ok(os::open(rest, collected - moved, os::PageKind::kBase));
+       ++i) {
   }
   if (region.locked) (void)os::lock_on_fault(rest, collected - moved);
   if (moved >= block.size) return;

@@ -9,7 +9,7 @@ constexpr size_t kMostProcessors = os::kMostProcessors;
 static_assert((kMostProcessors & (kMostProcessors - 1)) == 0);
 
 // The caches take this part of the window's size at most, of addresses.
-constexpr size_t kShareOfWindow = 64;
+constexpr size_t kShareForCaches = 64;
 
 // Of what is held for blocks, each processor may keep a half: a thread that replaces its blocks
 // finds nearly all of them again, and whoever needs more memory takes them out first. In a small
@@ -24,7 +24,7 @@ constexpr size_t kShareKeptSlow = 12;
 
 size_t CpuCaches::caches_of(size_t window) {
   size_t count = kMostProcessors;
-  while (count > 1 && count * sizeof(CpuCache) > window / kShareOfWindow) count /= 2;
+  while (count > 1 && count * sizeof(CpuCache) > window / kShareForCaches) count /= 2;
   return count;
 }
 

@@ -7,14 +7,14 @@ namespace {
 
 // How many long-enough runs to try that may happen to be aligned, before searching only for runs so
 // long that an aligned part always fits.
-constexpr int kTries = 8;
+constexpr int kAlignedTries = 8;
 
 }  // namespace
 
 RunTree::Run* FreePages::find(size_t size, size_t alignment) const {
   Run* run = tree_.first(size);
   if (alignment <= os::page_size()) return run;
-  for (int i = 0; run != nullptr && i < kTries; ++i, run = tree_.next(run, size)) {
+  for (int i = 0; run != nullptr && i < kAlignedTries; ++i, run = tree_.next(run, size)) {
     const uintptr_t start = os::align_up(run->address, alignment);
     if (start >= run->address && start <= run->end() && run->end() - start >= size) return run;
   }

@@ -19,8 +19,6 @@ constexpr size_t kShareOfWhole = 4;
 // The whole huge pages, and what lies before and behind them.
 constexpr size_t kMostPiecesOfRun = 3;
 
-void* pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
-
 bool is_movable(const Region& region) {
   return !region.sealed && region.page_kind != os::PageKind::kHugetlb &&
          region.kind != RegionKind::kSparse;

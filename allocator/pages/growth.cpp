@@ -1,12 +1,6 @@
 #include "allocator/pages/growth.h"
 
 namespace rdmalloc {
-namespace {
-
-void* pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
-
-}  // namespace
-
 void Growth::boot() {
   const uint64_t choice = store_.options.choice(OptionId::gather);
   const bool is_off = choice == kGatherOff || store_.options.on(OptionId::seal);

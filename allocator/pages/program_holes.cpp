@@ -5,12 +5,6 @@
 #include "allocator/message.h"
 
 namespace rdmalloc {
-namespace {
-
-void* pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
-
-}  // namespace
-
 // Calls visit(region, from, to) for the part of the range in each region.
 template <typename Visit>
 void ProgramHoles::for_each_part(uintptr_t from, uintptr_t to, Visit visit) {

@@ -10,6 +10,8 @@
 
 namespace rdmalloc {
 
+inline void* pointer(uintptr_t address) { return reinterpret_cast<void*>(address); }
+
 enum class RegionKind : uint8_t {
   kPinned,    // locked: each page stays once it is faulted in
   kOverflow,  // beyond the budget: ordinary memory without promises

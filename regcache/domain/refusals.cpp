@@ -70,10 +70,10 @@ bool Refusals::makes_room(const Region& region, int status, size_t length) {
 size_t Refusals::missing_count(const Region& region) const {
   const size_t used = device_->count();
   const size_t foreign = mrs_->is_crowded() ? foreign_->count() : 0;
-  const size_t heap = used > foreign ? used - foreign : 0;
+  const size_t of_heap = used > foreign ? used - foreign : 0;
   const size_t wanted =
       std::min(mrs_->count_pieces(region),
-               device_->limits().max_count > heap ? device_->limits().max_count - heap : 1);
+               device_->limits().max_count > of_heap ? device_->limits().max_count - of_heap : 1);
   const size_t left = device_->limits().max_count > used ? device_->limits().max_count - used : 0;
   return wanted > left ? wanted - left : 0;
 }

@@ -11,7 +11,7 @@
 namespace rdmalloc {
 namespace {
 
-constexpr CacheWords kWords = {
+constexpr CacheWords kForeignWords = {
     "the domain is closed",
     "all foreign memory that may be registered is in use: rdm_put some, raise foreign_bytes, "
     "foreign_count or RLIMIT_MEMLOCK, or set foreign_wait_ms",
@@ -24,7 +24,7 @@ constexpr CacheWords kWords = {
 }  // namespace
 
 ForeignCache::ForeignCache()
-    : core_(kWords, operations_), operations_(core_.table(), core_.ender()), idle_(core_) {}
+    : core_(kForeignWords, operations_), operations_(core_.table(), core_.ender()), idle_(core_) {}
 
 void ForeignCache::open(const ForeignSettings& settings, ForeignDevice* device) {
   Locked hold(core_.mutex());

@@ -9,7 +9,7 @@
 namespace rdmalloc {
 namespace {
 
-constexpr CacheWords kWords = {
+constexpr CacheWords kRemoteWords = {
     "the cache is closed",
     "all handles that may be open are in use: rdm_remote_put some, raise bytes or count, or set "
     "wait_ms",
@@ -59,7 +59,7 @@ bool doom_overlapping(EntryEnder& ender, RemoteIndex& index, const RemoteOrigin&
 
 }  // namespace
 
-RemoteCache::RemoteCache() : core_(kWords, *this), index_(core_.table().policy().entries()) {}
+RemoteCache::RemoteCache() : core_(kRemoteWords, *this), index_(core_.table().policy().entries()) {}
 
 bool RemoteCache::open(const rdm_remote_operations& operations, void* context,
                        const RemoteSettings& settings) {
@@ -83,7 +83,7 @@ int RemoteCache::close() {
   int status = RDM_OK;
   if (!forked) {
     Locked hold(core_.mutex());
-    if (!core_.is_open()) return fail(RDM_INVALID, kWords.closed);
+    if (!core_.is_open()) return fail(RDM_INVALID, kRemoteWords.closed);
     uint32_t users = 0;
     status = core_.close(&users);
     if (status == RDM_BUSY) {
@@ -120,7 +120,7 @@ int RemoteCache::find_or_open(const rdm_remote_memory& memory, rdm_remote_mappin
   const RemoteOrigin range = RemoteOrigin::of(memory);
   CacheAttempt attempt;
   for (;;) {
-    if (!core_.is_open()) return fail(RDM_INVALID, kWords.closed);
+    if (!core_.is_open()) return fail(RDM_INVALID, kRemoteWords.closed);
     if (range.length > table().policy().account().limits().bytes) {
       return fail(RDM_OUT_OF_BUDGET,
                   "longer than all that may be open in this cache: raise its option bytes");
@@ -141,7 +141,7 @@ int RemoteCache::find_or_open(const rdm_remote_memory& memory, rdm_remote_mappin
       if (status == RDM_OK) fill(*entry, out);
       return status == RDM_OK ? status : fail(status, attempt.why);
     } else if (!core_.maker().make_room(&attempt)) {
-      return fail(RDM_OUT_OF_BUDGET, kWords.no_room);
+      return fail(RDM_OUT_OF_BUDGET, kRemoteWords.no_room);
     }
   }
 }
@@ -221,7 +221,7 @@ int RemoteCache::put(const rdm_remote_mapping& mapping) {
   os::NoCancel no_cancel;
   if (const int status = refuse_forked(); status != RDM_OK) return status;
   Locked hold(core_.mutex());
-  if (!core_.is_open()) return fail(RDM_INVALID, kWords.closed);
+  if (!core_.is_open()) return fail(RDM_INVALID, kRemoteWords.closed);
   const auto is_it = [&](const CacheEntry& entry) {
     return entry.end() - entry.begin() == mapping.length;
   };
@@ -247,7 +247,7 @@ void RemoteCache::forget(uint64_t peer, uint64_t base, uint64_t length) {
 int RemoteCache::counts(rdm_remote_counts* out) {
   if (const int status = refuse_forked(); status != RDM_OK) return status;
   Locked hold(core_.mutex());
-  if (!core_.is_open()) return fail(RDM_INVALID, kWords.closed);
+  if (!core_.is_open()) return fail(RDM_INVALID, kRemoteWords.closed);
   out->hits = hits_;
   out->misses = table().counters().misses.load(std::memory_order_relaxed);
   out->evictions = table().counters().evictions.load(std::memory_order_relaxed);

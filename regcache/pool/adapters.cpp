@@ -10,14 +10,13 @@
 namespace rdmalloc {
 namespace {
 
-constexpr size_t kCacheLine = 64;
 constexpr rdm_ucs_status kUcsOk = 0;
 constexpr rdm_ucs_status kUcsNoMemory = -4;
 
 rdm_ucs_status ucs_chunk(size_t* size, void** chunk, unsigned flags) {
   const size_t rounded = os::page_ceil(*size);
   if (rounded < *size) return kUcsNoMemory;
-  void* const got = rdm_alloc(rounded, kCacheLine, flags);
+  void* const got = rdm_alloc(rounded, os::kCacheLine, flags);
   if (got == nullptr) return kUcsNoMemory;
   *size = rounded;
   *chunk = got;

@@ -5,12 +5,6 @@
 #include "allocator/os/memory.h"
 
 namespace rdmalloc {
-namespace {
-
-constexpr size_t kCacheLine = 64;
-
-}  // namespace
-
 void ChunkSource::open(const PoolSettings& settings) {
   settings_ = settings;
   stride_ = static_cast<uint32_t>(os::align_up(settings.buffer_bytes, settings.alignment));
@@ -53,7 +47,7 @@ int ChunkSource::take_memory(size_t wanted, size_t most, Chunk* chunk, Message* 
   chunk->all_keys = &kNoKey;
   chunk->state_shift = Chunk::state_shift_for(stride_);
   const size_t state_bytes = count << chunk->state_shift;
-  void* const states = memory_.allocate(state_bytes, kCacheLine, 0);
+  void* const states = memory_.allocate(state_bytes, os::kCacheLine, 0);
   chunk->states = static_cast<std::atomic<uint8_t>*>(states);
   const Region* const region = memory == nullptr ? nullptr : memory_.region_of(memory);
   if (region == nullptr || states == nullptr) {

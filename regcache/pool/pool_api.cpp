@@ -14,7 +14,6 @@
 namespace rdmalloc {
 namespace {
 
-constexpr size_t kCacheLine = 64;
 constexpr size_t kLongestBuffer = size_t{1} << 30;
 constexpr size_t kCoarsestAlignment = size_t{2} << 20;
 constexpr size_t kMostBuffers = SIZE_MAX / kLongestBuffer / 4;
@@ -98,7 +97,7 @@ PoolSettings settings_of(rdm_domain* domain, const rdm_pool_options& options) {
   PoolSettings settings;
   settings.domain = domain;
   settings.buffer_bytes = options.buffer_bytes;
-  settings.alignment = options.alignment == 0 ? kCacheLine : options.alignment;
+  settings.alignment = options.alignment == 0 ? os::kCacheLine : options.alignment;
   settings.reserve = options.reserve;
   settings.most = options.most == 0 ? SIZE_MAX : options.most;
   settings.grow_by = options.grow_by;
