@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include <initializer_list>
@@ -198,10 +199,8 @@ class TestHeap {
 
 inline bool reads_zero(const void* address, size_t size) {
   const auto* bytes = static_cast<const unsigned char*>(address);
-  for (size_t i = 0; i < size; ++i) {
-    if (bytes[i] != 0) return false;
-  }
-  return true;
+  // Each byte is the one before. A loop would take most of the time of tests under tsan.
+  return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
 }
 
 }  // namespace rdmalloc::fake
