@@ -68,6 +68,8 @@ constexpr size_t kShareSoon = 16;
 
 }  // namespace
 
+size_t GatheringPolicy::idle_of(size_t held) const { return held - store_.live.all(); }
+
 size_t GatheringPolicy::for_growing() const {
   return std::min<size_t>(store_.window.size() / kShareForGrowing,
                           kMemoriesForGrowing * store_.budget.memory().total());
@@ -92,7 +94,7 @@ size_t GatheringPolicy::amount_to_gather(const Request& request, size_t step) co
 // has less each time.
 size_t GatheringPolicy::amount_to_renew(const Request& request, size_t given) const {
   const size_t held = store_.budget.charges().held() + given;
-  const size_t idle = held - store_.live.all();
+  const size_t idle = idle_of(held);
   const size_t spare = idle < held / kShareOfRestless ? 0 : idle - held / kShareOfSparing;
   return std::max(request.size, os::page_ceil(given - std::min(spare, given / 2)));
 }
@@ -100,7 +102,7 @@ size_t GatheringPolicy::amount_to_renew(const Request& request, size_t given) co
 bool GatheringPolicy::is_tight(size_t size, size_t cached) const {
   if (is_forced_) return false;
   const size_t held = store_.budget.charges().held();
-  const size_t idle = held - store_.live.all() + cached;
+  const size_t idle = idle_of(held) + cached;
   const size_t share = held / tolerance_of(size).share;
   if (size < kLargest) {
     return idle < std::max(share, held < kSmallHeap ? kTolerated : kToleratedInLargeHeap);
@@ -123,7 +125,7 @@ bool GatheringPolicy::is_restless(const Request& request) {
   if (may_move_untouched()) return false;
   if (left_to_move_to() == 0) return true;
   if (patience_.is_over()) return true;
-  const size_t idle = held - store_.live.all();
+  const size_t idle = idle_of(held);
   is_sparing_ = idle < held / kShareOfRestless &&
                 gathered_ / tolerance_of(request.size).moves_of_live > peak_live_;
   return is_sparing_ && (idle < held / kShareOfSparing || spare_time_.is_over());
@@ -171,14 +173,14 @@ bool GatheringPolicy::is_worth_gathering(size_t missing, size_t free) const {
 
 bool GatheringPolicy::may_move_untouched() const {
   const size_t held = store_.budget.charges().held();
-  return is_forced_ || held - store_.live.all() >= held / kShareUntouched;
+  return is_forced_ || idle_of(held) >= held / kShareUntouched;
 }
 
 // They take no memory, only addresses and a part of what the limits allow, of which half stays for
 // what is used. But a program that begins to use its blocks may then touch all of it.
 bool GatheringPolicy::may_keep_untouched(const Request& request, size_t cached) const {
   const size_t held = store_.budget.charges().held();
-  const size_t idle = held - store_.live.all() + cached;
+  const size_t idle = idle_of(held) + cached;
   const uint64_t left =
       std::min({store_.budget.pin_limit().left(), os::less(store_.budget.memory().cap(), held),
                 uint64_t{store_.window.size() / kShareOfWindow}});

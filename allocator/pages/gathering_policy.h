@@ -60,6 +60,8 @@ class GatheringPolicy {
   bool may_move_block(size_t regions) const REQUIRES(growth_lock);
 
  private:
+  // Of so many bytes that are held, those in depots: neither the program nor a cache has them.
+  size_t idle_of(size_t held) const;
   // Bytes of addresses that are kept for growing, may still be used to move pages, and of these are
   // the last.
   size_t for_growing() const;
