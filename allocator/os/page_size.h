@@ -1,6 +1,6 @@
-// The processor's cache line, and the kernel's page size, known only here: x86-64 has one,
-// AArch64's kernels are built for 4, 16 or 64 KiB, and the library runs on any. Usable anywhere:
-// inside malloc, before libc is initialised, in a forked child.
+// The kernel's page size, known only here. x86-64 has one size; AArch64's kernels are built for 4,
+// 16 or 64 KiB, and the library runs on any. Usable anywhere: inside malloc, before libc is
+// initialised, in a forked child.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,6 @@
 #endif
 
 namespace rdmalloc::os {
-
-inline constexpr size_t kCacheLine = 64;  // bytes
 
 #if defined(__x86_64__)
 constexpr unsigned page_shift() { return 12; }

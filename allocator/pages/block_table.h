@@ -119,7 +119,7 @@ void BlockTable::forget(uintptr_t base, size_t length, IsUnused is_unused) {
   uintptr_t to = os::page_ceil(last);
   if (!is_unused(address_of(from), base)) from = os::page_ceil(first);
   if (!is_unused(base + length, address_of(to))) to = os::page_floor(last);
-  if (from < to) (void)os::discard(reinterpret_cast<void*>(from), to - from);
+  if (from < to) (void)os::discard(pointer(from), to - from);
 }
 
 }  // namespace rdmalloc

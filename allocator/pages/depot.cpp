@@ -86,7 +86,7 @@ bool Depot::prepare() {
 void Depot::add(Region* region, size_t taken) {
   if (taken == region->length) return;
   Locked hold(mutex());
-  free_.add(reinterpret_cast<void*>(region->base + taken), region->length - taken);
+  free_.add(pointer(region->base + taken), region->length - taken);
   note();
 }
 

@@ -50,7 +50,7 @@ bool Extents::release_around(const Region& region, void* address, size_t size) {
   const auto base = reinterpret_cast<uintptr_t>(address);
   holes_.reopen(base, size);
   store_.marks.for_each_whole(base, base + size, [&](uintptr_t from, uintptr_t to) {
-    void* const whole = reinterpret_cast<void*>(from);
+    void* const whole = pointer(from);
     if (!ok(store_.depots.give(region, region.node, whole, to - from)))
       store_.live.abandon(region.use, to - from);
   });

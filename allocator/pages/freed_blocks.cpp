@@ -11,7 +11,7 @@ int FreedBlocks::node_of(uintptr_t start, size_t pages) {
   const bool has_word = pages > 1;
   int node = has_word ? store_.blocks.node_of(start) : os::kNoNode;
   if (node != os::kNoNode) return node;
-  auto* const address = reinterpret_cast<void*>(start);
+  auto* const address = pointer(start);
   node = store_.placement.node_of(*store_.regions.find(address), address, pages * os::page_size());
   if (has_word) store_.blocks.set_node(start, node);
   return node;
@@ -19,7 +19,7 @@ int FreedBlocks::node_of(uintptr_t start, size_t pages) {
 
 // `request`: what to take pages for then, or null.
 void FreedBlocks::give_back(uintptr_t start, size_t size, const Request* request, Taken* taken) {
-  auto* const address = reinterpret_cast<void*>(start);
+  auto* const address = pointer(start);
   const Region& region = *store_.regions.find(address);
   const size_t pages = size / os::page_size();
   const bool is_on = store_.placement.is_on();
@@ -49,7 +49,7 @@ void FreedBlocks::give_back(uintptr_t start, size_t size, const Request* request
 }
 
 void FreedBlocks::give_back_apart(uintptr_t start, size_t size) {
-  if (!holes_.has(reinterpret_cast<void*>(start), size)) return give_back(start, size);
+  if (!holes_.has(pointer(start), size)) return give_back(start, size);
   holes_.reopen(start, size);
   store_.blocks.set(start, 0);
   store_.marks.for_each_whole(start, start + size,

@@ -177,7 +177,7 @@ bool GatheredRegions::may_move_block(const Assembly::Block& block) const {
 
 Acquired GatheredRegions::move_block(const Assembly::Block& block, const Request& request,
                                      os::PageKind kind) {
-  const Region& region = *store_.regions.find(reinterpret_cast<void*>(block.address));
+  const Region& region = *store_.regions.find(pointer(block.address));
   gathering_.pieces().add_block(block.address, block.size);
   (void)collect(request, request.size, region.kind == RegionKind::kPinned, Gathering::Way::kMove);
   const size_t spare = os::page_ceil(request.size / kSpareOfBlock);

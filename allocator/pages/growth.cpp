@@ -1,6 +1,7 @@
 #include "allocator/pages/growth.h"
 
 namespace rdmalloc {
+
 void Growth::boot() {
   const uint64_t choice = store_.options.choice(OptionId::gather);
   const bool is_off = choice == kGatherOff || store_.options.on(OptionId::seal);

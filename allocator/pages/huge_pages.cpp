@@ -42,7 +42,7 @@ bool is_touched_densely(const RegionTable& regions, const PageMarks& marks) {
     for (; ahead < length; ahead += stride) {
       if (marks.is_retired(base + ahead, 1)) continue;
       ++samples;
-      const void* const page = reinterpret_cast<const void*>(base + ahead);
+      const void* const page = pointer(base + ahead);
       touched += os::resident_bytes(page, os::page_size()) != 0 ? 1 : 0;
     }
     ahead -= length;

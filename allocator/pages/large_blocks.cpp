@@ -106,8 +106,7 @@ size_t LargeBlocks::size_of(const void* address) const {
 // Pages that a block keeps beyond its size must be usable when it grows again.
 bool LargeBlocks::has_hole_behind(uintptr_t start, size_t wanted, size_t pages) const {
   const uintptr_t end = start + wanted * os::page_size();
-  return pages > wanted &&
-         holes_.has(reinterpret_cast<void*>(end), (pages - wanted) * os::page_size());
+  return pages > wanted && holes_.has(pointer(end), (pages - wanted) * os::page_size());
 }
 
 bool LargeBlocks::resize(void* address, size_t size) {
@@ -124,7 +123,7 @@ bool LargeBlocks::resize(void* address, size_t size) {
     // Null: the program destroyed all of it.
     if (region == nullptr || end == region->end()) return false;
     const size_t missing = (wanted - pages) * os::page_size();
-    if (!store_.depots.take_at(reinterpret_cast<void*>(end), missing)) return false;
+    if (!store_.depots.take_at(pointer(end), missing)) return false;
     store_.blocks.set(start, BlockTable::make(wanted, wanted, flags));
   } else if (pages - wanted > pages / kShareKept || (flags & BlockTable::kExposed) != 0 ||
              has_hole_behind(start, wanted, pages)) {

@@ -89,7 +89,7 @@ class LargeBlocks {
   void* hand_out(CpuCaches::Block block, size_t pages, bool zero) {
     const uintptr_t start = store_.blocks.address_of(block.page);
     store_.blocks.set(start, BlockTable::make(block.pages, pages));
-    auto* const address = reinterpret_cast<void*>(start);
+    auto* const address = pointer(start);
     return zero ? memset(address, 0, pages * os::page_size()) : address;
   }
   void* allocate_slowly(size_t size, size_t alignment, bool zero);

@@ -1,6 +1,7 @@
 #include "allocator/pages/page_mover.h"
 
 namespace rdmalloc {
+
 // Returns how many bytes were moved. There may be more mappings than we know of, because the
 // program may have split ours.
 size_t PageMover::move_mapping(uintptr_t from, size_t size, uintptr_t to) {

@@ -50,7 +50,7 @@ void Pieces::put_back() {
   for (size_t i = 0; i < count_; ++i) {
     const Piece& piece = pieces_[i];
     if (piece.depot == nullptr) continue;
-    (void)piece.depot->give_back(reinterpret_cast<void*>(piece.address), piece.size);
+    (void)piece.depot->give_back(pointer(piece.address), piece.size);
   }
   count_ = 0;
   first_small_ = 0;

@@ -23,7 +23,7 @@ size_t step_of(const Region& region) {
 }
 
 void populate(const Region& region, uintptr_t from, uintptr_t to, HugePageWatch& watch) {
-  void* const address = reinterpret_cast<void*>(from);
+  void* const address = pointer(from);
   // Pages that were moved here are already present, whatever their size.
   if (watch.is_on() && !region.gathered) {
     (void)watch.populate(region.page_kind, address, to - from);
@@ -53,7 +53,7 @@ void go_back(const Region& region, const PageMarks& marks) {
   // Whole mappings, so that none is split.
   const auto whole = [] { return size_t{1} << 63; };
   (void)for_each_part(region.base, region.end(), marks, whole, [](uintptr_t from, uintptr_t to) {
-    os::ask_for_base_pages(reinterpret_cast<void*>(from), to - from);
+    os::ask_for_base_pages(pointer(from), to - from);
     return true;
   });
 }
@@ -70,7 +70,7 @@ size_t share_of_room(const Region& region, PagesFor who, const Budget& budget) {
 }
 
 bool is_there(uintptr_t from, uintptr_t to) {
-  return os::resident_bytes(reinterpret_cast<void*>(from), to - from) == to - from;
+  return os::resident_bytes(pointer(from), to - from) == to - from;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "allocator/message.h"
 
 namespace rdmalloc {
+
 // Calls visit(region, from, to) for the part of the range in each region.
 template <typename Visit>
 void ProgramHoles::for_each_part(uintptr_t from, uintptr_t to, Visit visit) {

@@ -32,7 +32,7 @@ Acquired Publisher::publish(const Region& region, size_t charged, const Request&
   Acquired acquired{added, {}};
   const size_t taken = region.length < request.size ? 0 : request.size;
   if (taken != 0) {
-    acquired.taken = Depot::hand_out(added, reinterpret_cast<void*>(region.base), taken);
+    acquired.taken = Depot::hand_out(added, pointer(region.base), taken);
   }
   store_.depots.add(added, taken);
   note_held();

@@ -5,7 +5,7 @@
 namespace rdmalloc {
 namespace {
 
-void* base_of(const Region& region) { return reinterpret_cast<void*>(region.base); }
+void* base_of(const Region& region) { return pointer(region.base); }
 
 // The window space of a region, including the gap behind it.
 size_t granules_of(size_t length) {
@@ -64,7 +64,7 @@ bool RegionMaker::pin(Region* region, bool may_overflow) {
 
 bool RegionMaker::extend(Region* region, size_t offset, os::PageKind kind) {
   if (offset == region->length) return true;
-  void* const address = reinterpret_cast<void*>(region->base + offset);
+  void* const address = pointer(region->base + offset);
   const size_t bytes = region->length - offset;
   const bool thp = kind == os::PageKind::kTransparentHuge && bytes >= os::page_size_of(kind);
   const os::PageKind opened = thp ? kind : os::PageKind::kBase;

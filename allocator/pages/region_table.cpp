@@ -34,8 +34,8 @@ Status RegionTable::boot() {
 }
 
 bool RegionTable::cover(const Region& region) {
-  const size_t first = window_->granule_of(reinterpret_cast<const void*>(region.base));
-  const size_t last = window_->granule_of(reinterpret_cast<const void*>(region.end() - 1));
+  const size_t first = window_->granule_of(pointer(region.base));
+  const size_t last = window_->granule_of(pointer(region.end() - 1));
   const size_t from = first * sizeof *by_granule_;
   const size_t to = (last + 1) * sizeof *by_granule_;
   return slots_.cover(from, to) && whole_slots_.cover(from, to);
@@ -47,8 +47,8 @@ Region* RegionTable::add(const Region& region, size_t free_slot) {
   Region* slot = &regions_[index];
   if (is_new) slot->index = static_cast<uint16_t>(index);
   slot->replace(region);
-  const auto* first = reinterpret_cast<const void*>(region.base);
-  const auto* last = reinterpret_cast<const void*>(region.end() - 1);
+  const auto* first = pointer(region.base);
+  const auto* last = pointer(region.end() - 1);
   for (size_t g = window_->granule_of(first); g <= window_->granule_of(last); ++g) {
     by_granule_[g].store(static_cast<uint16_t>(index + 1), std::memory_order_release);
     whole_by_granule_[g].store(static_cast<uint16_t>(index + 1), std::memory_order_release);
@@ -70,8 +70,7 @@ bool RegionTable::copy_nth(size_t n, Region* out) const {
   for (size_t i = 0; i < size(); ++i) {
     const Region& region = regions_[i];
     if (region.is_empty()) continue;
-    const auto* const base =
-        reinterpret_cast<const void*>(__atomic_load_n(&region.base, __ATOMIC_RELAXED));
+    const auto* const base = pointer(__atomic_load_n(&region.base, __ATOMIC_RELAXED));
     if (find(base) != &region) continue;  // being withdrawn
     if (n != 0) {
       --n;
@@ -83,15 +82,15 @@ bool RegionTable::copy_nth(size_t n, Region* out) const {
 }
 
 void RegionTable::note_hole(uintptr_t address, size_t size) {
-  const size_t first = window_->granule_of(reinterpret_cast<const void*>(address));
-  const size_t last = window_->granule_of(reinterpret_cast<const void*>(address + size - 1));
+  const size_t first = window_->granule_of(pointer(address));
+  const size_t last = window_->granule_of(pointer(address + size - 1));
   for (size_t g = first; g <= last; ++g) whole_by_granule_[g].store(0, std::memory_order_release);
 }
 
 void RegionTable::remove(const Region& region) {
   note_hole(region.base, region.length);
-  const size_t first = window_->granule_of(reinterpret_cast<const void*>(region.base));
-  const size_t last = window_->granule_of(reinterpret_cast<const void*>(region.end() - 1));
+  const size_t first = window_->granule_of(pointer(region.base));
+  const size_t last = window_->granule_of(pointer(region.end() - 1));
   for (size_t g = first; g <= last; ++g) by_granule_[g].store(0, std::memory_order_release);
   os::drop_zeros(&by_granule_[first], &by_granule_[last + 1]);
   os::drop_zeros(&whole_by_granule_[first], &whole_by_granule_[last + 1]);

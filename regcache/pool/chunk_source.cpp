@@ -2,9 +2,11 @@
 
 #include <string.h>
 
+#include "allocator/os/cache_line.h"
 #include "allocator/os/memory.h"
 
 namespace rdmalloc {
+
 void ChunkSource::open(const PoolSettings& settings) {
   settings_ = settings;
   stride_ = static_cast<uint32_t>(os::align_up(settings.buffer_bytes, settings.alignment));

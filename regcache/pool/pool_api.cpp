@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "allocator/last_error.h"
+#include "allocator/os/cache_line.h"
 #include "allocator/os/memory.h"
 #include "allocator/pages/heap.h"
 #include "regcache/caller_struct.h"

@@ -47,7 +47,7 @@ run_under_qemu_user() {
   # a TiB and gets a smaller one.
   ulimit -v 12000000
   problem=
-  ctest --preset arm64 -j2 || problem=" tests"
+  ctest --preset arm64 || problem=" tests"
   aarch64-linux-gnu-gcc --sysroot=$sysroot -O1 -pthread -o build/arm64/bin/preloaded tests/arm64/preloaded.c
   # A processor without vector instructions, which qemu-user gets wrong on large pages (qemu_pages.c).
   for page in 4096 16384 65536; do
