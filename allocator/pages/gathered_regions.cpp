@@ -170,18 +170,21 @@ Acquired GatheredRegions::assemble(const Request& request, const RegionPlan& pla
   return acquired;
 }
 
-bool GatheredRegions::may_move_block(const Assembly::Block& block) const {
-  return policy_.may_move_block(publisher_.slots_in_use()) &&
+bool GatheredRegions::may_move_block(const Assembly::Block& block) {
+  return policy_.may_move_block(block.size, publisher_.slots_in_use()) &&
          gathering_.may_move(block.address, block.size);
 }
 
 Acquired GatheredRegions::move_block(const Assembly::Block& block, const Request& request,
                                      os::PageKind kind) {
+  const uint64_t started = os::thread_cpu_ns();
   const Region& region = *store_.regions.find(pointer(block.address));
   gathering_.pieces().add_block(block.address, block.size);
   (void)collect(request, request.size, region.kind == RegionKind::kPinned, Gathering::Way::kMove);
   const size_t spare = os::page_ceil(request.size / kSpareOfBlock);
-  return assemble(request, {request.size + spare, kind}, &block);
+  const Acquired acquired = assemble(request, {request.size + spare, kind}, &block);
+  policy_.note_moving(block.size, os::thread_cpu_ns() - started);
+  return acquired;
 }
 
 }  // namespace rdmalloc

@@ -47,6 +47,11 @@ constexpr size_t kShareUntouched = 2;
 constexpr uint64_t kWaitsOfContended = 64;
 constexpr size_t kShareOfContended = 4;
 constexpr size_t kShareOfWindow = 16;
+// Moving a block takes some system calls and makes a region: copying less costs no more. A small
+// heap lets the pages lie idle that a copied block leaves, so it moves smaller ones, too, while that
+// takes little of the process's time.
+constexpr size_t kLeastBlock = size_t{1} << 20;
+constexpr size_t kLeastBlockOfSmallHeap = size_t{256} << 10;
 // With several nodes: a share of the most that was ever live.
 constexpr size_t kShareOfOtherNodes = 8;
 
@@ -193,9 +198,19 @@ bool GatheringPolicy::is_enough(size_t gathered) const {
   return gathered >= (is_forced_ ? 1 : kLeastGathered);
 }
 
-bool GatheringPolicy::may_move_block(size_t regions) const {
-  return regions < kManyRegions &&
-         (is_forced_ || store_.window.left() > store_.window.size() / kShareNotForBlocks);
+size_t GatheringPolicy::least_block() const {
+  return store_.budget.charges().held() < kSmallHeap ? kLeastBlockOfSmallHeap : kLeastBlock;
+}
+
+bool GatheringPolicy::may_move_block(size_t size, size_t regions) {
+  if (regions >= kManyRegions) return false;
+  if (is_forced_) return true;
+  return store_.window.left() > store_.window.size() / kShareNotForBlocks &&
+         (size >= kLeastBlock || !smaller_blocks_.is_over());
+}
+
+void GatheringPolicy::note_moving(size_t size, uint64_t ns) {
+  if (size < kLeastBlock) smaller_blocks_.spend(ns);
 }
 
 }  // namespace rdmalloc

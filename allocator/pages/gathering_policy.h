@@ -56,8 +56,12 @@ class GatheringPolicy {
   bool may_keep_untouched(const Request& request, size_t cached) const;
   // True when what was gathered is enough to continue.
   bool is_enough(size_t gathered) const;
-  // True when a block may have its own region, and its addresses be used up.
-  bool may_move_block(size_t regions) const REQUIRES(growth_lock);
+  // Blocks of so many bytes and more are moved.
+  size_t least_block() const;
+  // True when a block of that size may have its own region, and its addresses be used up.
+  bool may_move_block(size_t size, size_t regions) REQUIRES(growth_lock);
+  // Moving such a block took that much CPU time.
+  void note_moving(size_t size, uint64_t ns) REQUIRES(growth_lock);
 
  private:
   // Of so many bytes that are held, those in depots: neither the program nor a cache has them.
@@ -69,6 +73,7 @@ class GatheringPolicy {
   size_t scarce() const;
 
   static constexpr uint64_t kShareOfSpareTime = 8;
+  static constexpr uint64_t kShareOfSmallerBlocks = 8;
 
   bool is_restless(const Request& request) REQUIRES(growth_lock);
   static size_t judged_size(const Request& request, size_t step);
@@ -77,6 +82,8 @@ class GatheringPolicy {
   bool is_forced_ = false;
   Patience patience_ GUARDED_BY(growth_lock){1};
   Patience spare_time_ GUARDED_BY(growth_lock){kShareOfSpareTime};  // for what is_sparing_
+  // For blocks that only small heaps move.
+  Patience smaller_blocks_ GUARDED_BY(growth_lock){kShareOfSmallerBlocks};
   bool is_sparing_ GUARDED_BY(growth_lock) = false;  // moves pages only as there is spare time
   size_t gathered_ GUARDED_BY(growth_lock) = 0;      // bytes, for all but the largest
   std::atomic<size_t> peak_live_{0};                 // bytes; taken when the heap grows

@@ -5,9 +5,6 @@
 namespace rdmalloc {
 namespace {
 
-// Moving takes two system calls and makes a region; copying less than this is cheaper.
-constexpr size_t kLeastMoved = size_t{1} << 20;
-
 // A block that shrinks by less keeps its pages.
 constexpr size_t kShareKept = 8;
 
@@ -143,7 +140,8 @@ void* LargeBlocks::move(void* address, size_t size) {
   const BlockTable::Word word = store_.blocks.get(start);
   const size_t old_size = BlockTable::pages_of(word) * os::page_size();
   const size_t wanted = os::page_ceil(size);
-  if (old_size < kLeastMoved || wanted <= old_size || size > kLargest) return nullptr;
+  if (old_size < growth_.gathering_policy().least_block()) return nullptr;
+  if (wanted <= old_size || size > kLargest) return nullptr;
   // Whatever the program mapped over the block must stay where it is.
   if (holes_.has(address, old_size)) return nullptr;
   const Region& region = *store_.regions.find(address);

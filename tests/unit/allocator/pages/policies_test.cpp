@@ -177,12 +177,41 @@ TEST_CASE(
 TEST_CASE("a block is moved while there are few regions and half of the addresses") {
   Held f(0, {"WINDOW=2G"});
   Locked hold(f.store().mutex());
-  CHECK(f.policy.may_move_block(2047));
-  CHECK_FALSE(f.policy.may_move_block(2048));
+  CHECK(f.policy.may_move_block(kMiB, 2047));
+  CHECK_FALSE(f.policy.may_move_block(kMiB, 2048));
   while (f.store().window.left() > kGiB) REQUIRE(f.store().window.carve(64 * kMiB) != nullptr);
-  CHECK_FALSE(f.policy.may_move_block(0));
+  CHECK_FALSE(f.policy.may_move_block(kMiB, 0));
   f.policy.boot(true);
-  CHECK(f.policy.may_move_block(0));
+  CHECK(f.policy.may_move_block(kMiB, 0));
+}
+
+TEST_CASE("blocks from 256 KiB on are moved in a heap below 64 MiB, and from 1 MiB on in others") {
+  CHECK(Held(64 * kMiB - kPage).policy.least_block() == 256 * kKiB);
+  CHECK(Held(64 * kMiB).policy.least_block() == kMiB);
+}
+
+TEST_CASE("blocks below 1 MiB are moved for a ninth of the time") {
+  Held f(32 * kMiB);
+  Locked hold(f.store().mutex());
+  const auto move_for = [&](size_t size, uint64_t ns) REQUIRES(growth_lock) {
+    fake::compute(ns);
+    f.policy.note_moving(size, ns);
+  };
+  constexpr uint64_t kMs = 1'000'000;
+  constexpr uint64_t kSaved = 10 * kMs;
+  move_for(kMiB, 8 * kMs);
+  move_for(256 * kKiB, kSaved + kMs);
+  CHECK(f.policy.may_move_block(256 * kKiB, 0));
+  move_for(kMiB - kPage, 1);
+  CHECK_FALSE(f.policy.may_move_block(256 * kKiB, 0));
+  CHECK_FALSE(f.policy.may_move_block(kMiB - kPage, 0));
+  CHECK(f.policy.may_move_block(kMiB, 0));
+  fake::compute(8);
+  CHECK(f.policy.may_move_block(256 * kKiB, 0));
+  move_for(256 * kKiB, 1);
+  CHECK_FALSE(f.policy.may_move_block(256 * kKiB, 0));
+  f.policy.boot(true);
+  CHECK(f.policy.may_move_block(256 * kKiB, 0));
 }
 
 TEST_CASE("nothing is gathered for more alignment than a granule, or beyond 3072 regions") {
