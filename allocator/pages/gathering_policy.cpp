@@ -27,7 +27,7 @@ struct Tolerance {
   size_t share;          // this part of what is held may lie idle
   size_t moves_of_live;  // this multiple of what was live may be moved
 };
-constexpr Tolerance kOfSmaller = {16, 6};
+constexpr Tolerance kOfSmaller = {20, 6};
 constexpr Tolerance kOfLarge = {24, 12};
 constexpr Tolerance kOfLargest = {32, SIZE_MAX};
 constexpr size_t kLarge = size_t{1} << 20;
@@ -38,7 +38,7 @@ constexpr const Tolerance& tolerance_of(size_t size) {
 }
 constexpr size_t kSmallHeap = GrowthPolicy::kSmallHeap;
 constexpr size_t kTolerated = size_t{16} << 20;
-constexpr size_t kToleratedInLargeHeap = size_t{8} << 20;
+constexpr size_t kToleratedInLargeHeap = size_t{5} << 20;
 constexpr size_t kShareOfRestless = 6;
 constexpr size_t kShareOfSparing = 8;
 constexpr size_t kShareUntouched = 2;
@@ -48,8 +48,8 @@ constexpr uint64_t kWaitsOfContended = 64;
 constexpr size_t kShareOfContended = 4;
 constexpr size_t kShareOfWindow = 16;
 // Moving a block takes some system calls and makes a region: copying less costs no more. A small
-// heap lets the pages lie idle that a copied block leaves, so it moves smaller ones, too, while that
-// takes little of the process's time.
+// heap lets the pages lie idle that a copied block leaves, so it moves smaller ones, too, while
+// that takes little of the process's time.
 constexpr size_t kLeastBlock = size_t{1} << 20;
 constexpr size_t kLeastBlockOfSmallHeap = size_t{256} << 10;
 // With several nodes: a share of the most that was ever live.

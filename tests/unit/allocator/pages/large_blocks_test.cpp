@@ -306,7 +306,7 @@ TEST_CASE("malloc is as sparse as calloc if that is asked for, from the same siz
 TEST_CASE("small blocks, smaller sizes and sparse ones are not moved") {
   TestHeap tested({"SPARSE_FROM=2M"});
   tested.boot();
-  void* small = tested.malloc(512 * kKiB);
+  void* small = tested.malloc(256 * kKiB - kPage);
   void* large = tested.malloc(2 * kMiB);
   void* sparse = tested.malloc(2 * kMiB, 1, true);
   CHECK(tested.move(small, 4 * kMiB) == nullptr);

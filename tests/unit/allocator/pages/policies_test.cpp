@@ -69,8 +69,8 @@ TEST_CASE(
     size_t held, size, border;
   } const cases[] = {
       {48 * kMiB, 64 * kKiB, 16 * kMiB},            // a small heap
-      {64 * kMiB, 64 * kKiB, 8 * kMiB},             // a large one
-      {320 * kMiB, 64 * kKiB, 20 * kMiB},           // a sixteenth
+      {64 * kMiB, 64 * kKiB, 5 * kMiB},             // a large one
+      {320 * kMiB, 64 * kKiB, 16 * kMiB},           // a twentieth
       {384 * kMiB, kMiB, 16 * kMiB},                // a 24th
       {512 * kMiB, 4 * kMiB, 16 * kMiB},            // a 32nd
       {128 * kMiB, 4 * kMiB, 8 * kMiB - 4 * kKiB},  // 64 MiB of 128, of 16 MiB, in whole pages
