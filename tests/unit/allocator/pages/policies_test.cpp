@@ -117,14 +117,17 @@ TEST_CASE("where threads wait for a depot, caches keep such blocks until three q
       (void)depot.take_largest(SIZE_MAX, SIZE_MAX, &size);
     }
   });
+  // Long enough for the other thread to come while the lock is taken, and then to get it: among
+  // many processes it waits for a processor, too.
+  std::chrono::microseconds time{100};
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (depot.waits() < 64 && std::chrono::steady_clock::now() < until) {
     const uint64_t before = depot.waits();
     depot.lock();
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    std::this_thread::sleep_for(time);
     depot.unlock();
-    // It has the lock next, if it was there in that time.
-    for (int i = 0; i < 100 && depot.waits() == before; ++i) std::this_thread::yield();
+    std::this_thread::sleep_for(time);
+    if (depot.waits() == before) time = std::min(2 * time, std::chrono::microseconds(100'000));
   }
   is_over = true;
   other.join();
