@@ -5,7 +5,7 @@
 //   foreign_race libc|raw|raw_taker MONITOR ROUNDS
 //
 // raw: the first thread makes system calls that no function intercepts; raw_taker: both do, until
-// something is stale or for half a minute, because on a busy machine the two seldom meet.
+// something is stale or for minutes, because on a busy machine the two seldom meet.
 #include <sched.h>
 
 #include <atomic>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kLength = 4 * probe::kPage;
 constexpr uint64_t kMostNs = 3'000'000'000;  // per way
-constexpr uint64_t kPatienceNs = 30'000'000'000;
+constexpr uint64_t kPatienceNs = 150'000'000'000;
 
 probe::Staleness staleness;
 probe::ForeignDevice* device = nullptr;
