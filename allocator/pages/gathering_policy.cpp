@@ -48,8 +48,9 @@ constexpr uint64_t kWaitsOfContended = 64;
 constexpr size_t kShareOfContended = 4;
 constexpr size_t kShareOfWindow = 16;
 // Moving a block takes some system calls and makes a region: copying less costs no more. A small
-// heap lets the pages lie idle that a copied block leaves, so it moves smaller ones, too, while
-// that takes little of the process's time.
+// heap lets the pages lie idle that a copied block leaves, so it moves smaller ones, too. Patience
+// bounds the time for all but the largest: a program that grows blocks over and over gets what
+// others have left. In a small heap it is short, because there is little to save.
 constexpr size_t kLeastBlock = size_t{1} << 20;
 constexpr size_t kLeastBlockOfSmallHeap = size_t{256} << 10;
 // With several nodes: a share of the most that was ever live.
@@ -198,19 +199,21 @@ bool GatheringPolicy::is_enough(size_t gathered) const {
   return gathered >= (is_forced_ ? 1 : kLeastGathered);
 }
 
+bool GatheringPolicy::is_small() const { return store_.budget.charges().held() < kSmallHeap; }
+
 size_t GatheringPolicy::least_block() const {
-  return store_.budget.charges().held() < kSmallHeap ? kLeastBlockOfSmallHeap : kLeastBlock;
+  return is_small() ? kLeastBlockOfSmallHeap : kLeastBlock;
 }
 
 bool GatheringPolicy::may_move_block(size_t size, size_t regions) {
   if (regions >= kManyRegions) return false;
   if (is_forced_) return true;
   return store_.window.left() > store_.window.size() / kShareNotForBlocks &&
-         (size >= kLeastBlock || !smaller_blocks_.is_over());
+         (size >= kLargest || !for_blocks().is_over());
 }
 
 void GatheringPolicy::note_moving(size_t size, uint64_t ns) {
-  if (size < kLeastBlock) smaller_blocks_.spend(ns);
+  if (size < kLargest) for_blocks().spend(ns);
 }
 
 }  // namespace rdmalloc

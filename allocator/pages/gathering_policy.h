@@ -73,17 +73,22 @@ class GatheringPolicy {
   size_t scarce() const;
 
   static constexpr uint64_t kShareOfSpareTime = 8;
-  static constexpr uint64_t kShareOfSmallerBlocks = 8;
+  static constexpr uint64_t kShareInSmallHeap = 8;
 
   bool is_restless(const Request& request) REQUIRES(growth_lock);
+  bool is_small() const;
+  Patience& for_blocks() REQUIRES(growth_lock) {
+    return is_small() ? blocks_in_small_heap_ : blocks_;
+  }
   static size_t judged_size(const Request& request, size_t step);
 
   const PageStore& store_;
   bool is_forced_ = false;
   Patience patience_ GUARDED_BY(growth_lock){1};
   Patience spare_time_ GUARDED_BY(growth_lock){kShareOfSpareTime};  // for what is_sparing_
-  // For blocks that only small heaps move.
-  Patience smaller_blocks_ GUARDED_BY(growth_lock){kShareOfSmallerBlocks};
+  // For blocks that realloc moves, all but the largest.
+  Patience blocks_ GUARDED_BY(growth_lock){1};
+  Patience blocks_in_small_heap_ GUARDED_BY(growth_lock){kShareInSmallHeap};
   bool is_sparing_ GUARDED_BY(growth_lock) = false;  // moves pages only as there is spare time
   size_t gathered_ GUARDED_BY(growth_lock) = 0;      // bytes, for all but the largest
   std::atomic<size_t> peak_live_{0};                 // bytes; taken when the heap grows

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <initializer_list>
 #include <thread>
+#include <utility>
 
 #include "allocator/pages/gathering_policy.h"
 #include "allocator/pages/growth_policy.h"
@@ -193,28 +194,32 @@ TEST_CASE("blocks from 256 KiB on are moved in a heap below 64 MiB, and from 1 M
   CHECK(Held(64 * kMiB).policy.least_block() == kMiB);
 }
 
-TEST_CASE("blocks below 1 MiB are moved for a ninth of the time") {
-  Held f(32 * kMiB);
+TEST_CASE("all but the largest blocks are moved for half of the time, or a ninth in a small heap") {
+  const auto [held, share] = GENERATE(std::pair<size_t, uint64_t>{32 * kMiB, 8},
+                                      std::pair<size_t, uint64_t>{64 * kMiB, 1});
+  Held f(held);
   Locked hold(f.store().mutex());
   const auto move_for = [&](size_t size, uint64_t ns) REQUIRES(growth_lock) {
     fake::compute(ns);
     f.policy.note_moving(size, ns);
   };
+  const auto may_move = [&](size_t size)
+                            REQUIRES(growth_lock) { return f.policy.may_move_block(size, 0); };
   constexpr uint64_t kMs = 1'000'000;
   constexpr uint64_t kSaved = 10 * kMs;
-  move_for(kMiB, 8 * kMs);
-  move_for(256 * kKiB, kSaved + kMs);
-  CHECK(f.policy.may_move_block(256 * kKiB, 0));
-  move_for(kMiB - kPage, 1);
-  CHECK_FALSE(f.policy.may_move_block(256 * kKiB, 0));
-  CHECK_FALSE(f.policy.may_move_block(kMiB - kPage, 0));
-  CHECK(f.policy.may_move_block(kMiB, 0));
-  fake::compute(8);
-  CHECK(f.policy.may_move_block(256 * kKiB, 0));
-  move_for(256 * kKiB, 1);
-  CHECK_FALSE(f.policy.may_move_block(256 * kKiB, 0));
+  move_for(4 * kMiB, share * kMs);
+  move_for(kMiB, kSaved + kMs);
+  CHECK(may_move(kMiB));
+  move_for(4 * kMiB - kPage, 1);
+  CHECK_FALSE(may_move(kMiB));
+  CHECK_FALSE(may_move(4 * kMiB - kPage));
+  CHECK(may_move(4 * kMiB));
+  fake::compute(share);
+  CHECK(may_move(kMiB));
+  move_for(kMiB, 1);
+  CHECK_FALSE(may_move(kMiB));
   f.policy.boot(true);
-  CHECK(f.policy.may_move_block(256 * kKiB, 0));
+  CHECK(may_move(kMiB));
 }
 
 TEST_CASE("nothing is gathered for more alignment than a granule, or beyond 3072 regions") {
