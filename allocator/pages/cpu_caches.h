@@ -161,16 +161,16 @@ class CpuCaches {
   bool give_again(Block block);
   bool give_elsewhere(CpuCache& here, Block block);
 
-  SharedBins* shared_ = nullptr;        // none, as there are no caches, without a window
-  CpuCache* caches_ = nullptr;          // backed only for processors that run the program
-  size_t mask_ = 0;                     // of processor numbers: how many there are, less 1
-  std::atomic<size_t> used_{0};         // the highest number of one that was used, plus 1
-  std::atomic<bool> is_locked_{false};  // by fork
-  size_t locked_ = 0;                   // how many are
+  SharedBins* shared_ = nullptr;  // none, as there are no caches, without a window
+  CpuCache* caches_ = nullptr;    // backed only for processors that run the program
+  size_t mask_ = 0;               // of processor numbers: how many there are, less 1
+  std::atomic<size_t> used_{0};   // the highest number of one that was used, plus 1
   std::atomic<size_t> most_kept_[CpuCache::kUses] = {};  // pages, for each use of a cache
   // Apart from what every malloc reads.
   alignas(64) std::atomic<size_t> bytes_then_{0};
   std::atomic<size_t> calls_since_{0};
+  std::atomic<bool> is_locked_{false};  // by fork, ...
+  size_t locked_ = 0;                   // ... so many
 };
 
 }  // namespace rdmalloc

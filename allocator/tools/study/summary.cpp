@@ -109,6 +109,7 @@ std::vector<Sample> thinned(const std::vector<Sample>& series, size_t most) {
     }
   }
   std::vector<Sample> kept;
+  kept.reserve(chosen.size());
   for (const size_t index : chosen) kept.push_back(series[index]);
   return kept;
 }

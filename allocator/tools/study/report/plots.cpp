@@ -119,6 +119,7 @@ Plot measures_plot(const Json& study) {
   const int height = 90 + 250 * static_cast<int>(rows);
   const auto part = [&](double pixels) { return number_for_gnuplot(pixels / height); };
   std::vector<LabelledLook> looks;
+  looks.reserve(kAllMeasures.size());
   for (const Measure& measure : kAllMeasures) looks.emplace_back(measure.key, measure.look);
   return plot_from_template(study, "measures", height,
                             looks_of(study, all) + looks_for_gnuplot("measure_", looks),
