@@ -124,8 +124,11 @@ void* reallocate_block(void* pointer, size_t size, size_t alignment, bool zero) 
     return pointer;
   }
   const bool may_move_pages = stays && alignment <= os::page_size();
-  void* moved = may_move_pages ? heap.blocks().move(pointer, size) : nullptr;
+  const bool moves_first = may_move_pages && heap.blocks().is_worth_moving(before);
+  void* moved = moves_first ? heap.blocks().move(pointer, size) : nullptr;
   if (moved == nullptr) moved = copy_elsewhere(pointer, before, size, alignment);
+  // There may be memory for what is missing where there is none for a second block.
+  if (moved == nullptr && may_move_pages) moved = heap.blocks().move(pointer, size);
   if (moved != nullptr && zero && stays_block) zero_beyond(moved, before, whole_pages(size));
   return moved;
 }

@@ -170,8 +170,8 @@ Acquired GatheredRegions::assemble(const Request& request, const RegionPlan& pla
   return acquired;
 }
 
-bool GatheredRegions::may_move_block(const Assembly::Block& block) {
-  return policy_.may_move_block(block.size, publisher_.slots_in_use()) &&
+bool GatheredRegions::may_move_block(const Assembly::Block& block) const {
+  return policy_.may_move_block(publisher_.slots_in_use()) &&
          gathering_.may_move(block.address, block.size);
 }
 

@@ -60,8 +60,8 @@ class GatheredRegions {
   // Moves a block's pages, with its bytes, to where it can have the request's size.
   Acquired move_block(const Assembly::Block& block, const Request& request, os::PageKind kind)
       REQUIRES(growth_lock);
-  // False: it is sealed or of a kind that is not moved, or moving it would cost too much.
-  bool may_move_block(const Assembly::Block& block) REQUIRES(growth_lock);
+  // False: it is sealed or of a kind that is not moved, or there are too many regions.
+  bool may_move_block(const Assembly::Block& block) const REQUIRES(growth_lock);
 
  private:
   // All nodes in turn, the request's own first.

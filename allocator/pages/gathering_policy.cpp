@@ -205,11 +205,14 @@ size_t GatheringPolicy::least_block() const {
   return is_small() ? kLeastBlockOfSmallHeap : kLeastBlock;
 }
 
-bool GatheringPolicy::may_move_block(size_t size, size_t regions) {
-  if (regions >= kManyRegions) return false;
-  if (is_forced_) return true;
-  return store_.window.left() > store_.window.size() / kShareNotForBlocks &&
-         (size >= kLargest || !for_blocks().is_over());
+bool GatheringPolicy::is_worth_moving(size_t size) {
+  if (size < least_block()) return false;
+  return is_forced_ || size >= kLargest || !for_blocks().is_over();
+}
+
+bool GatheringPolicy::may_move_block(size_t regions) const {
+  return regions < kManyRegions &&
+         (is_forced_ || store_.window.left() > store_.window.size() / kShareNotForBlocks);
 }
 
 void GatheringPolicy::note_moving(size_t size, uint64_t ns) {

@@ -56,10 +56,12 @@ class GatheringPolicy {
   bool may_keep_untouched(const Request& request, size_t cached) const;
   // True when what was gathered is enough to continue.
   bool is_enough(size_t gathered) const;
-  // Blocks of so many bytes and more are moved.
+  // Smaller blocks are not worth moving.
   size_t least_block() const;
-  // True when a block of that size may have its own region, and its addresses be used up.
-  bool may_move_block(size_t size, size_t regions) REQUIRES(growth_lock);
+  // True when moving a block of that size is better than copying it.
+  bool is_worth_moving(size_t size) REQUIRES(growth_lock);
+  // True when a block may have its own region, and its addresses be used up.
+  bool may_move_block(size_t regions) const REQUIRES(growth_lock);
   // Moving such a block took that much CPU time.
   void note_moving(size_t size, uint64_t ns) REQUIRES(growth_lock);
 

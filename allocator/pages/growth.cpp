@@ -124,6 +124,12 @@ bool Growth::reserve(size_t bytes) {
                                request.size));
 }
 
+bool Growth::is_worth_moving(size_t size) {
+  if (size < gathering_policy_.least_block()) return false;
+  Locked hold(store_.mutex());
+  return gathering_policy_.is_worth_moving(size);
+}
+
 bool Growth::may_move_block(uintptr_t address, size_t size) {
   Locked hold(store_.mutex());
   return gathered_.may_move_block({address, size});

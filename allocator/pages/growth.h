@@ -53,6 +53,8 @@ class Growth {
   // not available, and nothing happened.
   bool reserve(size_t bytes) EXCLUDES(growth_lock);
 
+  // Whether moving a block of that size is better than copying it, if there is room for a copy.
+  bool is_worth_moving(size_t size) EXCLUDES(growth_lock);
   // Whether move_block() may do anything for this block: asked before room is made for it.
   bool may_move_block(uintptr_t address, size_t size) EXCLUDES(growth_lock);
   // Moves a block's pages, with its bytes, to where it can have `size` bytes: a page multiple, and

@@ -140,7 +140,6 @@ void* LargeBlocks::move(void* address, size_t size) {
   const BlockTable::Word word = store_.blocks.get(start);
   const size_t old_size = BlockTable::pages_of(word) * os::page_size();
   const size_t wanted = os::page_ceil(size);
-  if (old_size < growth_.gathering_policy().least_block()) return nullptr;
   if (wanted <= old_size || size > kLargest) return nullptr;
   // Whatever the program mapped over the block must stay where it is.
   if (holes_.has(address, old_size)) return nullptr;

@@ -75,9 +75,10 @@ class LargeBlocks {
   // Makes a live block shorter, or longer where it lies. False: nothing changed.
   bool resize(void* address, size_t size);
 
-  // Makes it longer by moving its pages, where that is worth it. Null: not possible, nothing
-  // happened.
+  // Makes it longer by moving its pages. Null: not possible, nothing happened.
   void* move(void* address, size_t size);
+  // Whether that is better than copying so many bytes, if there is room for a copy.
+  bool is_worth_moving(size_t size) { return growth_.is_worth_moving(size); }
 
   // True for an address in the part of the window that has blocks.
   bool is_in_blocks(uintptr_t address) const { return store_.blocks.is_covered(address); }

@@ -97,6 +97,11 @@ endforeach()
 
 rdm_case("threads that start when memory has run out meet ENOMEM and live"
   PROGRAM exhausted LIMITS RDMALLOC_MEMORY_CAP=16M)
+rdm_case("a block grows by a page when memory has run out for a copy"
+  PROGRAM grown_last LIMITS RDMALLOC_MEMORY_CAP=32M)
+rdm_case("control: where pages do not move it does not grow"
+  PROGRAM grown_last
+  LIMITS RDMALLOC_MEMORY_CAP=32M RDMALLOC_GATHER=off --expect 1 --says "the block did not grow by a page")
 rdm_limit("options that are unknown or malformed are named in one line"
   LIMITS RDMALLOC_BANANA=1 RDMALLOC_CAP=lots --only-lines 1 --lines 1 "BANANA.*RDMALLOC_CAP"
   HOARD 1 4 all LABELS memlock_8M)

@@ -108,7 +108,8 @@ class TestHeap {
   void* move(void* address, size_t size) {
     const size_t before = heap_->blocks().size_of(address);
     drop(address);
-    void* const moved = heap_->blocks().move(address, size);
+    LargeBlocks& blocks = heap_->blocks();
+    void* const moved = blocks.is_worth_moving(before) ? blocks.move(address, size) : nullptr;
     if (moved == nullptr) hold(address, before);
     if (moved != nullptr) hold(moved, os::page_ceil(size));
     return moved;

@@ -181,12 +181,12 @@ TEST_CASE(
 TEST_CASE("a block is moved while there are few regions and half of the addresses") {
   Held f(0, {"WINDOW=2G"});
   Locked hold(f.store().mutex());
-  CHECK(f.policy.may_move_block(kMiB, 2047));
-  CHECK_FALSE(f.policy.may_move_block(kMiB, 2048));
+  CHECK(f.policy.may_move_block(2047));
+  CHECK_FALSE(f.policy.may_move_block(2048));
   while (f.store().window.left() > kGiB) REQUIRE(f.store().window.carve(64 * kMiB) != nullptr);
-  CHECK_FALSE(f.policy.may_move_block(kMiB, 0));
+  CHECK_FALSE(f.policy.may_move_block(0));
   f.policy.boot(true);
-  CHECK(f.policy.may_move_block(kMiB, 0));
+  CHECK(f.policy.may_move_block(0));
 }
 
 TEST_CASE("blocks from 256 KiB on are moved in a heap below 64 MiB, and from 1 MiB on in others") {
@@ -203,23 +203,23 @@ TEST_CASE("all but the largest blocks are moved for half of the time, or a ninth
     fake::compute(ns);
     f.policy.note_moving(size, ns);
   };
-  const auto may_move = [&](size_t size)
-                            REQUIRES(growth_lock) { return f.policy.may_move_block(size, 0); };
+  const auto is_worth = [&](size_t size)
+                            REQUIRES(growth_lock) { return f.policy.is_worth_moving(size); };
   constexpr uint64_t kMs = 1'000'000;
   constexpr uint64_t kSaved = 10 * kMs;
   move_for(4 * kMiB, share * kMs);
   move_for(kMiB, kSaved + kMs);
-  CHECK(may_move(kMiB));
+  CHECK(is_worth(kMiB));
   move_for(4 * kMiB - kPage, 1);
-  CHECK_FALSE(may_move(kMiB));
-  CHECK_FALSE(may_move(4 * kMiB - kPage));
-  CHECK(may_move(4 * kMiB));
+  CHECK_FALSE(is_worth(kMiB));
+  CHECK_FALSE(is_worth(4 * kMiB - kPage));
+  CHECK(is_worth(4 * kMiB));
   fake::compute(share);
-  CHECK(may_move(kMiB));
+  CHECK(is_worth(kMiB));
   move_for(kMiB, 1);
-  CHECK_FALSE(may_move(kMiB));
+  CHECK_FALSE(is_worth(kMiB));
   f.policy.boot(true);
-  CHECK(may_move(kMiB));
+  CHECK(is_worth(kMiB));
 }
 
 TEST_CASE("nothing is gathered for more alignment than a granule, or beyond 3072 regions") {
