@@ -169,8 +169,8 @@ class CpuCaches {
   // Apart from what every malloc reads.
   alignas(64) std::atomic<size_t> bytes_then_{0};
   std::atomic<size_t> calls_since_{0};
-  std::atomic<bool> is_locked_{false};  // by fork, ...
-  size_t locked_ = 0;                   // ... so many
+  std::atomic<bool> is_locked_{false};  // by fork
+  size_t locked_ = 0;                   // how many are
 };
 
 }  // namespace rdmalloc

@@ -205,8 +205,7 @@ size_t GatheringPolicy::least_block() const {
   return is_small() ? kLeastBlockOfSmallHeap : kLeastBlock;
 }
 
-bool GatheringPolicy::is_worth_moving(size_t size) {
-  if (size < least_block()) return false;
+bool GatheringPolicy::has_time_to_move(size_t size) {
   return is_forced_ || size >= kLargest || !for_blocks().is_over();
 }
 

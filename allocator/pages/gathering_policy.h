@@ -58,8 +58,8 @@ class GatheringPolicy {
   bool is_enough(size_t gathered) const;
   // Smaller blocks are not worth moving.
   size_t least_block() const;
-  // True when moving a block of that size is better than copying it.
-  bool is_worth_moving(size_t size) REQUIRES(growth_lock);
+  // True while moving blocks of that size has not taken too much time.
+  bool has_time_to_move(size_t size) REQUIRES(growth_lock);
   // True when a block may have its own region, and its addresses be used up.
   bool may_move_block(size_t regions) const REQUIRES(growth_lock);
   // Moving such a block took that much CPU time.

@@ -127,7 +127,7 @@ bool Growth::reserve(size_t bytes) {
 bool Growth::is_worth_moving(size_t size) {
   if (size < gathering_policy_.least_block()) return false;
   Locked hold(store_.mutex());
-  return gathering_policy_.is_worth_moving(size);
+  return gathering_policy_.has_time_to_move(size);
 }
 
 bool Growth::may_move_block(uintptr_t address, size_t size) {

@@ -27,10 +27,7 @@ void* work(void*) {
 
 int main() {
   static pthread_t threads[kThreads];
-  for (size_t size = size_t{64} << 20; size >= 16; size /= 2) {
-    while (malloc(size) != nullptr) {
-    }
-  }
+  probe::use_up_memory(size_t{64} << 20);
   size_t started = 0;
   for (pthread_t& thread : threads) {
     if (pthread_create(&thread, nullptr, work, nullptr) != 0) break;

@@ -13,12 +13,13 @@ constexpr size_t kSmaller = size_t{64} << 10;
 int main() {
   auto* block = static_cast<char*>(malloc(kBlock));
   void* smaller = malloc(kSmaller);
-  if (block == nullptr || smaller == nullptr) return verdict.broken("no memory"), verdict.status();
+  if (block == nullptr || smaller == nullptr) {
+    verdict.broken("no memory");
+    return verdict.status();
+  }
   memset(block, 1, kBlock);
   memset(smaller, 1, kSmaller);
-  for (size_t size = kSmaller; size >= 16; size /= 2) {
-    for (void* more = nullptr; (more = malloc(size)) != nullptr;) memset(more, 1, size);
-  }
+  probe::use_up_memory(kSmaller);
   if (malloc(kBlock) != nullptr) verdict.broken("memory was not exhausted");
   free(smaller);
   block = static_cast<char*>(realloc(block, kBlock + probe::kPage));

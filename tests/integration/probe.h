@@ -203,4 +203,12 @@ inline uint64_t argument(int argc, char** argv, int index, uint64_t fallback) {
   return argc > index ? strtoull(argv[index], nullptr, 0) : fallback;
 }
 
+// Mallocs until nothing is left, from this size down to 16 bytes.
+inline void use_up_memory(size_t largest) {
+  for (size_t size = largest; size >= 16; size /= 2) {
+    while (malloc(size) != nullptr) {
+    }
+  }
+}
+
 }  // namespace probe

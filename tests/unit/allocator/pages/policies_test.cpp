@@ -203,23 +203,23 @@ TEST_CASE("all but the largest blocks are moved for half of the time, or a ninth
     fake::compute(ns);
     f.policy.note_moving(size, ns);
   };
-  const auto is_worth = [&](size_t size)
-                            REQUIRES(growth_lock) { return f.policy.is_worth_moving(size); };
+  const auto has_time = [&](size_t size)
+                            REQUIRES(growth_lock) { return f.policy.has_time_to_move(size); };
   constexpr uint64_t kMs = 1'000'000;
   constexpr uint64_t kSaved = 10 * kMs;
   move_for(4 * kMiB, share * kMs);
   move_for(kMiB, kSaved + kMs);
-  CHECK(is_worth(kMiB));
+  CHECK(has_time(kMiB));
   move_for(4 * kMiB - kPage, 1);
-  CHECK_FALSE(is_worth(kMiB));
-  CHECK_FALSE(is_worth(4 * kMiB - kPage));
-  CHECK(is_worth(4 * kMiB));
+  CHECK_FALSE(has_time(kMiB));
+  CHECK_FALSE(has_time(4 * kMiB - kPage));
+  CHECK(has_time(4 * kMiB));
   fake::compute(share);
-  CHECK(is_worth(kMiB));
+  CHECK(has_time(kMiB));
   move_for(kMiB, 1);
-  CHECK_FALSE(is_worth(kMiB));
+  CHECK_FALSE(has_time(kMiB));
   f.policy.boot(true);
-  CHECK(is_worth(kMiB));
+  CHECK(has_time(kMiB));
 }
 
 TEST_CASE("nothing is gathered for more alignment than a granule, or beyond 3072 regions") {

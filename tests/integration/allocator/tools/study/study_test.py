@@ -34,6 +34,15 @@ class Result:
     def runs(self, configuration):
         return [run for run in self.document["runs"] if run["configuration"] == configuration]
 
+    def sampled_run(self, configuration):
+        """The first run. Skips where looking at processes takes so long that most samples would cost
+        too much: in an emulator, say."""
+        run = self.runs(configuration)[0]
+        left_out, taken = run["samples_left_out"], run["samples"]
+        if left_out > taken:
+            skip(f"a sample takes so long here that {left_out} of {left_out + taken} were left out")
+        return run
+
     def series(self, configuration):
         return next(series for series in self.document["series"]
                     if series["configuration"] == configuration)
@@ -44,14 +53,6 @@ def study(words, folder, flags=(), prefix=(), timeout=90):
     done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT,
                           timeout=timeout, stdin=subprocess.DEVNULL)
     return Result(done.returncode, done.stdout, done.stderr, folder)
-
-
-def need_samples(run):
-    """Skips where looking at processes takes so long that most samples would cost too much: in an
-    emulator, say."""
-    left_out, taken = run["samples_left_out"], run["samples"]
-    if left_out > taken:
-        skip(f"a sample takes so long here that {left_out} of {left_out + taken} were left out")
 
 
 def descendants_named(name):
@@ -78,8 +79,7 @@ def hill(folder):
     done = study([PROGRAM, "hill"], folder,
                  ["--allocators", "glibc,rdmalloc", "--caps", "50%,100%", "--repeats", "1"])
     check(done.status == 0, f"status {done.status}: {done.errors}")
-    for configuration in ("glibc", "rdmalloc", "rdmalloc-50%"):
-        need_samples(done.runs(configuration)[0])
+    _, pinned, half = map(done.sampled_run, ("glibc", "rdmalloc", "rdmalloc-50%"))
     glibc, ours = done.series("glibc"), done.series("rdmalloc")
     peak = max(glibc["resident_bytes"])
     check(256 * MIB < peak < 280 * MIB, f"glibc's peak is {peak}")
@@ -90,7 +90,6 @@ def hill(folder):
     names = [entry["name"] for entry in done.document["configurations"]]
     check(names == ["glibc", "rdmalloc-unpinned", "rdmalloc", "rdmalloc-50%", "rdmalloc-100%"],
           f"{names}")
-    pinned, half = done.runs("rdmalloc")[0], done.runs("rdmalloc-50%")[0]
     cap = next(entry["cap_bytes"] for entry in done.document["configurations"]
                if entry["name"] == "rdmalloc-50%")
     check(abs(cap - pinned["peak_held_bytes"] / 2) <= 4096, f"cap {cap}")
@@ -146,8 +145,7 @@ def tree(folder):
     shutil.rmtree(folder)
     done = study([PROGRAM, "exec"], folder,
                  ["--allocators", "rdmalloc", "--caps", "none", "--repeats", "1"])
-    run = done.runs("rdmalloc")[0]
-    need_samples(run)
+    run = done.sampled_run("rdmalloc")
     check(run["peak_live_bytes"] >= 256 * MIB, f"{run}")
 
 
@@ -286,9 +284,7 @@ def rate(folder):
     for hertz in (5, 50):
         done = study([PROGRAM, "rest", "2"], folder, [*flags, str(hertz)])
         check(done.status == 0, f"status {done.status}: {done.errors}")
-        run = done.runs("glibc")[0]
-        need_samples(run)
-        samples[hertz] = run["samples"]
+        samples[hertz] = done.sampled_run("glibc")["samples"]
         shutil.rmtree(folder)
     check(samples[5] <= 20, f"more than were asked for: {samples}")
     check(samples[50] > 2 * samples[5], f"a higher rate has no more samples: {samples}")
@@ -392,8 +388,7 @@ def trace(folder):
                           env=ENVIRONMENT, timeout=60)
     result = Result(done.returncode, done.stdout, done.stderr, folder)
     check(result.status == 0, f"status {result.status}: {result.errors}")
-    run = result.runs("rdmalloc")[0]
-    need_samples(run)
+    run = result.sampled_run("rdmalloc")
     check(run["peak_live_bytes"] >= 64 * MIB, f"{run}")
     shutil.rmtree(folder)
     packed.write_bytes(packed.read_bytes()[:-20])
