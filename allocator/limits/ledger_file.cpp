@@ -24,7 +24,7 @@ LedgerFile::LedgerFile(const char* path, uint64_t patience_ns) : file_(path, pat
   using State = os::LockedFile::State;
   switch (file_.state()) {
     case State::kLocked:
-      if (!read_header()) why_ = "is damaged";
+      if (!read_header()) why_ = kDamaged;
       break;
     case State::kBusy:
       is_busy_ = true;
@@ -46,8 +46,8 @@ bool LedgerFile::read_header() {
          header_.records <= kMostRecords && file_.size() >= place(header_.records);
 }
 
-bool LedgerFile::damaged() {
-  why_ = "is damaged";
+bool LedgerFile::fail(const char* why) {
+  why_ = why;
   return false;
 }
 
@@ -72,10 +72,10 @@ bool LedgerFile::bury_the_dead() {
 }
 
 bool LedgerFile::write(size_t index, const LedgerRecord& record) {
-  if (!file_.write(place(index), &record, sizeof record)) return damaged();
+  if (!file_.write(place(index), &record, sizeof record)) return fail(kDamaged);
   if (index < header_.records) return true;
   ++header_.records;
-  return file_.write(0, &header_, sizeof header_) || damaged();
+  return file_.write(0, &header_, sizeof header_) || fail(kDamaged);
 }
 
 void name_ledger(const char* given, char (&path)[LedgerFile::kLongestPath]) {

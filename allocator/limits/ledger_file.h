@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "allocator/message.h"
+#include "allocator/os/file.h"
 #include "allocator/os/locked_file.h"
 #include "allocator/os/process.h"
 
@@ -56,15 +57,17 @@ class [[nodiscard]] LedgerFile {
   // or the file is damaged, as why() then says.
   template <typename Visit>
   bool for_each(Visit visit) {
-    constexpr size_t kAtOnce = 32;
-    LedgerRecord some[kAtOnce];
+    const os::ReadBuffer memory;
+    if (memory.data() == nullptr) return fail("cannot be read for want of memory");
+    constexpr size_t kAtOnce = os::ReadBuffer::kSize / sizeof(LedgerRecord);
+    auto* const some = reinterpret_cast<LedgerRecord*>(memory.data());
     for (size_t first = 0; first < header_.records; first += kAtOnce) {
       const size_t left = header_.records - first;
       const size_t count = left < kAtOnce ? left : kAtOnce;
-      if (!file_.read(place(first), some, count * sizeof *some)) return damaged();
+      if (!file_.read(place(first), some, count * sizeof *some)) return fail(kDamaged);
       for (size_t i = 0; i < count; ++i) {
-        if (some[i].process.number > INT32_MAX) return damaged();
-        if (!visit(first + i, some[i])) return damaged();
+        if (some[i].process.number > INT32_MAX) return fail(kDamaged);
+        if (!visit(first + i, some[i])) return fail(kDamaged);
       }
     }
     return true;
@@ -79,6 +82,7 @@ class [[nodiscard]] LedgerFile {
  private:
   static constexpr uint64_t kMagic = 0x7265676465'6c6472;  // "rdledger"
   static constexpr uint32_t kVersion = 1;
+  static constexpr const char* kDamaged = "is damaged";
   struct Header {
     uint64_t magic = kMagic;
     uint32_t version = kVersion;
@@ -88,7 +92,7 @@ class [[nodiscard]] LedgerFile {
   static_assert(sizeof(Header) == sizeof(LedgerRecord) && sizeof(Header) == 64);
 
   static uint64_t place(size_t index) { return sizeof(Header) + index * sizeof(LedgerRecord); }
-  bool damaged();
+  bool fail(const char* why);
   bool read_header();
 
   os::LockedFile file_;

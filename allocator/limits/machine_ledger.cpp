@@ -26,7 +26,8 @@ using os::less;
 void MachineLedger::boot(const char* path, uint64_t cap, uint64_t group) {
   cap_ = cap;
   group_ = group;
-  if (cap == 0) return;
+  // In a sandbox nobody can open it, or ask for what its name says.
+  if (cap == 0 || os::is_confined()) return;
   name_ledger(path, path_);
   // With a relative name, a program that changes its working directory would use two ledgers.
   if (path_[0] != '/') (void)give_up("has no absolute name", 0, 0);
@@ -43,8 +44,9 @@ LedgerRecord MachineLedger::record(const Books& own, uint64_t granted) const {
 }
 
 uint64_t MachineLedger::ask(const Books& own, uint64_t need, uint64_t want) {
-  // The file cannot be opened in a sandbox, and the other processes rely on the sum.
-  if (os::is_confined()) return 0;
+  // The file cannot be opened in a sandbox, and the other processes rely on the sum of a machine's
+  // ledger. A group's limit holds without one.
+  if (os::is_confined()) return is_of_group() ? want : 0;
   if (self_.start == 0) self_ = os::this_process();
   LedgerFile ledger(path_, was_busy_ ? 0 : kPatienceNs);
   was_busy_ = ledger.is_busy();

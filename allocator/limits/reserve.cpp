@@ -16,11 +16,14 @@ namespace {
 // The command exits with the same status when it runs nothing.
 constexpr int kExitRefused = 2;
 
-[[noreturn]] void end_program(size_t bytes) {
+// `who`: of the machine's memory, a clause or nothing.
+[[noreturn]] void end_program(size_t bytes, const Message& who) {
   const rdm_stats books = gather_stats();
   Message message;
   message.add("rdmalloc: RDMALLOC_RESERVE asks for ").add_size(bytes);
-  message.add(" pinned before the program starts, and they cannot be had: ");
+  char clause[256];
+  who.copy_to(clause, sizeof clause);
+  message.add(" pinned before the program starts, and they cannot be had").add(clause).add(": ");
   say_who_holds_memory(books, &message);
   message.send();
   _exit(kExitRefused);
@@ -44,7 +47,8 @@ bool is_asked_for_something() {
   start_heap();
   meet_watcher();
   const uint64_t bytes = heap.budget().resolve(heap.options().amount(OptionId::reserve));
-  if (bytes != 0 && !heap.growth().reserve(bytes)) end_program(bytes);
+  Message who;
+  if (bytes != 0 && !heap.growth().reserve(bytes, &who)) end_program(bytes, who);
 }
 
 }  // namespace

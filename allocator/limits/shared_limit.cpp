@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "allocator/limits/launcher.h"
+#include "allocator/os/confinement.h"
 #include "allocator/report/file_name.h"
 
 namespace rdmalloc {
@@ -60,6 +61,8 @@ uint64_t SharedLimit::room_ahead() const {
   const uint64_t room = memory_.room_to_populate();
   const uint64_t cap = group_cap_.load(std::memory_order_acquire);
   if (room == 0 || cap == 0) return room;
+  // In a sandbox neither the ledger nor /proc can be read.
+  if (os::is_confined()) return 0;
   if (const size_t now = ledger_.sharers(); now != 0) sharers_ = now;
   const size_t sharers = sharers_;
   if (sharers == 0) return 0;

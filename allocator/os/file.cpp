@@ -8,6 +8,7 @@
 
 #include "allocator/os/confinement.h"
 #include "allocator/os/memory_calls.h"
+#include "allocator/os/system_call.h"
 
 namespace rdmalloc::os {
 namespace {
@@ -58,14 +59,17 @@ ReadBuffer::~ReadBuffer() {
 
 int open_file(const char* path) {
   if (is_confined()) return -1;
-  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0));
+  const long fd = system_call(SYS_openat, AT_FDCWD, word(path), O_RDONLY | O_CLOEXEC, 0);
+  return fd < 0 ? -1 : static_cast<int>(fd);
 }
 
 ssize_t read_some(int fd, void* buffer, size_t capacity) {
-  return syscall(SYS_read, fd, buffer, capacity);
+  long got = -EINTR;
+  while (got == -EINTR) got = system_call(SYS_read, fd, word(buffer), static_cast<long>(capacity));
+  return got < 0 ? -1 : got;
 }
 
-void close_file(int fd) { (void)syscall(SYS_close, fd); }
+void close_file(int fd) { (void)system_call(SYS_close, fd); }
 
 ssize_t read_file(const char* path, char* buffer, size_t capacity) {
   const int fd = open_file(path);
@@ -73,7 +77,6 @@ ssize_t read_file(const char* path, char* buffer, size_t capacity) {
   size_t held = 0;
   while (held < capacity) {
     const ssize_t got = read_some(fd, buffer + held, capacity - held);
-    if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
     held += static_cast<size_t>(got);
   }

@@ -1,7 +1,8 @@
 // Reads small files and writes reports without malloc or stdio: /proc, cgroupfs, the environment.
 //
 // Makes system calls by number, because libc's open, read, write and close are cancellation points:
-// a thread that is cancelled inside malloc would leave with malloc's locks held.
+// a thread that is cancelled inside malloc would leave with malloc's locks held. What reads leaves
+// errno alone.
 #pragma once
 
 #include <fcntl.h>
@@ -32,6 +33,7 @@ inline Text text(const char* c_string) { return {c_string, strlen(c_string)}; }
 
 // Opens for reading; -1 when that fails, and always while the process is confined (confinement.h).
 int open_file(const char* path);
+// What one read brings, whatever signals come meanwhile; -1 when it fails.
 ssize_t read_some(int fd, void* buffer, size_t capacity);
 void close_file(int fd);
 

@@ -39,10 +39,12 @@ class StatPath {
   size_t size_ = 0;
 };
 
-// `exists`: whether the process can be seen.
+// *exists: set if the process can be seen.
 bool read_start(uint64_t number, uint64_t* start, bool* exists) {
-  char stat[1024];
-  const ssize_t got = read_file(StatPath(number).c_string(), stat, sizeof stat);
+  const ReadBuffer memory;
+  char* const stat = memory.data();
+  if (stat == nullptr) return false;
+  const ssize_t got = read_file(StatPath(number).c_string(), stat, ReadBuffer::kSize);
   *exists = got > 0;
   return got > 0 && parse_start({stat, static_cast<size_t>(got)}, start);
 }

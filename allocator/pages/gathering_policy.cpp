@@ -42,10 +42,11 @@ constexpr size_t kToleratedInLargeHeap = size_t{5} << 20;
 constexpr size_t kShareOfRestless = 6;
 constexpr size_t kShareOfSparing = 8;
 constexpr size_t kShareUntouched = 2;
-// More of it may lie in caches where threads wait for each other at the depot: each time a cache
-// line that another processor wrote takes as long as several mallocs, and there are many.
+// All but this share of it may lie in caches where threads wait for each other at the depot: each
+// step there takes a dozen cache lines from another processor, and of 16 that reach it for one
+// pair in a hundred most would only wait (bench/README.md, "Sixteen processors").
 constexpr uint64_t kWaitsOfContended = 64;
-constexpr size_t kShareOfContended = 4;
+constexpr size_t kShareLeftToContended = 8;
 constexpr size_t kShareOfWindow = 16;
 // Moving a block takes some system calls and makes a region: copying less costs no more. A small
 // heap lets the pages lie idle that a copied block leaves, so it moves smaller ones, too. Patience
@@ -191,7 +192,7 @@ bool GatheringPolicy::may_keep_untouched(const Request& request, size_t cached) 
       std::min({store_.budget.pin_limit().left(), os::less(store_.budget.memory().cap(), held),
                 uint64_t{store_.window.size() / kShareOfWindow}});
   const bool is_contended = store_.depots.waits(request) >= kWaitsOfContended;
-  const size_t most = held / kShareUntouched + (is_contended ? held / kShareOfContended : 0);
+  const size_t most = is_contended ? held - held / kShareLeftToContended : held / kShareUntouched;
   return !is_forced_ && idle < std::min<uint64_t>(most, left / kShareUntouched);
 }
 

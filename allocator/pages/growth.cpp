@@ -104,7 +104,7 @@ void Growth::release_sparse(uintptr_t base) {
   if (!is_kept) maker_.reuse_addresses(*region);
 }
 
-bool Growth::reserve(size_t bytes) {
+bool Growth::reserve(size_t bytes, Message* why) {
   Request request{os::page_ceil(bytes), os::page_size(), RegionUse::kExtents,
                   store_.placement.node_here()};
   request.pinned = true;
@@ -116,6 +116,7 @@ bool Growth::reserve(size_t bytes) {
     if (grant.bytes >= request.size)
       acquired = new_regions_.acquire(grant, request, plan(request, RegionKind::kPinned).kind);
     store_.budget.shared().record_pinned();
+    if (!acquired.taken) store_.budget.shared().ledger().say_who_holds(why);
   }
   if (!acquired.taken) return false;
   (void)populator_.populate(*acquired.region, PagesFor::kNow);

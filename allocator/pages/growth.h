@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/message.h"
 #include "allocator/pages/gathered_regions.h"
 #include "allocator/pages/gathering_policy.h"
 #include "allocator/pages/growth_policy.h"
@@ -50,8 +51,9 @@ class Growth {
   void release_sparse(uintptr_t base) EXCLUDES(growth_lock, depot_lock);
 
   // Acquires `bytes` more pinned memory at once, in one region, for later allocations. False: it is
-  // not available, and nothing happened.
-  bool reserve(size_t bytes) EXCLUDES(growth_lock);
+  // not available, and nothing happened; adds a clause on who has what all on this machine may
+  // have, if that is why.
+  bool reserve(size_t bytes, Message* why) EXCLUDES(growth_lock);
 
   // Whether moving a block of that size is better than copying it, if there is room for a copy.
   bool is_worth_moving(size_t size) EXCLUDES(growth_lock);

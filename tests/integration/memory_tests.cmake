@@ -132,6 +132,8 @@ rdm_case("growing the heap takes as little stack when it gathers at each growth"
 rdm_case("growing the heap takes as little stack under a small memlock limit, and says so"
   PROGRAM little_stack ARGUMENTS 2048 LIMITS --user --memlock 8192 --lines 1 "memory is not pinned"
   LABELS root)
+rdm_case("growing the heap takes as little stack in a control group, whose processes share its limit"
+  PROGRAM little_stack ARGUMENTS 2048 LIMITS --cgroup 4096 LABELS root memlock)
 rdm_case("control: a frame of 3 KiB is noticed"
   PROGRAM little_stack ARGUMENTS 2048 3072 LIMITS --expect 1 --says "malloc uses .* bytes of stack")
 

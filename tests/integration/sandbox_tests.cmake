@@ -9,6 +9,12 @@ foreach(way prctl syscall)
 endforeach()
 rdm_case("what a program gets behind a filter of system calls is pinned as before"
   PROGRAM confined ARGUMENTS prctl pinned LIMITS RDMALLOC_GATHER=off TIMEOUT 60 LABELS memlock)
+foreach(way prctl late child threads)
+  rdm_case("a program in a control group goes on behind a filter of system calls: ${way}"
+    PROGRAM confined ARGUMENTS ${way} LIMITS --cgroup 2048 LABELS root TIMEOUT 60)
+endforeach()
+rdm_case("what a program in a control group gets behind a filter of system calls is pinned as before"
+  PROGRAM confined ARGUMENTS prctl pinned LIMITS --cgroup 2048 RDMALLOC_GATHER=off LABELS root memlock TIMEOUT 60)
 rdm_case("a program that holds 200 MiB goes on behind a filter of system calls"
   PROGRAM confined ARGUMENTS late TIMEOUT 60)
 foreach(what child threads)

@@ -106,7 +106,7 @@ TEST_CASE("caches keep blocks that nobody touched until half of the heap lies id
   CHECK_FALSE(f.policy.may_keep_untouched(request, 0));
 }
 
-TEST_CASE("where threads wait for a depot, caches keep such blocks until three quarters lie idle") {
+TEST_CASE("where threads wait for a depot, caches keep such blocks until seven eighths lie idle") {
   Held f(64 * kMiB);
   const Request request = request_of(kMiB);
   f.leave_idle(16 * kMiB);
@@ -133,8 +133,8 @@ TEST_CASE("where threads wait for a depot, caches keep such blocks until three q
   is_over = true;
   other.join();
   REQUIRE(depot.waits() >= 64);
-  CHECK(f.policy.may_keep_untouched(request, 32 * kMiB - kPage));
-  CHECK_FALSE(f.policy.may_keep_untouched(request, 32 * kMiB));
+  CHECK(f.policy.may_keep_untouched(request, 40 * kMiB - kPage));
+  CHECK_FALSE(f.policy.may_keep_untouched(request, 40 * kMiB));
 }
 
 TEST_CASE("caches keep blocks that nobody touched in half of what a limit leaves") {

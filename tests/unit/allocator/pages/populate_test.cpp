@@ -92,7 +92,8 @@ TEST_CASE("an observer that will use all pages has them before it hears that the
 TEST_CASE("a reserve has all its pages before the program starts") {
   TestHeap tested;
   tested.boot();
-  REQUIRE(tested->growth().reserve(64 * kMiB));
+  Message why;
+  REQUIRE(tested->growth().reserve(64 * kMiB, &why));
   CHECK(is_populated(tested, reinterpret_cast<void*>(tested.last_region().base)));
   CHECK(tested.last_region().length == 64 * kMiB);
   CHECK(tested.unsound() == "");

@@ -166,7 +166,7 @@ def keys():
 def scrolling():
     with terminal_with(*((f"locker-{i:02}", 1) for i in range(12))) as terminal:
         terminal.resize(150, 12)
-        terminal.watch()
+        terminal.watch(terminal.of_lockers)
         terminal.press("n")
         for key, seen, unseen in (("Home", "locker-00", "locker-11"), ("Down", "", "locker-11"),
                                   ("End", "locker-11", "locker-00"), ("PPage", "locker-03", ""),
@@ -201,11 +201,11 @@ def narrow():
         for columns, name in ((80, "a-name-cut-at-8"), (40, "a-name-c")):
             terminal.resize_at_prompt(columns, 24)
             terminal.clear()
-            terminal.type("rdmalloc top")
+            terminal.type(f"rdmalloc top {terminal.of_lockers}")
             terminal.wait_for(lambda text: "total" in text, "a table")
             promise_narrow(terminal.text("-J"), columns, name)
             terminal.clear()
-            terminal.watch()
+            terminal.watch(terminal.of_lockers)
             text = terminal.wait_for(lambda text: "a-name-c" in text, "the locker")
             promise_narrow(terminal.text("-J"), columns, name)
             keys = re.findall(r"\bk VMLCK\b|\bw OVER\b|\bm MEMLOCK\b", text)
@@ -213,7 +213,8 @@ def narrow():
                 fail(f"the keys of the columns that are shown are not told\n{text}")
             terminal.press("q")
             terminal.promise_restored(0)
-        terminal.type("rdmalloc top | grep -c -e 'MEMLOCK DOM  GRANT OVER$' -e 'a-name-cut-at-8.*over memlock$'")
+        terminal.type(f"rdmalloc top {terminal.of_lockers} | "
+                      "grep -c -e 'MEMLOCK DOM  GRANT OVER$' -e 'a-name-cut-at-8.*over memlock$'")
         terminal.wait_for(lambda text: re.search("^2$", text, re.M), "all columns in a pipe")
 
 
@@ -311,13 +312,22 @@ def plain():
             terminal.wait_for(lambda text: "\nready" in text or text.startswith("ready"), "its end")
 
 
+def is_over(process):
+    """Also of one that has ended and whose new parent does not ask."""
+    try:
+        with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
 def gone():
     """When the terminal disappears the program ends."""
     with terminal_with(("beta-b", 2)) as terminal:
         terminal.watch()
         process = watching(terminal)
         terminal.end()
-        if not comes(lambda: not os.path.exists(f"/proc/{process}"), PATIENCE):
+        if not comes(lambda: is_over(process), PATIENCE):
             os.kill(process, signal.SIGKILL)
             fail("it runs on without a terminal")
 
