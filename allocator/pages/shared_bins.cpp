@@ -3,6 +3,12 @@
 #include "allocator/os/processor_lock.h"
 
 namespace rdmalloc {
+namespace {
+
+// A bin that has been given this part of what all may keep finds out what they do.
+constexpr size_t kBetweenSums = 64;
+
+}  // namespace
 
 bool SharedBins::Bin::lock(bool patient) {
   constexpr int kTries = 64;
@@ -16,14 +22,36 @@ bool SharedBins::Bin::lock(bool patient) {
   return true;
 }
 
+size_t SharedBins::kept() const {
+  size_t sum = 0;
+  for (const Bin& bin : bins_) sum += bin.kept.load(std::memory_order_relaxed);
+  return sum;
+}
+
+size_t SharedBins::find_kept() {
+  const size_t now = kept();
+  kept_lately_.store(now, std::memory_order_relaxed);
+  return now;
+}
+
+bool SharedBins::has_room(size_t pages, size_t most) {
+  if (kept_lately_.load(std::memory_order_relaxed) + pages <= most) return true;
+  const size_t now = find_kept();
+  return now + pages <= most || now == 0;
+}
+
 bool SharedBins::give(CachedBlock block, size_t most) {
-  const size_t kept = kept_.load(std::memory_order_relaxed);
   Bin& into = bins_[BlockClasses::of(block.pages)];
-  if ((kept + block.pages > most && kept != 0) || !into.lock(false)) return false;
+  if (!has_room(block.pages, most) || !into.lock(false)) return false;
   const Blocks::Place place = into.bin.place_for(block);
   if (!place.is_none()) {
     into.bin.add(place);
-    kept_.fetch_add(block.pages, std::memory_order_relaxed);
+    into.note(into.kept.load(std::memory_order_relaxed) + block.pages);
+    into.given += block.pages;
+    if (into.given > most / kBetweenSums) {
+      into.given = 0;
+      find_kept();
+    }
   }
   into.unlock();
   return !place.is_none();

@@ -19,7 +19,6 @@ class SharedBins {
   // A block for that many pages whose first page is_right(page) says yes to, or one of no pages.
   template <typename IsRight>
   CachedBlock take(size_t pages, IsRight is_right) {
-    if (kept() == 0) return {};
     const size_t first = BlockClasses::of(pages);
     for (size_t i = first; i <= first + 1; ++i) {
       const CachedBlock block =
@@ -49,8 +48,8 @@ class SharedBins {
     return false;
   }
 
-  // Pages.
-  size_t kept() const { return kept_.load(std::memory_order_relaxed); }
+  // Pages. Reads every bin.
+  size_t kept() const;
 
   // Around fork.
   void lock_all();
@@ -65,9 +64,13 @@ class SharedBins {
   struct Bin {
     bool lock(bool patient);
     void unlock() { taken.store(0, std::memory_order_release); }
+    void note(size_t now_kept) { kept.store(now_kept, std::memory_order_relaxed); }
 
     Blocks bin;
     std::atomic<uint8_t> taken;
+    // Pages, written by who has the byte.
+    std::atomic<size_t> kept;
+    size_t given;  // since it last found what all keep
   };
 
   template <typename Find>
@@ -76,13 +79,18 @@ class SharedBins {
     const Blocks::Place place = find(from.bin);
     if (!place.is_none()) {
       from.bin.take(place);
-      kept_.fetch_sub(place.block.pages, std::memory_order_relaxed);
+      from.note(from.kept.load(std::memory_order_relaxed) - place.block.pages);
     }
     from.unlock();
     return place.block;
   }
 
-  std::atomic<size_t> kept_;
+  bool has_room(size_t pages, size_t most);
+  size_t find_kept();
+
+  // What kept() was some time ago. A sum that each block changed would go from processor to
+  // processor with it.
+  std::atomic<size_t> kept_lately_;
   Bin bins_[kBins];
 };
 
