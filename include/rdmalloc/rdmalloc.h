@@ -153,8 +153,9 @@ typedef struct {
   unsigned slots;      /* the slots that the domain may use; 0: the domain registers the table */
   char *error;         /* receives a sentence that says why opening failed; may be null */
   size_t error_size;   /* bytes at `error` */
-  uint64_t foreign_bytes;   /* limit on registered foreign memory; 0: RDMALLOC_FOREIGN_BYTES,
-                               UINT64_MAX: none but the device's and the memlock limit */
+  uint64_t foreign_bytes;   /* limit on registered foreign memory; 0: RDMALLOC_FOREIGN_BYTES, a
+                               share of the memlock limit at the time of opening; UINT64_MAX: none
+                               but the device's and the memlock limit */
   unsigned foreign_count;   /* limit on registrations of it; 0: RDMALLOC_FOREIGN_COUNT */
   unsigned foreign_wait_ms; /* how long rdm_get waits if everything registered is in use; 0: not at
                                all */
