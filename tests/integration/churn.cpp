@@ -129,17 +129,23 @@ uint64_t max_map_count() {
 struct Most {
   size_t mappings = 0;
   uint64_t regions = 0;
-  double resident = 0;  // of what was live at once
+  double resident = 0;      // of what was live at once
+  uint64_t operations = 0;  // done by then
+  rdm_stats books{};        // then
 };
 
-void look(uint64_t resident_before, uint64_t mappings_allowed, Most* most) {
+void look(uint64_t operations, uint64_t resident_before, uint64_t mappings_allowed, Most* most) {
   const size_t has = mappings();
   const uint64_t regions = probe::stats().regions;
   const uint64_t resident = probe::resident_bytes() - resident_before;
   const double share = static_cast<double>(resident) / static_cast<double>(most_live.load());
   if (has > most->mappings) most->mappings = has;
   if (regions > most->regions) most->regions = regions;
-  if (share > most->resident) most->resident = share;
+  if (share > most->resident) {
+    most->resident = share;
+    most->operations = operations;
+    most->books = probe::stats();
+  }
   if (has > mappings_allowed) verdict.broken("%zu mappings", has);
   if (regions > kMostRegions) verdict.broken("%lu regions", regions);
 }
@@ -194,12 +200,15 @@ int main(int argc, char** argv) {
   for (uint64_t next = kBetweenLooks; running != 0;) {
     usleep(1000);
     if (done < next) continue;
-    look(resident_before, mappings_allowed, &most);
+    look(done, resident_before, mappings_allowed, &most);
     next = done + kBetweenLooks;
   }
   for (std::thread& thread : threads) thread.join();
   printf("%lu operations, %lu MiB live at most: %zu mappings, %lu regions, %.2f of it resident\n",
          operations, most_live.load() >> 20, most.mappings, most.regions, most.resident);
+  printf("  after %lu: %lu MiB live, %lu held, %lu in caches, metadata %lu\n", most.operations,
+         most.books.live_bytes >> 20, most.books.held_bytes >> 20, most.books.cached_bytes >> 20,
+         most.books.metadata_bytes >> 20);
   if (100 * most.resident > percent) verdict.broken("%.2f of what was live", most.resident);
   return verdict.status();
 }
