@@ -1,12 +1,14 @@
 #include "allocator/pages/shared_bins.h"
 
+#include <cstdlib>
+
 #include "allocator/os/processor_lock.h"
 
 namespace rdmalloc {
 namespace {
 
-// A bin that has been given this part of what all may keep finds out what they do.
-constexpr size_t kBetweenSums = 64;
+// A bin adds its changes to the sum when they are more than this part of it.
+constexpr ptrdiff_t kShareApart = 64;
 
 }  // namespace
 
@@ -23,35 +25,27 @@ bool SharedBins::Bin::lock(bool patient) {
 }
 
 size_t SharedBins::kept() const {
-  size_t sum = 0;
-  for (const Bin& bin : bins_) sum += bin.kept.load(std::memory_order_relaxed);
-  return sum;
+  ptrdiff_t pages = sum();
+  for (const Bin& bin : bins_) pages += bin.apart.load(std::memory_order_relaxed);
+  return pages < 0 ? 0 : static_cast<size_t>(pages);
 }
 
-size_t SharedBins::find_kept() {
-  const size_t now = kept();
-  kept_lately_.store(now, std::memory_order_relaxed);
-  return now;
-}
-
-bool SharedBins::has_room(size_t pages, size_t most) {
-  if (kept_lately_.load(std::memory_order_relaxed) + pages <= most) return true;
-  const size_t now = find_kept();
-  return now + pages <= most || now == 0;
+void SharedBins::note(Bin& bin, ptrdiff_t pages) {
+  const ptrdiff_t apart = bin.apart.load(std::memory_order_relaxed) + pages;
+  const bool is_much = std::abs(apart) > sum() / kShareApart;
+  if (is_much) sum_.fetch_add(apart, std::memory_order_relaxed);
+  bin.apart.store(is_much ? 0 : apart, std::memory_order_relaxed);
 }
 
 bool SharedBins::give(CachedBlock block, size_t most) {
+  const auto pages = static_cast<ptrdiff_t>(block.pages);
+  const ptrdiff_t kept = sum();
   Bin& into = bins_[BlockClasses::of(block.pages)];
-  if (!has_room(block.pages, most) || !into.lock(false)) return false;
+  if ((kept + pages > static_cast<ptrdiff_t>(most) && kept > 0) || !into.lock(false)) return false;
   const Blocks::Place place = into.bin.place_for(block);
   if (!place.is_none()) {
     into.bin.add(place);
-    into.note(into.kept.load(std::memory_order_relaxed) + block.pages);
-    into.given += block.pages;
-    if (into.given > most / kBetweenSums) {
-      into.given = 0;
-      find_kept();
-    }
+    note(into, pages);
   }
   into.unlock();
   return !place.is_none();

@@ -36,7 +36,7 @@ class SharedBins {
   // release() said that it is enough.
   template <typename Release>
   bool drain(bool patient, Release& release) {
-    if (kept() == 0 && !patient) return false;
+    if (sum() <= 0 && !patient) return false;
     for (size_t i = kBins; i-- > 0;) {
       for (unsigned left = kInBin; left > 0; --left) {
         const CachedBlock block =
@@ -64,13 +64,10 @@ class SharedBins {
   struct Bin {
     bool lock(bool patient);
     void unlock() { taken.store(0, std::memory_order_release); }
-    void note(size_t now_kept) { kept.store(now_kept, std::memory_order_relaxed); }
 
     Blocks bin;
     std::atomic<uint8_t> taken;
-    // Pages, written by who has the byte.
-    std::atomic<size_t> kept;
-    size_t given;  // since it last found what all keep
+    std::atomic<ptrdiff_t> apart;  // pages that the sum lacks; written by who has the byte
   };
 
   template <typename Find>
@@ -79,18 +76,19 @@ class SharedBins {
     const Blocks::Place place = find(from.bin);
     if (!place.is_none()) {
       from.bin.take(place);
-      from.note(from.kept.load(std::memory_order_relaxed) - place.block.pages);
+      note(from, -static_cast<ptrdiff_t>(place.block.pages));
     }
     from.unlock();
     return place.block;
   }
 
-  bool has_room(size_t pages, size_t most);
-  size_t find_kept();
+  // By who has the bin's byte: so many pages came, or went.
+  void note(Bin& bin, ptrdiff_t pages);
+  ptrdiff_t sum() const { return sum_.load(std::memory_order_relaxed); }
 
-  // What kept() was some time ago. A sum that each block changed would go from processor to
-  // processor with it.
-  std::atomic<size_t> kept_lately_;
+  // Of the pages in all bins. If each block changed it, it would go from processor to processor
+  // with them, so bins keep small changes apart.
+  std::atomic<ptrdiff_t> sum_;
   Bin bins_[kBins];
 };
 
