@@ -7,7 +7,8 @@
 namespace rdmalloc {
 namespace {
 
-// A bin adds its changes to the sum when they are more than this part of it.
+// A bin adds its changes to the sum when they are more than this part of it, or it is empty: so the
+// sum is 0 when all are.
 constexpr ptrdiff_t kShareApart = 64;
 
 }  // namespace
@@ -32,9 +33,9 @@ size_t SharedBins::kept() const {
 
 void SharedBins::note(Bin& bin, ptrdiff_t pages) {
   const ptrdiff_t apart = bin.apart.load(std::memory_order_relaxed) + pages;
-  const bool is_much = std::abs(apart) > sum() / kShareApart;
-  if (is_much) sum_.fetch_add(apart, std::memory_order_relaxed);
-  bin.apart.store(is_much ? 0 : apart, std::memory_order_relaxed);
+  const bool is_told = std::abs(apart) > sum() / kShareApart || bin.bin.is_empty();
+  if (is_told && apart != 0) sum_.fetch_add(apart, std::memory_order_relaxed);
+  bin.apart.store(is_told ? 0 : apart, std::memory_order_relaxed);
 }
 
 bool SharedBins::give(CachedBlock block, size_t most) {

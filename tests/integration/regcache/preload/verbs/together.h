@@ -108,7 +108,7 @@ class Nested : public Way {
                               register_by_name,    deregister, nullptr};
     rdm_domain_options options{};
     options.size = sizeof options;
-    options.flags = RDM_DOMAIN_PARTIAL;  // limits may be low
+    options.flags = RDM_DOMAIN_PARTIAL;         // limits may be low
     options.foreign_bytes = uint64_t{1} << 30;  // a share would be of the limit that there is now
     const Excuse excuse;
     const int status = open_domain(&backend, &driver_, &options, &domain_);
