@@ -41,17 +41,17 @@ class Terminal:
         self.tmux("new-session", "-d", "-x", str(columns), "-y", str(rows), "env PS1='$ ' sh")
         self.wait_for(lambda text: "$" in text, "a shell")
 
-    def tmux(self, *words):
+    def tmux(self, *words, may_fail=False):
         # The command is typed by its name: its path may be wider than the screen.
         path = f"{os.path.dirname(RDMALLOC)}:{os.environ['PATH']}"
         ours = clean_environment(PATH=path, RDMALLOC_LEDGER="/nowhere/ledger", RDMALLOC_COUNTERS_FROM="1")
-        done = subprocess.run(["tmux", "-L", self.socket, "-f", "/dev/null", *words], check=True,
-                              env=ours, stdout=subprocess.PIPE, timeout=PATIENCE)
+        done = subprocess.run(["tmux", "-L", self.socket, "-f", "/dev/null", *words],
+                              check=not may_fail, env=ours, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL if may_fail else None, timeout=PATIENCE)
         return done.stdout.decode()
 
     def end(self):
-        subprocess.run(["tmux", "-L", self.socket, "kill-server"], check=False,
-                       stderr=subprocess.DEVNULL, timeout=PATIENCE)
+        self.tmux("kill-server", may_fail=True)
 
     def text(self, *flags):
         return self.tmux("capture-pane", "-p", *flags)
