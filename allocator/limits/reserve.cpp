@@ -16,15 +16,14 @@ namespace {
 // The command exits with the same status when it runs nothing.
 constexpr int kExitRefused = 2;
 
-// `who`: of the machine's memory, a clause or nothing.
-[[noreturn]] void end_program(size_t bytes, const Message& who) {
-  const rdm_stats books = gather_stats();
+// Ends the program if they cannot be had.
+void reserve(size_t bytes) {
   Message message;
   message.add("rdmalloc: RDMALLOC_RESERVE asks for ").add_size(bytes);
-  char clause[256];
-  who.copy_to(clause, sizeof clause);
-  message.add(" pinned before the program starts, and they cannot be had").add(clause).add(": ");
-  say_who_holds_memory(books, &message);
+  message.add(" pinned before the program starts, and they cannot be had");
+  if (heap.growth().reserve(bytes, &message)) return;
+  message.add(": ");
+  say_who_holds_memory(gather_stats(), &message);
   message.send();
   _exit(kExitRefused);
 }
@@ -47,8 +46,7 @@ bool is_asked_for_something() {
   start_heap();
   meet_watcher();
   const uint64_t bytes = heap.budget().resolve(heap.options().amount(OptionId::reserve));
-  Message who;
-  if (bytes != 0 && !heap.growth().reserve(bytes, &who)) end_program(bytes, who);
+  if (bytes != 0) reserve(bytes);
 }
 
 }  // namespace

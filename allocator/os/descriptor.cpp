@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "allocator/os/file.h"
 #include "allocator/os/system_call.h"
 
 namespace rdmalloc::os {
@@ -14,7 +15,7 @@ int move_descriptor(int fd, int number) {
   const auto beyond = static_cast<rlim64_t>(number) + 1;
   const long least = limit.rlim_cur >= beyond ? number : static_cast<long>(limit.rlim_cur) - 1;
   const long moved = system_call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, least);
-  (void)system_call(SYS_close, fd);
+  close_file(fd);
   return static_cast<int>(moved);
 }
 

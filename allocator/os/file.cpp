@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "allocator/os/confinement.h"
+#include "allocator/os/keep_errno.h"
 #include "allocator/os/memory_calls.h"
 #include "allocator/os/system_call.h"
 
@@ -39,6 +40,7 @@ bool parse_hex(Text from, uint64_t* value, Text* rest) {
 }  // namespace
 
 ReadBuffer::ReadBuffer() {
+  const KeepErrno keep;
   for (std::atomic<char*>& kept : kept_buffers) {
     data_ = kept.exchange(nullptr, std::memory_order_acquire);
     if (data_ != nullptr) return;

@@ -60,7 +60,6 @@ size_t transparent_huge_page_size() {
 #else
   static constinit std::atomic<size_t> known{0};
   return remember(&known, [] {
-    const KeepErrno keep;
     uint64_t size = 0;
     const bool is_told = read_number("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", &size);
     return is_told && size > page_size() ? size : size_of_table();
@@ -69,7 +68,6 @@ size_t transparent_huge_page_size() {
 }
 
 size_t default_hugetlb_page_size() {
-  const KeepErrno keep;
   uint64_t kib = 0;
   for_each_line("/proc/meminfo",
                 [&](Text line) { return !parse_field(line, "Hugepagesize:", &kib); });

@@ -224,7 +224,6 @@ uint64_t soft_lock_limit() {
 }
 
 uint64_t resident_memory() {
-  const KeepErrno keep;
   char buffer[64];
   const ssize_t got = read_file("/proc/self/statm", buffer, sizeof buffer);
   uint64_t mapped = 0;
@@ -249,7 +248,6 @@ uint64_t address_space_left() {
 }
 
 uint64_t locked_memory() {
-  const KeepErrno keep;
   if (is_confined()) return kNoLimit;
   uint64_t kib = 0;
   for_each_line("/proc/self/status", [&](Text line) { return !parse_field(line, "VmLck:", &kib); });
@@ -257,7 +255,6 @@ uint64_t locked_memory() {
 }
 
 uint64_t total_memory() {
-  const KeepErrno keep;
   const uint64_t total = meminfo("MemTotal:");
   return total != 0 ? total : kNoLimit;
 }
@@ -269,7 +266,6 @@ uint64_t installed_memory() {
 }
 
 size_t most_mappings() {
-  const KeepErrno keep;
   if (is_confined()) return remembered_limits().most_mappings;
   constexpr size_t kUsual = 65530;
   char buffer[32];
@@ -282,10 +278,7 @@ size_t most_mappings() {
   return most;
 }
 
-uint64_t total_swap() {
-  const KeepErrno keep;
-  return meminfo("SwapTotal:");
-}
+uint64_t total_swap() { return meminfo("SwapTotal:"); }
 
 Cgroup cgroup() {
   const KeepErrno keep;

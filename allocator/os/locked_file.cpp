@@ -9,6 +9,7 @@
 
 #include "allocator/os/clock.h"
 #include "allocator/os/confinement.h"
+#include "allocator/os/file.h"
 #include "allocator/os/process.h"
 #include "allocator/os/system_call.h"
 
@@ -56,7 +57,7 @@ LockedFile::~LockedFile() {
   // Unlock explicitly: a child that another thread forks meanwhile may keep the descriptor open a
   // little longer.
   (void)system_call(SYS_flock, fd_, LOCK_UN);
-  (void)system_call(SYS_close, fd_);
+  close_file(fd_);
 }
 
 LockedFile::State LockedFile::lock(uint64_t patience_ns) {

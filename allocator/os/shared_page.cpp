@@ -11,6 +11,7 @@
 #include "allocator/os/clock.h"
 #include "allocator/os/confinement.h"
 #include "allocator/os/descriptor.h"
+#include "allocator/os/file.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/memory_calls.h"
 #include "allocator/os/system_call.h"
@@ -21,8 +22,6 @@
 
 namespace rdmalloc::os {
 namespace {
-
-void close_descriptor(int fd) { (void)system_call(SYS_close, fd); }
 
 // Where the system forbids executable memfds, the flag is needed; older kernels do not know it.
 int make_memfd(const char* name) {
@@ -56,7 +55,7 @@ Status make(const char* name, int number, SharedPage* page) {
   if (fd < 0) return Status::kRefused;
   void* address = page->address;
   if (!map_and_seal(fd, &address)) {
-    close_descriptor(fd);
+    close_file(fd);
     if (page->address == nullptr && address != nullptr) (void)munmap(address, page_size());
     return Status::kRefused;
   }
@@ -94,7 +93,7 @@ void unlock_page(const SharedPage& page) { (void)system_call(SYS_flock, page.des
 Status replace_page(const char* name, int number, SharedPage* page) {
   if (is_confined()) return Status::kRefused;
   const int fd = page_descriptor(*page);
-  if (fd >= 0) close_descriptor(fd);
+  if (fd >= 0) close_file(fd);
   page->descriptor = -1;
   page->file = 0;
   return make(name, number, page);

@@ -43,7 +43,6 @@ int current_node() {
 }
 
 bool has_several_nodes() {
-  const KeepErrno keep;
   char online[64];
   const ssize_t got = read_file("/sys/devices/system/node/online", online, sizeof online);
   return got > 0 && !(Text{online, static_cast<size_t>(got)} == text("0\n"));

@@ -118,16 +118,15 @@ bool add(filter::Program* program, const char* word) {
 
 // Whether the rest of the system can live with it.
 bool starts_without_us(filter::Program& program) {
-  const pid_t child = fork();
-  if (child == 0) {
+  const pid_t child = probe::start_child([&] {
     char name[] = "true";
     char* const arguments[] = {name, nullptr};
     char* const nothing[] = {nullptr};
-    if (!program.install(false)) _exit(0);
+    if (!program.install(false)) return true;
     execve("/bin/true", arguments, nothing);
-    _exit(1);
-  }
-  return probe::end_of(child).status() == 0;
+    return false;
+  });
+  return probe::end_of(child).exited_well();
 }
 
 }  // namespace

@@ -13,7 +13,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include <atomic>
 #include <optional>
@@ -186,14 +185,8 @@ void check_cancelled() {
 
 // Whoever shares a limit with this process leaves a record, which tells of a process that is gone.
 void leave_record() {
-  const pid_t child = fork();
-  if (child == 0) {
-    _exit(malloc(size_t{32} << 20) == nullptr ? 1 : 0);
-  }
-  int status = 0;
-  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
-    verdict.broken("no other process malloced");
-  }
+  const pid_t child = probe::start_child([] { return malloc(size_t{32} << 20) != nullptr; });
+  verdict.expect_good_end("another process that mallocs", probe::end_of(child));
 }
 
 void check_errno() {

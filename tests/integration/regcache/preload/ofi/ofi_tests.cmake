@@ -39,9 +39,8 @@ set_target_properties(fake_libfabric PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/fake_ofi
   LINK_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/ofi_fake_libfabric.map)
 target_link_options(fake_libfabric PRIVATE
-  -Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/ofi_fake_libfabric.map
-  # Found before the real one, where LD_LIBRARY_PATH names that one's folder.
-  INTERFACE -Wl,--disable-new-dtags)
+  -Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/ofi_fake_libfabric.map)
+rdmalloc_found_first(fake_libfabric)
 foreach(program ofi_shim ofi_lives)
   rdm_program(${program} fake_libfabric)
   add_dependencies(integration_${program} rdmalloc_ofi)
