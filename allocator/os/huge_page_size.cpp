@@ -14,10 +14,6 @@
 namespace rdmalloc::os {
 namespace {
 
-// What one page table of eight-byte entries maps. The kernel says the same where it has transparent
-// huge pages at all.
-size_t size_of_table() { return page_size() / sizeof(uint64_t) * page_size(); }
-
 // The kernel's answer never changes. Threads that ask at once get the same one.
 template <typename Find>
 size_t remember(std::atomic<size_t>* known, Find find) {
@@ -56,13 +52,13 @@ size_t find_hugetlb_page_size() {
 
 size_t transparent_huge_page_size() {
 #if defined(__x86_64__)
-  return size_of_table();
+  return page_table_reach();
 #else
   static constinit std::atomic<size_t> known{0};
   return remember(&known, [] {
     uint64_t size = 0;
     const bool is_told = read_number("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", &size);
-    return is_told && size > page_size() ? size : size_of_table();
+    return is_told && size > page_size() ? size : page_table_reach();
   });
 #endif
 }
@@ -71,7 +67,7 @@ size_t default_hugetlb_page_size() {
   uint64_t kib = 0;
   for_each_line("/proc/meminfo",
                 [&](Text line) { return !parse_field(line, "Hugepagesize:", &kib); });
-  return kib != 0 ? kib << 10 : size_of_table();
+  return kib != 0 ? kib << 10 : page_table_reach();
 }
 
 size_t hugetlb_page_size() {
@@ -83,7 +79,7 @@ size_t next_hugetlb_page_size(size_t bytes) {
   const KeepErrno keep;
   // Nobody says which there are, as in a container without /sys.
   if (is_confined() || access(kPools, F_OK) != 0) {
-    return bytes < size_of_table() ? size_of_table() : 0;
+    return bytes < page_table_reach() ? page_table_reach() : 0;
   }
   constexpr size_t kLargest = size_t{16} << 30;
   size_t size = page_size();

@@ -99,6 +99,8 @@ void* take_ahead(size_t bytes) {
 
 // See reserve(). Cleared once another mapping has taken such a hole.
 std::atomic<bool> may_leave_holes{false};
+// Set once a hole could not be reserved again.
+std::atomic<bool> has_lost_hole{false};
 // Whether the kernel knows MREMAP_DONTUNMAP (Linux 5.7): set by the first move that succeeds with
 // it.
 std::atomic<bool> keeps_mapped{false};
@@ -218,6 +220,8 @@ void leave(void* address, size_t bytes) {
   if (!may_leave_holes.exchange(false, std::memory_order_relaxed) &&
       keeps_mapped.load(std::memory_order_relaxed)) {
     (void)reserve_over(address, bytes, MAP_FIXED);
+  } else {
+    has_lost_hole.store(true, std::memory_order_relaxed);
   }
 }
 
@@ -226,6 +230,12 @@ bool give_up(void* address, size_t bytes) {
   if (!reserve_over(address, bytes, MAP_FIXED)) return false;
   if (is_confined()) note_closed(bytes);
   return true;
+}
+
+void drop_page_tables(void* address, size_t bytes) {
+  const KeepErrno keep;
+  if (has_lost_hole.load(std::memory_order_relaxed)) return;
+  (void)reserve_over(address, bytes, MAP_FIXED);
 }
 
 Status populate(void* address, size_t bytes) {
@@ -366,6 +376,15 @@ void* reserve_table(size_t bytes, bool is_readable) {
 bool open_table(void* address, size_t bytes) {
   const KeepErrno keep;
   return mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0;
+}
+
+void renew_table(void* address, size_t bytes) {
+  const KeepErrno keep;
+  void* const got = mmap(address, bytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  if (got != address) return;
+  madvise(got, bytes, MADV_NOHUGEPAGE);
+  madvise(got, bytes, MADV_DONTDUMP);
 }
 
 void map_tables_ahead(size_t bytes) {

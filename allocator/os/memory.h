@@ -51,6 +51,11 @@ void leave(void* address, size_t bytes);
 // the kernel refused, because the process has too many mappings, and nothing happened.
 bool give_up(void* address, size_t bytes);
 
+// Frees the page tables of a range that is reserved and holds nothing. Only those of which all is
+// in the range (page_table_reach()), and none once another mapping has taken a hole, because that
+// may lie here.
+void drop_page_tables(void* address, size_t bytes);
+
 // Faults in every missing page and leaves the others as they are. Unlike touching, it returns an
 // error, not a SIGBUS, for a lack of huge pages, and also for pages that were moved away meanwhile.
 // kUnsupported before Linux 5.14: then pages are faulted in when touched.
@@ -116,6 +121,8 @@ void map_tables_ahead(size_t bytes);
 void* reserve_table(size_t bytes, bool is_readable);
 // False: no memory.
 bool open_table(void* address, size_t bytes);
+// Drops a part that was opened: it reads as zero from then on, and its page tables are freed.
+void renew_table(void* address, size_t bytes);
 // The same as map_metadata() for memory that is dense, at a multiple of `alignment`, and that
 // find_metadata() does not know of.
 void* map_aligned(size_t bytes, size_t alignment);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #if !defined(__x86_64__)
 #include <sys/auxv.h>
 
@@ -38,5 +39,11 @@ constexpr size_t align_up(size_t value, size_t unit) { return (value + unit - 1)
 constexpr size_t align_down(size_t value, size_t unit) { return value & ~(unit - 1); }
 inline size_t page_ceil(size_t bytes) { return align_up(bytes, page_size()); }
 inline size_t page_floor(size_t bytes) { return align_down(bytes, page_size()); }
+
+// What one page table of eight-byte entries maps: 2 MiB with 4 KiB pages. The kernel's transparent
+// huge pages have this size, where it has them.
+inline size_t page_table_reach() { return page_size() / sizeof(uint64_t) * page_size(); }
+// And a table of such tables: 1 GiB.
+inline size_t upper_table_reach() { return page_size() / sizeof(uint64_t) * page_table_reach(); }
 
 }  // namespace rdmalloc::os

@@ -47,8 +47,7 @@ class Assembly {
       return result;
     }
     result.fresh = result.charged = result.region.length - collected;
-    const size_t moved =
-        gathering_.pieces().move_to(mover_, result.region.base, result.region.locked, left);
+    const size_t moved = gathering_.pieces().move_to(mover_, result.region, left);
     finish(&result, moved, collected, block);
     return result;
   }

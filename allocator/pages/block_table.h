@@ -79,6 +79,11 @@ class BlockTable {
   template <typename IsUnused>
   void forget(uintptr_t base, size_t length, IsUnused is_unused) REQUIRES(growth_lock);
 
+  // A region is gone. Page tables of the table go with it where is_vacant(address, bytes) is true
+  // of all that they tell of.
+  template <typename IsVacant>
+  void drop_page_tables(const Region& region, IsVacant is_vacant) REQUIRES(growth_lock);
+
   // Whether the address lies in the part of the window that has words.
   bool is_covered(uintptr_t address) const {
     return address >= lowest_.load(std::memory_order_relaxed) &&
@@ -99,6 +104,10 @@ class BlockTable {
   size_t metadata_bytes() const { return table_.bytes(); }
 
  private:
+  // The address of which a word of the table tells.
+  uintptr_t told_by(uintptr_t word) const {
+    return address_of(static_cast<size_t>(reinterpret_cast<std::atomic<Word>*>(word) - words_));
+  }
   size_t bytes() const { return window_.size() / os::page_size() * sizeof(Word); }
 
   const Window& window_;
@@ -109,17 +118,28 @@ class BlockTable {
 
 template <typename IsUnused>
 void BlockTable::forget(uintptr_t base, size_t length, IsUnused is_unused) {
-  const auto address_of = [&](uintptr_t word) {
-    return this->address_of(
-        static_cast<size_t>(reinterpret_cast<std::atomic<Word>*>(word) - words_));
-  };
   const auto first = reinterpret_cast<uintptr_t>(&at(base));
   const auto last = reinterpret_cast<uintptr_t>(&at(base + length));
   uintptr_t from = os::page_floor(first);
   uintptr_t to = os::page_ceil(last);
-  if (!is_unused(address_of(from), base)) from = os::page_ceil(first);
-  if (!is_unused(base + length, address_of(to))) to = os::page_floor(last);
+  if (!is_unused(told_by(from), base)) from = os::page_ceil(first);
+  if (!is_unused(base + length, told_by(to))) to = os::page_floor(last);
   if (from < to) (void)os::discard(pointer(from), to - from);
+}
+
+template <typename IsVacant>
+void BlockTable::drop_page_tables(const Region& region, IsVacant is_vacant) {
+  const auto table = reinterpret_cast<uintptr_t>(words_);
+  const auto end = reinterpret_cast<uintptr_t>(&at(region.end() - 1));
+  const size_t reach = os::page_table_reach();
+  for (uintptr_t from = os::align_down(reinterpret_cast<uintptr_t>(&at(region.base)), reach);
+       from <= end; from += reach) {
+    const bool is_mine = from >= table && table_.covers(from - table, from - table + reach);
+    const uintptr_t told = is_mine ? told_by(from) : 0;
+    if (is_mine && is_vacant(told, told_by(from + reach) - told)) {
+      os::renew_table(pointer(from), reach);
+    }
+  }
 }
 
 }  // namespace rdmalloc

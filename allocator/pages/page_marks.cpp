@@ -3,6 +3,11 @@
 #include "allocator/breakage.h"
 
 namespace rdmalloc {
+namespace {
+
+constexpr size_t kMostVacant = size_t{64} << 30;
+
+}  // namespace
 
 Status PageMarks::boot() {
   const Status reserved =
@@ -37,6 +42,22 @@ void PageMarks::retire(uintptr_t address, size_t size) {
   announce(address, size);
   if (RDM_BROKEN(retired_page_is_found)) recall(address, size);
   seams_.clear(address, size);
+}
+
+bool PageMarks::is_used_up(uintptr_t address, size_t size) const {
+  return is_readable(address, size) && kept_.first_set(address, address + size) == address + size &&
+         !is_changed(address, size);
+}
+
+bool PageMarks::is_vacant(uintptr_t address, size_t size) const {
+  return size <= kMostVacant && is_readable(address, size) && regions_.is_vacant(address, size) &&
+         is_used_up(address, size);
+}
+
+bool PageMarks::is_readable(uintptr_t address, size_t size) const {
+  const bool is_inside =
+      window_.contains(pointer(address)) && window_.contains(pointer(address + size - 1));
+  return is_inside && table_.covers(kept_.begin_of(address), kept_.end_of(address + size));
 }
 
 void PageMarks::set_changed(uintptr_t address, size_t size, bool changed) {

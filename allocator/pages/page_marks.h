@@ -60,6 +60,13 @@ class PageMarks {
     return has_retired() ? kept_.first_set(address, end) : address;
   }
 
+  // The window's, where regions have no page left, and the program made no hole. A region that is
+  // about to be published may lie there.
+  bool is_used_up(uintptr_t address, size_t size) const REQUIRES(growth_lock);
+  // The same for much at a time, if there is no region at all. False also above 64 GiB, which would
+  // take long to look at.
+  bool is_vacant(uintptr_t address, size_t size) const REQUIRES(growth_lock);
+
   void set_changed(uintptr_t address, size_t size, bool changed) REQUIRES(growth_lock);
   bool is_changed(uintptr_t address, size_t size) const { return changed_.is_set(address, size); }
   // How often pages were changed: a caller that was refused pages checks again.
@@ -96,6 +103,7 @@ class PageMarks {
   PageBits& seams() { return seams_; }
 
  private:
+  bool is_readable(uintptr_t address, size_t size) const REQUIRES(growth_lock);
   bool has_retired() const { return has_retired_.load(std::memory_order_acquire); }
 
   const Window& window_;

@@ -27,9 +27,10 @@ void PageMover::lock_again(uintptr_t address, size_t size) {
   if (size != 0 && !ok(os::lock_on_fault(pointer(address), size))) lost_locks_ = true;
 }
 
-void PageMover::begin(uintptr_t to, bool is_locked) {
-  start_ = end_ = to;
-  unlocks_ = is_locked && !os::moves_locks();
+void PageMover::begin(const Region& to) {
+  to_ = to;
+  end_ = to.base;
+  unlocks_ = to.locked && !os::moves_locks();
   mappings_.forget_moved();
   lost_locks_ = false;
 }
@@ -67,8 +68,10 @@ bool PageMover::give_up(uintptr_t address, size_t size, Region** left) {
 }
 
 size_t PageMover::end() {
-  if (unlocks_) lock_again(start_, end_ - start_);
-  return end_ - start_;
+  const size_t moved = end_ - to_.base;
+  if (unlocks_) lock_again(to_.base, moved);
+  to_ = {};
+  return moved;
 }
 
 // Called before the pages go, so that a thread that is registering the region and finds them gone
@@ -92,8 +95,36 @@ Region* PageMover::retire(uintptr_t address, size_t size) {
   mappings_.note_retired(*region, address, address + size);
   regions_.note_hole(address, size);
   marks_.retire(address, size);
-  if (region->is_empty()) regions_.remove(*region);
+  drop_page_tables(address, size);
+  if (region->is_empty()) {
+    regions_.remove(*region);
+    drop_upper_tables(*region);
+  }
   return region;
+}
+
+// A page table is of no use once nothing is left of what it maps. The kernel keeps it, because the
+// pages went one by one.
+void PageMover::drop_page_tables(uintptr_t address, size_t size) {
+  const size_t reach = os::page_table_reach();
+  for (uintptr_t at = os::align_down(address, reach); at < address + size; at += reach) {
+    if (!is_target(at, reach) && marks_.is_used_up(at, reach))
+      os::drop_page_tables(pointer(at), reach);
+  }
+}
+
+// The same for a table of such tables, when a region is gone.
+void PageMover::drop_upper_tables(const Region& region) {
+  const size_t reach = os::upper_table_reach();
+  for (uintptr_t at = os::align_down(region.base, reach); at < region.end(); at += reach) {
+    if (!is_target(at, reach) && marks_.is_vacant(at, reach))
+      os::drop_page_tables(pointer(at), reach);
+  }
+}
+
+// Part of it is in the region to which pages are being moved, of which no mark tells yet.
+bool PageMover::is_target(uintptr_t address, size_t size) const {
+  return address < to_.end() && to_.base < address + size;
 }
 
 }  // namespace rdmalloc

@@ -23,9 +23,9 @@ class PageMover {
   PageMover(const PageMover&) = delete;
   PageMover& operator=(const PageMover&) = delete;
 
-  // What is moved from now on goes to `to`, each piece behind the one before, until end(), which
-  // returns how many bytes were moved.
-  void begin(uintptr_t to, bool is_locked) REQUIRES(growth_lock);
+  // What is moved from now on goes to this region, which is not published yet: each piece behind
+  // the one before, until end(), which returns how many bytes were moved.
+  void begin(const Region& to) REQUIRES(growth_lock);
   size_t end() REQUIRES(growth_lock);
 
   // Moves pages of one region, the first ones first. Returns how many bytes: fewer if the kernel
@@ -53,12 +53,15 @@ class PageMover {
   void announce(uintptr_t address, size_t size) REQUIRES(growth_lock);
   void recall(uintptr_t address, size_t size) REQUIRES(growth_lock);
   Region* retire(uintptr_t address, size_t size) REQUIRES(growth_lock);
+  void drop_page_tables(uintptr_t address, size_t size) REQUIRES(growth_lock);
+  void drop_upper_tables(const Region& region) REQUIRES(growth_lock);
+  bool is_target(uintptr_t address, size_t size) const REQUIRES(growth_lock);
 
   RegionTable& regions_;
   PageMarks& marks_;
   Mappings mappings_;
-  uintptr_t start_ GUARDED_BY(growth_lock) = 0;  // of where what is moved goes
-  uintptr_t end_ GUARDED_BY(growth_lock) = 0;
+  Region to_ GUARDED_BY(growth_lock);          // where what is moved goes
+  uintptr_t end_ GUARDED_BY(growth_lock) = 0;  // of what was moved there
   bool unlocks_ GUARDED_BY(growth_lock) = false;
   bool lost_locks_ GUARDED_BY(growth_lock) = false;
   std::atomic<size_t> moved_{0};

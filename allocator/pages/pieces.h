@@ -46,14 +46,14 @@ class Pieces {
   // Gives all of it back to its depot.
   void put_back() REQUIRES(growth_lock);
 
-  // Moves the pieces to `to`, what was never handed out last. Calls left(region, address, bytes)
-  // for the pages that a region lost. Returns how many bytes were moved: if the kernel refused a
-  // piece, fewer than bytes(), and the rest is put back.
+  // Moves the pieces to a region, what was never handed out last. Calls left(region, address,
+  // bytes) for the pages that a region lost. Returns how many bytes were moved: if the kernel
+  // refused a piece, fewer than bytes(), and the rest is put back.
   template <typename Left>
-  size_t move_to(PageMover& mover, uintptr_t to, bool are_locked, Left left) REQUIRES(growth_lock) {
+  size_t move_to(PageMover& mover, const Region& to, Left left) REQUIRES(growth_lock) {
     size_t done = 0;
     put_clean_last();
-    mover.begin(to, are_locked);
+    mover.begin(to);
     for (; done < count_; ++done) {
       Piece& piece = pieces_[done];
       Region* region = nullptr;

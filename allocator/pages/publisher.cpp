@@ -64,6 +64,11 @@ void Publisher::withdraw(Region* region) {
   store_.observers.for_each([&](RegionObserver& observer)
                                 REQUIRES(growth_lock) { observer.on_retire(*region); });
   store_.marks.forget(*region);
+  if (region->use != RegionUse::kExtents) {
+    store_.blocks.drop_page_tables(
+        *region, [&](uintptr_t address, size_t size)
+                     REQUIRES(growth_lock) { return store_.marks.is_vacant(address, size); });
+  }
   slots_.add(*region);
 }
 

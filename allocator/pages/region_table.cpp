@@ -1,5 +1,7 @@
 #include "allocator/pages/region_table.h"
 
+#include <algorithm>
+
 #include "allocator/os/memory.h"
 
 namespace rdmalloc {
@@ -55,6 +57,13 @@ Region* RegionTable::add(const Region& region, size_t free_slot) {
   }
   if (is_new) size_.store(index + 1, std::memory_order_release);
   return slot;
+}
+
+bool RegionTable::is_vacant(uintptr_t address, size_t size) const {
+  const size_t first = window_->granule_of(pointer(address));
+  const size_t last = window_->granule_of(pointer(address + size - 1));
+  return std::all_of(&by_granule_[first], &by_granule_[last + 1],
+                     [](const auto& slot) { return slot.load(std::memory_order_relaxed) == 0; });
 }
 
 // An address is in one region ever. So where the table names one slot for it before and after the

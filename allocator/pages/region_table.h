@@ -48,6 +48,9 @@ class RegionTable {
   // A region has lost all its pages: no address is in it any more.
   void remove(const Region& region) REQUIRES(growth_lock);
 
+  // No region is in the granules that have some of the range. Linear in their number.
+  bool is_vacant(uintptr_t address, size_t size) const REQUIRES(growth_lock);
+
   // The region that holds `pointer`, or null. Wait-free.
   Region* find(const void* pointer) const {
     if (!window_->contains(pointer)) return nullptr;

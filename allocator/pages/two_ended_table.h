@@ -28,6 +28,10 @@ class TwoEndedTable {
   // read as zero at first. False: no memory.
   bool cover(size_t from, size_t to) REQUIRES(growth_lock);
 
+  bool covers(size_t from, size_t to) const REQUIRES(growth_lock) {
+    return to <= from_ || from >= to_;
+  }
+
   void* memory() const { return memory_; }
   // How much is covered.
   size_t bytes() const { return __atomic_load_n(&covered_, __ATOMIC_RELAXED); }

@@ -3,7 +3,8 @@
 //   churn THREADS OPERATIONS PERCENT
 //
 // What the blocks leave behind stays bounded, however long it goes on: the kernel's mappings, the
-// regions, and what is resident: PERCENT of what was ever live at once. Each block keeps its bytes.
+// regions, page tables, and what is resident: PERCENT of what was ever live at once. Each block
+// keeps its bytes.
 #include <atomic>
 #include <thread>
 #include <vector>
@@ -19,6 +20,7 @@ constexpr uint64_t kBetweenLooks = uint64_t{1} << 17;
 constexpr uint64_t kOperationsOfPhase = uint64_t{1} << 20;
 constexpr uint64_t kPhasesAtLeast = 8;
 constexpr uint64_t kMostRegions = 4096;
+constexpr uint64_t kMostPageTables = uint64_t{8} << 20;
 
 probe::Verdict verdict;
 std::atomic<uint64_t> live{0};
@@ -128,6 +130,7 @@ uint64_t max_map_count() {
 
 struct Most {
   size_t mappings = 0;
+  uint64_t page_tables = 0;  // bytes
   uint64_t regions = 0;
   double resident = 0;      // of what was live at once
   uint64_t operations = 0;  // done by then
@@ -136,10 +139,12 @@ struct Most {
 
 void look(uint64_t operations, uint64_t resident_before, uint64_t mappings_allowed, Most* most) {
   const size_t has = mappings();
+  const uint64_t page_tables = probe::kib_field("/proc/self/status", "VmPTE:");
   const uint64_t regions = probe::stats().regions;
   const uint64_t resident = probe::resident_bytes() - resident_before;
   const double share = static_cast<double>(resident) / static_cast<double>(most_live.load());
   if (has > most->mappings) most->mappings = has;
+  if (page_tables > most->page_tables) most->page_tables = page_tables;
   if (regions > most->regions) most->regions = regions;
   if (share > most->resident) {
     most->resident = share;
@@ -147,6 +152,7 @@ void look(uint64_t operations, uint64_t resident_before, uint64_t mappings_allow
     most->books = probe::stats();
   }
   if (has > mappings_allowed) verdict.broken("%zu mappings", has);
+  if (page_tables > kMostPageTables) verdict.broken("%lu KiB of page tables", page_tables >> 10);
   if (regions > kMostRegions) verdict.broken("%lu regions", regions);
 }
 
@@ -206,6 +212,7 @@ int main(int argc, char** argv) {
   for (std::thread& thread : threads) thread.join();
   printf("%lu operations, %lu MiB live at most: %zu mappings, %lu regions, %.2f of it resident\n",
          operations, most_live.load() >> 20, most.mappings, most.regions, most.resident);
+  printf("  page tables of %lu KiB at most\n", most.page_tables >> 10);
   printf("  after %lu: %lu MiB live, %lu held, %lu in caches, metadata %lu\n", most.operations,
          most.books.live_bytes >> 20, most.books.held_bytes >> 20, most.books.cached_bytes >> 20,
          most.books.metadata_bytes >> 20);

@@ -23,9 +23,9 @@ State& state() {
 }
 
 const char* name(Call call) {
-  static constexpr const char* kNames[] = {"reserve",      "open", "close",       "populate",
-                                           "lock",         "seal", "prefer_node", "discard",
-                                           "map_metadata", "move", "give_up"};
+  static constexpr const char* kNames[] = {
+      "reserve",     "open",    "close",        "populate", "lock",    "seal",
+      "prefer_node", "discard", "map_metadata", "move",     "give_up", "drop_page_tables"};
   return kNames[static_cast<size_t>(call)];
 }
 
@@ -218,6 +218,8 @@ void reset() {
   all.open.clear();
   all.vacated.clear();
   all.left.clear();
+  all.destroyed.clear();
+  all.dropped_tables.clear();
   all.split_moves = 0;
   all.held.clear();
   all.huge_pages_used = 0;
@@ -260,6 +262,7 @@ void destroy(const void* address, size_t bytes) {
     }
   });
   erase_open(number(address), bytes);
+  state().destroyed[number(address)] = bytes;
   mmap(const_cast<void*>(address), bytes, PROT_READ | PROT_WRITE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   for (size_t at = 0; at < bytes; at += os::page_size()) {
@@ -342,6 +345,11 @@ size_t opened_in(const void* address, size_t bytes) {
 size_t left_in(const void* address, size_t bytes) {
   const Guard guard(state().mutex);
   return bytes_in(state().left, address, bytes);
+}
+
+bool has_dropped_table(const void* address) {
+  const Guard guard(state().mutex);
+  return state().dropped_tables.count(number(address)) != 0;
 }
 
 size_t vacated() {
@@ -545,6 +553,24 @@ bool give_up(void* address, size_t bytes) {
   return true;
 }
 
+void drop_page_tables(void* address, size_t bytes) {
+  const Guard guard(state().mutex);
+  Status ignored{};
+  (void)fake::fails(Call::kDropPageTables, &ignored);
+  if (fake::number(address) % page_table_reach() != 0 || bytes % page_table_reach() != 0) {
+    fake::complain(Call::kDropPageTables, "not whole tables", address, bytes);
+  }
+  if (!fake::reserved(fake::number(address), bytes) ||
+      fake::for_open(address, bytes, [](const Range&) {}) != 0 ||
+      fake::overlaps(state().destroyed, fake::number(address), bytes, fake::length_of)) {
+    fake::complain(Call::kDropPageTables, "something is there", address, bytes);
+  }
+  for (size_t at = 0; at < bytes; at += page_table_reach()) {
+    state().dropped_tables.insert(fake::number(address) + at);
+  }
+  fake::close_for_real(address, bytes);
+}
+
 Status populate(void* address, size_t bytes) {
   const auto faults_of = [](const Range& range) {
     const bool huge = range.kind == PageKind::kTransparentHuge && state().machine.makes_huge;
@@ -700,6 +726,11 @@ bool open_table(void* address, size_t bytes) {
 }
 void* map_table(size_t bytes) { return map_metadata(bytes); }
 void map_tables_ahead(size_t) {}
+void renew_table(void* address, size_t bytes) {
+  const Guard guard(state().mutex);
+  mmap(address, bytes, PROT_READ | PROT_WRITE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
 void drop_zeros(const void*, const void*) {}
 
 void unmap_metadata(void* address, size_t bytes) {

@@ -30,6 +30,7 @@ enum class Call : uint8_t {
   kMapMetadata,
   kMove,
   kGiveUp,
+  kDropPageTables,
   kCount
 };
 inline constexpr size_t kCalls = static_cast<size_t>(Call::kCount);
@@ -120,6 +121,8 @@ std::vector<Range> ranges_in(const void* address, size_t bytes);
 // Within that range: bytes open now; bytes moved away and left.
 size_t opened_in(const void* address, size_t bytes);
 size_t left_in(const void* address, size_t bytes);
+// The page table that maps what begins there was freed, ever.
+bool has_dropped_table(const void* address);
 // Bytes moved away and not left yet.
 size_t vacated();
 // The range that holds the address; it has zero bytes if the address is not open.

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "tests/support/fake_os.h"
 
@@ -24,8 +25,10 @@ struct State {
   std::map<uintptr_t, size_t> reservations;
   std::map<uintptr_t, size_t> metadata;
   std::map<uintptr_t, Range> open;
-  std::map<uintptr_t, size_t> vacated;  // moved away, not yet left
-  std::map<uintptr_t, size_t> left;     // moved away and left
+  std::map<uintptr_t, size_t> vacated;    // moved away, not yet left
+  std::map<uintptr_t, size_t> left;       // moved away and left
+  std::map<uintptr_t, size_t> destroyed;  // by the program, which may have its own memory there
+  std::set<uintptr_t> dropped_tables;     // by where what they mapped begins
   size_t split_moves = 0;
   std::map<uintptr_t, size_t> held;
   uint64_t huge_pages_used = 0;

@@ -15,6 +15,7 @@
 
 #include "allocator/os/copy_on_fork.h"
 #include "allocator/os/environment.h"
+#include "allocator/os/file.h"
 #include "allocator/os/limits.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/topology.h"
@@ -61,6 +62,18 @@ bool is_unmapped(void* address) {
   if (got == MAP_FAILED) return false;
   munmap(got, page_size());
   return true;
+}
+
+// Another mapping, where nothing is.
+char* map_at(void* address) {
+  return static_cast<char*>(mmap(address, page_size(), PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
+}
+
+size_t page_table_bytes() {
+  uint64_t kib = 0;
+  for_each_line("/proc/self/status", [&](Text line) { return !parse_field(line, "VmPTE:", &kib); });
+  return kib << 10;
 }
 
 [[maybe_unused]] void skip_for_memlock() {
@@ -219,6 +232,70 @@ TEST_CASE("pages are moved with their bytes, and what they leave is reserved and
   CHECK(range.at(2 * kMiB)[0] == 'c');
 }
 
+TEST_CASE("page tables of pages that left one by one are freed when asked for") {
+  const size_t table = page_table_reach();
+  constexpr size_t kTables = 16;
+  const Reservation range((kTables + 1) * table);
+  char* const first =
+      reinterpret_cast<char*>(align_up(reinterpret_cast<uintptr_t>(range.base), table));
+  const size_t before = page_table_bytes();
+  for (size_t i = 0; i < kTables; ++i) {
+    REQUIRE(ok(open(first + i * table, 2 * page_size(), PageKind::kBase)));
+    for (size_t page = 0; page < 2; ++page) first[i * table + page * page_size()] = 'x';
+  }
+  for (size_t i = 0; i < kTables; ++i) {
+    for (size_t page = 0; page < 2; ++page) {
+      REQUIRE(give_up(first + i * table + page * page_size(), page_size()));
+    }
+  }
+  const size_t left = page_table_bytes() - before;
+  if (!test::has(left >= kTables * page_size(), "keep the page tables, or tell of them (VmPTE)"))
+    return;
+  drop_page_tables(first, table);
+  CHECK(page_table_bytes() - before <= left - page_size());
+  drop_page_tables(first + table, (kTables - 1) * table);
+  CHECK(page_table_bytes() - before <= left - kTables * page_size());
+  CHECK_FALSE(is_unmapped(first));
+  REQUIRE(ok(open(first, page_size(), PageKind::kBase)));
+  CHECK(first[0] == 0);
+}
+
+TEST_CASE("a renewed part of a table reads as zero, and its page tables are freed") {
+  const size_t reach = page_table_reach();
+  constexpr size_t kTables = 16;
+  auto* const table = static_cast<char*>(reserve_table((kTables + 1) * reach, true));
+  REQUIRE(table != nullptr);
+  REQUIRE(open_table(table, (kTables + 1) * reach));
+  char* const first = reinterpret_cast<char*>(align_up(reinterpret_cast<uintptr_t>(table), reach));
+  const size_t before = page_table_bytes();
+  for (size_t i = 0; i < kTables; ++i) first[i * reach] = 'x';
+  const size_t used = page_table_bytes() - before;
+  renew_table(first, (kTables - 1) * reach);
+  for (size_t i = 0; i < kTables; ++i) CHECK(first[i * reach] == (i == kTables - 1 ? 'x' : 0));
+  first[0] = 'y';
+  CHECK(first[0] == 'y');
+  if (!test::has(used >= kTables * page_size(), "tell of page tables (VmPTE)")) return;
+  renew_table(first, kTables * reach);
+  CHECK(page_table_bytes() - before <= used - kTables * page_size());
+}
+
+TEST_CASE("what another mapping took of a reservation stays its own") {
+  CHECK(test::run_child([] {
+          const size_t table = page_table_reach();
+          char* const first = static_cast<char*>(reserve(2 * table, table, kMiB));
+          if (!moves_locks()) return true;  // no hole ever
+          if (!ok(open(first, page_size(), PageKind::kBase))) return false;
+          first[0] = 'x';
+          if (!ok(move(first, page_size(), first + table))) return false;
+          char* const taken = map_at(first);
+          if (taken != first) return false;
+          taken[0] = 'y';
+          leave(first, page_size());
+          drop_page_tables(first, table);
+          return taken[0] == 'y' && first[table] == 'x';
+        }).exited_well());
+}
+
 TEST_CASE("populating leaves what is there, and touches nothing that was moved away") {
   if (!can_tell_what_is_there() || !test::can_populate()) return;
   const Reservation range(4 * kMiB);
@@ -311,6 +388,9 @@ TEST_CASE("no call changes errno, whatever happens inside") {
   (void)open(range.base, size_t{1} << 40, PageKind::kHugetlb);
   CHECK(ok(populate(range.base, kMiB)));
   (void)lock_on_fault(range.base, page_size());
+  drop_page_tables(range.at(2 * kMiB), kMiB);
+  void* const table = reserve_table(kMiB, false);
+  renew_table(table, kMiB);
   (void)seal(static_cast<char*>(range.base) + 1, page_size());
   (void)prefer_node(range.base, kMiB, 63);
   visit_transparent_huge(

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 #include <vector>
@@ -523,6 +524,59 @@ TEST_CASE("pages that cannot be moved for want of mappings are given up, and com
   CHECK(heap_counters(*f.tested).retired >= 4 * kMiB);
   CHECK(f.tested->budget().charges().held() <= 16 * kMiB);
   CHECK(f.tested.unsound() == "");
+}
+
+// The tables of the window that mapped pages once and map none now, and how many of them are left.
+struct PageTables {
+  explicit PageTables(Heap& tested) {
+    const Window& window = tested.window();
+    const size_t reach = os::page_table_reach();
+    const uintptr_t end = window.base() + window.size();
+    for (uintptr_t at = os::align_up(window.base(), reach); at + reach <= end; at += reach) {
+      if (fake::left_in(pointer(at), reach) == 0 || fake::opened_in(pointer(at), reach) != 0)
+        continue;
+      ++empty;
+      if (!fake::has_dropped_table(pointer(at))) ++left;
+    }
+  }
+  size_t empty = 0;
+  size_t left = 0;
+};
+
+// Frees all of the blocks in some order, while others are made of their pages. The fake complains
+// of a table that goes too early.
+template <typename Free>
+void check_tables_go(TestHeap* tested, const std::map<uint32_t, void*>& live, size_t size,
+                     Free free) {
+  constexpr size_t kAtOnce = 128;
+  std::vector<void*> blocks;
+  for (const auto& [id, block] : live) blocks.push_back(block);
+  std::shuffle(blocks.begin(), blocks.end(), std::mt19937(1));
+  while (blocks.size() >= kAtOnce) {
+    for (size_t i = 0; i < kAtOnce; ++i) {
+      REQUIRE(free(blocks.back(), size));
+      blocks.pop_back();
+    }
+    (*tested)->blocks().freed().drain(true);
+    REQUIRE(tested->malloc(kAtOnce * size) != nullptr);
+    CHECK(PageTables(**tested).left == 0);
+  }
+  CHECK(PageTables(**tested).empty > 1);
+  CHECK(tested->unsound() == "");
+}
+
+TEST_CASE("a page table goes with the last of its pages that is moved, and not before") {
+  Holes f({"GATHER=always"}, false, 2048);
+  REQUIRE(f.tested.malloc(f.free_bytes()) != nullptr);
+  check_tables_go(&f.tested, f.live, kPiece,
+                  [&](void* block, size_t) { return f.tested.free(block); });
+}
+
+TEST_CASE("a page table goes with the last of its pages that is given up, and not before") {
+  Crumbs f;
+  REQUIRE(f.tested.malloc(4 * kMiB) != nullptr);
+  check_tables_go(&f.tested, f.live, kPage,
+                  [&](void* page, size_t size) { return f.tested.give(page, size); });
 }
 
 TEST_CASE("pages that a device may have still are not given up for new ones") {

@@ -16,6 +16,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/fake_os.h"
 #include "tests/support/processor.h"
+#include "tests/support/test_heap.h"
 
 namespace rdmalloc {
 namespace {
@@ -438,6 +439,42 @@ TEST_CASE_METHOD(Fixture,
   const size_t first = os::align_up(700, on_page);
   const size_t last = os::align_up(3700, on_page);
   for (size_t at = 0; at < 8192; ++at) REQUIRE(is_forgotten(at) == (at >= first && at < last));
+}
+
+TEST_CASE("page tables of the words go with a region, where the words tell of nothing else") {
+  if (!fake::needs_whole_window()) return;
+  fake::reset();
+  Window large;
+  const size_t told = os::page_table_reach() / sizeof(BlockTable::Word) * kPage;  // by one table
+  REQUIRE(ok(large.reserve(6 * told)));
+  if (large.size() < 6 * told) {
+    puts("SKIPPED: this process may not have the addresses of six page tables of words");
+    return;
+  }
+  BlockTable table(large);
+  REQUIRE(ok(table.boot()));
+  Region region;
+  region.base = large.base();
+  region.length = 5 * told;
+  region.use = RegionUse::kBlocks;
+  REQUIRE(table.cover(region));
+  const size_t step = told / 16;
+  for (size_t at = 0; at < large.size(); at += step) table.set(large.base() + at, 9);
+  const auto is_vacant = [&](uintptr_t address, size_t size) {
+    CHECK(size == told);
+    return address >= large.base() + 2 * told;
+  };
+  table.drop_page_tables(region, is_vacant);
+  size_t gone = 0;
+  for (size_t at = 0; at < large.size(); at += step) {
+    const bool is_gone = table.get(large.base() + at) == 0;
+    gone += is_gone ? 1 : 0;
+    if (at < 2 * told) CHECK_FALSE(is_gone);
+  }
+  CHECK(gone >= 2 * 16);
+  table.set(large.base() + 4 * told, 9);
+  CHECK(table.get(large.base() + 4 * told) == 9);
+  fake::reset();
 }
 
 TEST_CASE_METHOD(Fixture, "marks say what a list of pages would") {
