@@ -27,14 +27,19 @@ uint64_t base_pins = 0;
 uint64_t pins_of_foreign() { return probe::pinned_by_kernel() - probe::stats().pinned_bytes; }
 uint64_t pins() { return pins_of_foreign() - base_pins; }
 
-// The kernel's books and ours must show this many registrations, of this many buffers' bytes.
-void expect(const char* when, uint64_t count) {
+// Our books must show this many registrations, of this many buffers' bytes.
+bool expect_in_books(const char* when, uint64_t count) {
   if (verdict.count() > 1) _exit(verdict.status());  // every further check would take long
   const rdm_stats books = probe::stats();
-  if (books.foreign_regions != count || books.foreign_bytes != count * kLength) {
-    verdict.broken("%s: %lu registrations of %lu bytes, and not %lu", when, books.foreign_regions,
-                   books.foreign_bytes, count);
-  } else if (!probe::comes_to(count * kLength, pins)) {
+  if (books.foreign_regions == count && books.foreign_bytes == count * kLength) return true;
+  verdict.broken("%s: %lu registrations of %lu bytes, and not %lu", when, books.foreign_regions,
+                 books.foreign_bytes, count);
+  return false;
+}
+
+// The kernel's books, too. They may be a second late after each change (Linux 6.1).
+void expect(const char* when, uint64_t count) {
+  if (expect_in_books(when, count) && !probe::comes_to(count * kLength, pins)) {
     verdict.broken("%s: the kernel says %lu bytes are pinned, and not %lu", when, pins(),
                    count * kLength);
   }
@@ -237,9 +242,14 @@ void use_both(probe::ForeignDevice& device, RecentlyUsed& model, const std::vect
     verdict.broken("buffer %zu was %s", buffer,
                    hit ? "kept, and another one given up that was used later" : "given up");
   }
-  if (seed % 10 == 0) expect_right(device, mr, buffers[buffer], seed);
+  const bool looks_closely = seed % 10 == 0;
+  if (looks_closely) expect_right(device, mr, buffers[buffer], seed);
   must_put(device, mr);
-  expect("at any time", model.size());
+  if (looks_closely) {
+    expect("now and then", model.size());
+  } else {
+    (void)expect_in_books("at any time", model.size());
+  }
 }
 
 // 4. Left, with a limit: the least recently used idle one is evicted, never one in use.
