@@ -168,10 +168,12 @@ void add_alone(std::vector<Judge>& judges) {
 
 void add_threads(std::vector<Judge>& judges) {
   const std::vector<size_t> counts(std::begin(kThreadCounts), std::end(kThreadCounts));
+  constexpr const char* kSmall = "4096-65536/64";
   constexpr const char* kMedium = "65536-1048576/64";
   constexpr const char* kLarge = "1048576-16777216/32";
   for (const auto& [name, shape] :
-       {std::pair{"threads/64K-1M/64", kMedium}, std::pair{"threads/1M-16M/32", kLarge}}) {
+       {std::pair{"threads/4K-64K/64", kSmall}, std::pair{"threads/64K-1M/64", kMedium},
+        std::pair{"threads/1M-16M/32", kLarge}}) {
     const Match& match = add_threads_match(name, shape, everybody(), counts);
     judges.push_back([&match] { return judge_threads(match); });
   }

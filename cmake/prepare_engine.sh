@@ -27,7 +27,8 @@ wrapped=$(sed -n 's/^ *-Wl,--wrap=\([a-z0-9_]*\).*/\1/p' "$(dirname "$0")/engine
 renamed="malloc calloc mallocx mallctl mallctlbymib free realloc posix_memalign aligned_alloc
   memalign valloc malloc_usable_size sallocx rallocx xallocx nallocx dallocx sdallocx"
 used="je_je_sdallocx_noflags je_malloc_default je_opt_cache_oblivious je_arenas je_narenas_auto
-  je_arena_get_ehooks je_arena_decay je_opt_prof je_opt_zero je_tsd_slow_update je_tsd_tls
+  je_arena_get_ehooks je_arena_decay je_opt_prof je_opt_zero je_opt_junk_alloc
+  je_opt_junk_free je_opt_tcache je_opt_utrace je_opt_xmalloc je_tsd_slow_update je_tsd_tls
   je_tsd_fetch_slow je_tcache_flush je_b0get je_arena_emap_global je_malloc_mutex_prefork
   je_malloc_mutex_postfork_parent je_malloc_mutex_postfork_child malloc_conf_2_conf_harder"
 

@@ -22,14 +22,6 @@ constinit size_t largest_small = 0;
 
 namespace {
 
-[[noreturn]] void die(const char* call, const void* pointer) {
-  Message message;
-  message.add("rdmalloc: ").add(call).add(" of ").add_address(pointer);
-  message.add(": no live block starts there; it was freed before, or is not what malloc or ");
-  message.add("rdm_alloc returned").send();
-  abort();
-}
-
 size_t size_of(const void* pointer, const char* call) {
   const size_t size = heap.blocks().size_of(pointer);
   if (size == 0) die(call, pointer);
@@ -69,6 +61,14 @@ void* copy_elsewhere(void* pointer, size_t before, size_t size, size_t alignment
 }
 
 }  // namespace
+
+void die(const char* call, const void* pointer) {
+  Message message;
+  message.add("rdmalloc: ").add(call).add(" of ").add_address(pointer);
+  message.add(": no live block starts there; it was freed before, or is not what malloc or ");
+  message.add("rdm_alloc returned").send();
+  abort();
+}
 
 void take_large_sizes() {
   const bool takes = heap.window().size() != 0 && !je_opt_prof;

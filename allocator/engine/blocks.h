@@ -15,8 +15,7 @@
 namespace rdmalloc::engine {
 
 // Larger sizes are blocks. SIZE_MAX where jemalloc serves them. 0 until the heap has started, which
-// a process that never allocates is spared: then every size takes the path of large ones, and
-// is_large_once_started() sorts them.
+// a process that never allocates is spared: then is_large_once_started() sorts them.
 [[gnu::visibility("hidden")]] extern constinit size_t largest_small;
 bool is_large_once_started(size_t size);
 inline bool is_large(size_t size) {
@@ -37,6 +36,8 @@ inline void* allocate_block(size_t size, size_t alignment, bool zero) {
 void* allocate_exposed(size_t size, size_t alignment);
 
 void free_block(void* pointer);
+// Ends the program, with a sentence: no object of ours is at that address.
+[[noreturn]] void die(const char* call, const void* pointer);
 
 // Copies an object, even one that the program made holes in: unreadable bytes become zero.
 void copy_object(void* to, const void* from, size_t size);

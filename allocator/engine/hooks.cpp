@@ -11,6 +11,7 @@
 #include <atomic>
 
 #include "allocator/engine/blocks.h"
+#include "allocator/engine/front_cache.h"
 #include "allocator/engine/jemalloc.h"
 #include "allocator/fork.h"
 #include "allocator/message.h"
@@ -29,7 +30,7 @@ void start_once() {
   if (heap.booted()) return;
   os::remember_standard_error();
   heap.boot();
-  take_window(heap);
+  take_borders(heap);
   heap.blocks().set_reclaim(empty_arenas_for_block);
   take_large_sizes();
   register_fork_handlers();

@@ -37,6 +37,11 @@ size_t je_nallocx(size_t size, int flags) noexcept;
 
 extern bool je_opt_prof;  // heap profiling is compiled in and on
 extern bool je_opt_zero;  // MALLOC_CONF=zero:true
+extern bool je_opt_junk_alloc;
+extern bool je_opt_junk_free;
+extern bool je_opt_tcache;
+extern bool je_opt_utrace;
+extern bool je_opt_xmalloc;
 
 }  // extern "C"
 
@@ -48,10 +53,6 @@ namespace rdmalloc::engine {
 
 // Bytes that jemalloc mapped for its own metadata, outside the window.
 size_t metadata_bytes();
-
-// Tells free(), realloc() and the like which addresses are ours. Once, when the heap has reserved
-// its window.
-void take_window(Heap& heap);
 
 // Gives what arenas keep back to the heap; does not repeat this at once unless it is urgent. Called
 // outside jemalloc, under no lock.

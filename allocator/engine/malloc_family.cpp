@@ -9,7 +9,9 @@
 
 #include "allocator/engine/blocks.h"
 #include "allocator/engine/foreign.h"
+#include "allocator/engine/front_cache.h"
 #include "allocator/engine/jemalloc.h"
+#include "allocator/os/keep_errno.h"
 #include "allocator/pages/heap.h"
 
 #define EXPORT [[gnu::visibility("default")]]
@@ -19,16 +21,8 @@ using namespace rdmalloc::engine;
 
 namespace {
 
-// The part of the window below all regions of blocks, which belongs to jemalloc alone. These are
-// two globals because free reads both on every call: reading them through the heap's address took
-// one more instruction per malloc and free. So did std::atomic, because GCC does not fold such a
-// read into a comparison. A plain word that is written once per region of blocks is also read in
-// one piece.
-constinit uintptr_t ordinary_base = 0;
-constinit size_t ordinary_size = 0;
-
 bool is_ours(const void* pointer) {
-  return reinterpret_cast<uintptr_t>(pointer) - ordinary_base < ordinary_size;
+  return reinterpret_cast<uintptr_t>(pointer) - borders.base < borders.ordinary;
 }
 
 bool is_block(const void* pointer) {
@@ -40,21 +34,6 @@ bool is_block(const void* pointer) {
 bool is_small(const void* pointer) {
   return is_ours(pointer) || (heap.window().contains(pointer) && !is_block(pointer));
 }
-
-// Moves the border below each new region of blocks before anyone gets memory from it. For pointers
-// that a thread has before it hears of the region, the old border gives the same answer.
-class Border final : public RegionObserver {
- public:
-  void on_acquire(const Region& region) noexcept override {
-    if (region.use == RegionUse::kExtents || region.base - ordinary_base >= ordinary_size) return;
-    __atomic_store_n(&ordinary_size, region.base - ordinary_base, __ATOMIC_RELAXED);
-  }
-  void on_hole(const Region& region) noexcept override {
-    if (region.use == RegionUse::kExtents) __atomic_store_n(&ordinary_size, 0, __ATOMIC_RELAXED);
-  }
-  void on_fork_child() noexcept override {}
-};
-constinit Border border;
 
 // jemalloc leaves errno alone where glibc sets it.
 void* or_no_memory(void* pointer) {
@@ -94,6 +73,18 @@ bool becomes_block(size_t size, int flags) { return is_large(size) && !wants_are
   if (largest_small == 0) [[unlikely]]
     return allocate_first(size, alignment, zero);
   return or_no_memory(allocate_block(size, alignment, zero || je_opt_zero));
+}
+
+// What malloc does for all but small objects, if the front cache has none.
+[[gnu::noinline]] void* allocate_beyond(size_t size) {
+  if (largest_small == 0) [[unlikely]]
+    return allocate_first(size, 1, false);
+  if (FrontCache::has(size)) return or_no_memory(FrontCache::fill(size));
+  return size > largest_small ? allocate_large(size, 1, false) : je_malloc(size);
+}
+
+[[gnu::noinline]] void give_slowly(void* pointer, FrontCache::Entry known) {
+  FrontCache::give_slowly(pointer, known);
 }
 
 // Frees pointers that are not jemalloc's: a block's, or another malloc's.
@@ -163,24 +154,22 @@ void* realloc_with_holes(void* pointer, size_t size) {
 }
 
 void* allocate_aligned(size_t alignment, size_t size) {
+  if (FrontCache::has(size) && alignment <= FrontCache::kAlignment) return malloc(size);
   return size > largest_small ? allocate_large(size, alignment, false)
                               : or_no_memory(je_memalign(alignment, size));
 }
 
 }  // namespace
 
-void rdmalloc::engine::take_window(Heap& from) {
-  ordinary_base = from.window().base();
-  ordinary_size = from.window().size();
-  (void)from.publisher().attach(&border);  // the first to attach, so there is room
-}
-
 extern "C" {
 
-EXPORT void* malloc(size_t size) noexcept {
-  if (size > largest_small) [[unlikely]]
-    return allocate_large(size, 1, false);
-  return je_malloc(size);
+[[gnu::aligned(64)]] EXPORT void* malloc(size_t size) noexcept {
+  if (size <= FrontCache::kBelow) [[likely]]
+    return je_malloc(size);
+  if (FrontCache::has(size)) {
+    if (void* const object = front->take(size)) return object;
+  }
+  return allocate_beyond(size);
 }
 
 EXPORT void* calloc(size_t count, size_t size) noexcept {
@@ -196,8 +185,18 @@ EXPORT void* mallocx(size_t size, int flags) noexcept {
   return allocate_block(size, alignment_of(flags), wants_zero(flags) || je_opt_zero);
 }
 
-EXPORT void free(void* pointer) noexcept {
-  if (is_ours(pointer)) [[likely]] {
+[[gnu::aligned(64)]] EXPORT void free(void* pointer) noexcept {
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(pointer) - borders.base;
+  if (offset < borders.small) [[likely]] {
+    je_free(pointer);
+    return;
+  }
+  if (const FrontCache::Entry known = FrontCache::known_of(pointer); known != 0) {
+    if (!front->give(pointer, known)) [[unlikely]]
+      give_slowly(pointer, known);
+    return;
+  }
+  if (offset < borders.ordinary) [[likely]] {
     je_free(pointer);
     return;
   }
@@ -206,6 +205,7 @@ EXPORT void free(void* pointer) noexcept {
 
 EXPORT void* realloc(void* pointer, size_t size) noexcept {
   if (pointer == nullptr) return malloc(size);
+  FrontCache::forget("realloc", pointer);
   if (!is_ours(pointer)) [[unlikely]]
     return realloc_other(pointer, size);
   if (size > largest_small) [[unlikely]]
@@ -231,12 +231,14 @@ EXPORT size_t malloc_usable_size(void* pointer) noexcept {
 }
 
 EXPORT void dallocx(void* pointer, int flags) noexcept {
+  FrontCache::forget("dallocx", pointer);
   if (is_block(pointer)) [[unlikely]]
     return free_block(pointer);
   if (is_ours(pointer) || may_free_small(pointer)) je_dallocx(pointer, flags);
 }
 
 EXPORT void sdallocx(void* pointer, size_t size, int flags) noexcept {
+  FrontCache::forget("sdallocx", pointer);
   if (is_block(pointer)) [[unlikely]]
     return free_block(pointer);
   if (is_ours(pointer) || may_free_small(pointer)) je_sdallocx(pointer, size, flags);
@@ -244,13 +246,12 @@ EXPORT void sdallocx(void* pointer, size_t size, int flags) noexcept {
 
 // jemalloc's operator new calls this when its fast path is not enough.
 void* rdmalloc_malloc_default(size_t size) noexcept {
-  if (size > largest_small) return allocate_large(size, 1, false);
-  return je_malloc_default(size);
+  return size <= FrontCache::kBelow ? je_malloc_default(size) : malloc(size);
 }
 
 // Its sized delete calls this.
 void rdmalloc_sized_free(void* pointer, size_t size) noexcept {
-  if (size > LargeBlocks::kLargestSmall || !is_ours(pointer)) [[unlikely]] {
+  if (size > FrontCache::kBelow || !is_ours(pointer)) [[unlikely]] {
     free(pointer);
     return;
   }
@@ -264,6 +265,7 @@ EXPORT size_t sallocx(const void* pointer, int flags) noexcept {
 }
 
 EXPORT void* rallocx(void* pointer, size_t size, int flags) noexcept {
+  FrontCache::forget("rallocx", pointer);
   if (is_block(pointer)) [[unlikely]]
     return reallocate_block(pointer, size, alignment_of(flags), wants_zero(flags));
   if (!becomes_block(size, flags)) [[likely]]
@@ -273,6 +275,7 @@ EXPORT void* rallocx(void* pointer, size_t size, int flags) noexcept {
 
 // jemalloc returns the old size when an object could not grow by `extra` but did grow to `size`.
 EXPORT size_t xallocx(void* pointer, size_t size, size_t extra, int flags) noexcept {
+  FrontCache::forget("xallocx", pointer);
   if (is_block(pointer)) [[unlikely]]
     return resize_block(pointer, size, extra, wants_zero(flags));
   (void)je_xallocx(pointer, size, extra, flags);
@@ -287,6 +290,12 @@ EXPORT size_t nallocx(size_t size, int flags) noexcept {
 
 EXPORT int posix_memalign(void** out, size_t alignment, size_t size) noexcept {
   const bool is_sound = alignment >= sizeof(void*) && (alignment & (alignment - 1)) == 0;
+  if (is_sound && FrontCache::has(size) && alignment <= FrontCache::kAlignment) {
+    const os::KeepErrno keep;
+    void* const object = malloc(size);
+    if (object != nullptr) *out = object;
+    return object != nullptr ? 0 : ENOMEM;
+  }
   if (!is_sound || !is_large(size)) return je_posix_memalign(out, alignment, size);
   void* const block = allocate_block(size, alignment, je_opt_zero);
   if (block == nullptr) return ENOMEM;

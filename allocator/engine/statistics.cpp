@@ -7,12 +7,14 @@
 #include <cstddef>
 #include <initializer_list>
 
+#include "allocator/engine/front_cache.h"
 #include "allocator/engine/jemalloc.h"
 #include "allocator/os/limits.h"
 #include "allocator/pages/heap.h"
 #include "allocator/pages/heap_counters.h"
 
 using namespace rdmalloc;
+using namespace rdmalloc::engine;
 
 namespace {
 
@@ -73,6 +75,24 @@ size_t whole(Statistic which, size_t of_jemalloc) {
   return of_jemalloc;
 }
 
+bool begins_with(const char* name, const char* what) {
+  return strncmp(name, what, strlen(what)) == 0;
+}
+
+// An arena's objects go unasked then, and others come to lie at their addresses.
+bool drops_objects(const char* name) {
+  return begins_with(name, "arena.") &&
+         (strstr(name, ".reset") != nullptr || strstr(name, ".destroy") != nullptr);
+}
+
+// Before a call: the front cache must not hide anything from it.
+void prepare(bool is_of_thread, bool drops, bool reads, bool writes) {
+  if (is_of_thread && reads) FrontCache::add_to_figures();
+  if (reads && !writes) return;
+  FrontCache::empty();
+  if (drops) heap.store().front_table.forget_all();
+}
+
 int corrected(Statistic which, int error, void* old, const size_t* old_size) {
   if (error != 0 || which == Statistic::kNone || old == nullptr) return error;
   if (old_size == nullptr || *old_size != sizeof(size_t)) return error;
@@ -87,6 +107,9 @@ extern "C" {
 
 [[gnu::visibility("default")]] int mallctl(const char* name, void* old, size_t* old_size,
                                            void* next, size_t next_size) noexcept {
+  if (name != nullptr) {
+    prepare(begins_with(name, "thread."), drops_objects(name), old != nullptr, next != nullptr);
+  }
   const int error = je_mallctl(name, old, old_size, next, next_size);
   return name == nullptr ? error : corrected(by_name(name), error, old, old_size);
 }
@@ -94,6 +117,8 @@ extern "C" {
 [[gnu::visibility("default")]] int mallctlbymib(const size_t* mib, size_t length, void* old,
                                                 size_t* old_size, void* next,
                                                 size_t next_size) noexcept {
+  // What the numbers stand for is jemalloc's secret.
+  prepare(true, old == nullptr && next == nullptr, old != nullptr, next != nullptr);
   const int error = je_mallctlbymib(mib, length, old, old_size, next, next_size);
   if (error != 0 || old == nullptr || length != kNumbers) return error;
   return corrected(by_mib(mib), error, old, old_size);

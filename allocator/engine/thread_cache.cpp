@@ -16,6 +16,7 @@
 
 #include <algorithm>
 
+#include "allocator/engine/front_cache.h"
 #include "allocator/engine/jemalloc.h"
 
 namespace rdmalloc::engine {
@@ -61,6 +62,13 @@ bool __wrap_je_tsd_tcache_enabled_data_init(void* tsd) {
   return failed;
 }
 
+// When the thread ends, or shall have no cache any more.
+void __real_je_tcache_cleanup(void* tsd);
+void __wrap_je_tcache_cleanup(void* tsd) {
+  rdmalloc::engine::FrontCache::end();
+  __real_je_tcache_cleanup(tsd);
+}
+
 void __real_je_arena_cache_bin_fill_small(void* tsdn, void* arena, rdmalloc::engine::CacheBin* bin,
                                           void* info, unsigned size_class, unsigned count);
 void __wrap_je_arena_cache_bin_fill_small(void* tsdn, void* arena, rdmalloc::engine::CacheBin* bin,
@@ -76,6 +84,7 @@ void __wrap_je_arena_cache_bin_fill_small(void* tsdn, void* arena, rdmalloc::eng
 namespace rdmalloc::engine {
 
 void flush_thread_cache() {
+  FrontCache::empty();
   if (!je_tsd_tls) return;
   // A thread that is ending has lost its cache; jemalloc notices here.
   je_tsd_fetch_slow(&je_tsd_tls, false);

@@ -22,8 +22,8 @@ HeapCounters heap_counters(Heap& target, size_t kept) {
   now.acquire_ns = store.books.acquire_ns();
   now.peak_held = store.books.peak_held();
   now.peak_live = store.books.raise_peak_live(now.live);
-  now.metadata =
-      store.regions.metadata_bytes() + store.marks.metadata_bytes() + store.blocks.metadata_bytes();
+  now.metadata = store.regions.metadata_bytes() + store.marks.metadata_bytes() +
+                 store.blocks.metadata_bytes() + store.front_table.metadata_bytes();
   now.regions = store.regions.count();
   store.depots.for_each([&](Depot& depot) {
     depot.lock();

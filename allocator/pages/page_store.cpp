@@ -30,7 +30,7 @@ void PageStore::boot() {
     os::map_tables_ahead(regions.table_bytes() + CpuCaches::table_bytes(window.size()) + kRecords);
   }
   if (ok(reserved) && (!ok(regions.boot()) || !ok(marks.boot()) || !ok(blocks.boot()) ||
-                       !ok(caches.boot(window.size())))) {
+                       !ok(front_table.boot()) || !ok(caches.boot(window.size())))) {
     window.abandon();
   }
   if (window.size() == 0 && options.on(OptionId::warn)) {

@@ -14,6 +14,7 @@
 #include "allocator/pages/books.h"
 #include "allocator/pages/cpu_caches.h"
 #include "allocator/pages/depots.h"
+#include "allocator/pages/front_table.h"
 #include "allocator/pages/live_bytes.h"
 #include "allocator/pages/observers.h"
 #include "allocator/pages/page_marks.h"
@@ -38,7 +39,7 @@ class PageStore {
   // Makes room in all tables for a region that is about to be published. False: no memory.
   bool make_room(const Region& region) REQUIRES(growth_lock) EXCLUDES(depot_lock) {
     return regions.cover(region) && marks.cover(region) && blocks.cover(region) &&
-           depots.prepare(region);
+           front_table.cover(region) && depots.prepare(region);
   }
 
   CpuCaches caches;  // first: used by most mallocs and frees of blocks, with no offset to add
@@ -47,6 +48,7 @@ class PageStore {
   RegionTable regions{window};
   PageMarks marks{window, regions};
   BlockTable blocks{window};
+  FrontTable front_table{window};
   Budget budget;
   LiveBytes live;
   Books books{budget, live};

@@ -64,6 +64,7 @@ void Publisher::withdraw(Region* region) {
   store_.observers.for_each([&](RegionObserver& observer)
                                 REQUIRES(growth_lock) { observer.on_retire(*region); });
   store_.marks.forget(*region);
+  store_.front_table.forget(*region);
   if (region->use != RegionUse::kExtents) {
     store_.blocks.drop_page_tables(
         *region, [&](uintptr_t address, size_t size)

@@ -10,6 +10,7 @@
 
 #include "allocator/pages/block_table.h"
 #include "allocator/pages/cpu_caches.h"
+#include "allocator/pages/front_table.h"
 #include "allocator/pages/page_marks.h"
 #include "allocator/pages/two_ended_table.h"
 #include "allocator/pages/window.h"
@@ -475,6 +476,28 @@ TEST_CASE("page tables of the words go with a region, where the words tell of no
   table.set(large.base() + 4 * told, 9);
   CHECK(table.get(large.base() + 4 * told) == 9);
   fake::reset();
+}
+
+TEST_CASE_METHOD(Fixture, "what front caches know of objects can be read of all of the window") {
+  FrontTable table(window);
+  REQUIRE(ok(table.boot()));
+  const size_t units = window.size() >> FrontTable::kUnitShift;
+  const auto sum = [&] {
+    FrontTable::Entry all = 0;
+    for (size_t i = 0; i < units; ++i) all += table.entries()[i];
+    return all;
+  };
+  CHECK(sum() == 0);
+  Region region;
+  region.base = window.base();
+  region.length = window.size() / 2;
+  REQUIRE(table.cover(region));
+  CHECK(table.metadata_bytes() != 0);
+  table.entries()[0] = 1;
+  table.entries()[units / 2 - 1] = 2 | FrontTable::kCached;
+  CHECK(sum() == (3 | FrontTable::kCached));
+  table.forget_all();
+  CHECK(sum() == 0);
 }
 
 TEST_CASE_METHOD(Fixture, "marks say what a list of pages would") {
