@@ -85,6 +85,10 @@ class FrontCache {
     const uintptr_t offset = reinterpret_cast<uintptr_t>(object) - borders.base;
     return offset < borders.front ? entry_of(object).load(std::memory_order_relaxed) : 0;
   }
+  // It was freed, and is in a cache.
+  static bool is_cached(const void* object) {
+    return (known_of(object) & FrontTable::kCached) != 0;
+  }
   // `call` is about to change an object, or to free it in another way. Ends the program if it was
   // freed before.
   static void forget(const char* call, const void* object);

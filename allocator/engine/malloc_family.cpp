@@ -1,5 +1,6 @@
-// The exported malloc functions. Requests above kLargestSmall become blocks of the page heap, the
-// rest is jemalloc's; pointers go back to where they came from. The C++ operators are jemalloc's
+// The exported malloc functions. A size of 4 to 64 KiB is one that this thread freed before, if its
+// front cache has such. Other requests above kLargestSmall become blocks of the page heap, the rest
+// is jemalloc's; pointers go back to where they came from. The C++ operators are jemalloc's
 // own code and reach these functions by name (cmake/prepare_engine.sh).
 #include <errno.h>
 #include <stddef.h>
@@ -163,6 +164,8 @@ void* allocate_aligned(size_t alignment, size_t size) {
 
 extern "C" {
 
+// These two begin with a cache line: a pair of small objects took up to a twentieth longer where
+// they did not.
 [[gnu::aligned(64)]] EXPORT void* malloc(size_t size) noexcept {
   if (size <= FrontCache::kBelow) [[likely]]
     return je_malloc(size);
@@ -223,6 +226,8 @@ EXPORT void* reallocarray(void* pointer, size_t count, size_t size) noexcept {
 }
 
 EXPORT size_t malloc_usable_size(void* pointer) noexcept {
+  if (FrontCache::is_cached(pointer)) [[unlikely]]
+    die("malloc_usable_size", pointer);
   if (is_block(pointer)) [[unlikely]]
     return usable_size_of_block(pointer);
   if (!is_small(pointer)) [[unlikely]]

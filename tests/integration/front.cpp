@@ -59,6 +59,7 @@ void misuse(const char* way, size_t size) {
   if (strcmp(way, "realloc") == 0) (void)!realloc(again(object), size / 2);
   if (strcmp(way, "dallocx") == 0) engine().dallocx(again(object), 0);
   if (strcmp(way, "xallocx") == 0) (void)engine().xallocx(again(object), size / 2, 0, 0);
+  if (strcmp(way, "usable") == 0) (void)malloc_usable_size(again(object));
   verdict.broken("misuse went by unseen");
 }
 

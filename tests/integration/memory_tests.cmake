@@ -15,7 +15,7 @@ foreach(way ${page_ways})
   rdm_case("objects of 4 to 64 KiB have their contents through every call with ${way}"
     PROGRAM storm ARGUMENTS 3 5000 16 2048 81920 LIMITS ${way} TIMEOUT 300)
 endforeach()
-foreach(way twice realloc dallocx xallocx)
+foreach(way twice realloc dallocx xallocx usable)
   foreach(size 7000 40000)
     rdm_case("an object of ${size} bytes that is used after it was freed (${way}) ends the program with a sentence"
       PROGRAM front ARGUMENTS misuse ${way} ${size} LIMITS --expect 134 --only-lines 1
