@@ -10,13 +10,6 @@
 #include "allocator/engine/jemalloc.h"
 #include "allocator/os/cpu_clock.h"
 
-extern "C" {
-
-// This thread has a cache of jemalloc's.
-[[gnu::tls_model("initial-exec")]] extern thread_local bool je_tsd_tls;
-
-}  // extern "C"
-
 namespace rdmalloc::engine {
 
 constinit Borders borders;
@@ -125,7 +118,7 @@ void FrontCache::grow(Bin& bin) {
   if (to_pass_ != 0) {
     --to_pass_;
   } else if (!is_fast()) {
-    give_back_beyond(kFirst);
+    cut_all(kFirst);
   } else if (bytes() <= most_bytes()) {
     bin.most = std::min(kMost, 2 * bin.most);
   }
@@ -135,16 +128,17 @@ void FrontCache::grow(Bin& bin) {
 void FrontCache::shrink(Bin& bin) {
   if (bin.most <= kFirst || bytes() / 2 <= most_bytes()) return;
   bin.most /= 2;
-  while (bin.count > bin.most) give_back(bin.objects[--bin.count]);
+  cut(bin, bin.most);
 }
 
 void* FrontCache::fill(size_t size) {
   const bool counts = state.load(std::memory_order_relaxed) == State::kNotYet;
   if (counts && mallocs.fetch_add(1, std::memory_order_relaxed) >= kMallocsBefore) turn_on();
-  if (is_on() && front == &not_yet) start();
+  const bool on = is_on();
+  if (on && front == &not_yet) start();
   const unsigned number = class_of(size);
   Bin& bin = front->bins_[number];
-  const bool knows = is_on() && bin.most != 0;
+  const bool knows = on && bin.most != 0;
   if (knows) ++front->fills_;
   if (bin.was_full != 0) front->grow(bin);
   const size_t whole = knows ? size_of(number) : size;
@@ -193,25 +187,28 @@ void FrontCache::give_back(void* object) {
   }
 }
 
-// Each class keeps that many from now on. Freeing one may call this again.
-void FrontCache::give_back_beyond(unsigned most) {
+// Gives back what is beyond that many. Freeing one may call this again.
+void FrontCache::cut(Bin& bin, unsigned count) {
+  while (bin.count > count) give_back(bin.objects[--bin.count]);
+}
+
+// Each class keeps no more than that from now on.
+void FrontCache::cut_all(unsigned most) {
   for (Bin& bin : bins_) {
     bin.most = std::min(bin.most, most);
-    while (bin.count > bin.most) give_back(bin.objects[--bin.count]);
+    cut(bin, bin.most);
   }
 }
 
 void FrontCache::empty() {
-  for (Bin& bin : front->bins_) {
-    while (bin.count != 0) give_back(bin.objects[--bin.count]);
-  }
+  for (Bin& bin : front->bins_) cut(bin, 0);
 }
 
 void FrontCache::end() {
   FrontCache* const mine = front;
   front = &never;
   if (mine == &not_yet || mine == &never) return;
-  mine->give_back_beyond(0);
+  mine->cut_all(0);
   je_free(mine);
   caches.fetch_sub(1, std::memory_order_relaxed);
 }

@@ -50,6 +50,7 @@ class FrontCache {
   // As everything lies that malloc returns of these sizes.
   static constexpr size_t kAlignment = 1024;
   static bool has(size_t size) { return size - kBelow - 1 < kLargest - kBelow; }
+  static bool has(size_t size, size_t alignment) { return has(size) && alignment <= kAlignment; }
 
   constexpr FrontCache() = default;
   FrontCache(const FrontCache&) = delete;
@@ -96,7 +97,7 @@ class FrontCache {
   // For this thread, where take() and give() could not. The first leaves errno to jemalloc and to
   // the caller; the second ends the program if the object was freed before.
   static void* fill(size_t size);
-  static void give_slowly(void* object, Entry known);
+  [[gnu::noinline]] static void give_slowly(void* object, Entry known);
 
   // Gives all that this thread keeps back to where it came from.
   static void empty();
@@ -129,7 +130,8 @@ class FrontCache {
   // jemalloc's classes up to 32 KiB, a quarter of a doubling wide; above them units of 4 KiB.
   static constexpr size_t size_of(unsigned number) {
     constexpr unsigned kOfJemalloc = 12;
-    if (number >= kOfJemalloc) return LargeBlocks::kLargestSmall + (number - 11) * 4 * kKiB;
+    if (number >= kOfJemalloc)
+      return LargeBlocks::kLargestSmall + (number - kOfJemalloc + 1) * 4 * kKiB;
     return (4 * kKiB << number / 4) + (number % 4 + 1) * (kKiB << number / 4);
   }
   // By the KiB: a branch between the two kinds could not be predicted.
@@ -154,7 +156,8 @@ class FrontCache {
     return borders.entries[offset >> FrontTable::kUnitShift];
   }
   static void start();
-  void give_back_beyond(unsigned most);
+  static void cut(Bin& bin, unsigned count);
+  void cut_all(unsigned most);
   void grow(Bin& bin);
   void shrink(Bin& bin);
   bool is_fast();

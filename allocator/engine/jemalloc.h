@@ -35,6 +35,9 @@ void* je_rallocx(void* pointer, size_t size, int flags) noexcept;
 size_t je_xallocx(void* pointer, size_t size, size_t extra, int flags) noexcept;
 size_t je_nallocx(size_t size, int flags) noexcept;
 
+// This thread's; jemalloc 5.3's tsd_t, which starts with tcache_enabled.
+[[gnu::tls_model("initial-exec")]] extern thread_local bool je_tsd_tls;
+
 extern bool je_opt_prof;  // heap profiling is compiled in and on
 extern bool je_opt_zero;  // MALLOC_CONF=zero:true
 extern bool je_opt_junk_alloc;

@@ -84,10 +84,6 @@ bool becomes_block(size_t size, int flags) { return is_large(size) && !wants_are
   return size > largest_small ? allocate_large(size, 1, false) : je_malloc(size);
 }
 
-[[gnu::noinline]] void give_slowly(void* pointer, FrontCache::Entry known) {
-  FrontCache::give_slowly(pointer, known);
-}
-
 // Frees pointers that are not jemalloc's: a block's, or another malloc's.
 [[gnu::noinline]] void free_other(void* pointer) {
   if (is_block(pointer)) [[likely]]
@@ -155,7 +151,7 @@ void* realloc_with_holes(void* pointer, size_t size) {
 }
 
 void* allocate_aligned(size_t alignment, size_t size) {
-  if (FrontCache::has(size) && alignment <= FrontCache::kAlignment) return malloc(size);
+  if (FrontCache::has(size, alignment)) return malloc(size);
   return size > largest_small ? allocate_large(size, alignment, false)
                               : or_no_memory(je_memalign(alignment, size));
 }
@@ -196,7 +192,7 @@ EXPORT void* mallocx(size_t size, int flags) noexcept {
   }
   if (const FrontCache::Entry known = FrontCache::known_of(pointer); known != 0) {
     if (!front->give(pointer, known)) [[unlikely]]
-      give_slowly(pointer, known);
+      FrontCache::give_slowly(pointer, known);
     return;
   }
   if (offset < borders.ordinary) [[likely]] {
@@ -295,7 +291,7 @@ EXPORT size_t nallocx(size_t size, int flags) noexcept {
 
 EXPORT int posix_memalign(void** out, size_t alignment, size_t size) noexcept {
   const bool is_sound = alignment >= sizeof(void*) && (alignment & (alignment - 1)) == 0;
-  if (is_sound && FrontCache::has(size) && alignment <= FrontCache::kAlignment) {
+  if (is_sound && FrontCache::has(size, alignment)) {
     const os::KeepErrno keep;
     void* const object = malloc(size);
     if (object != nullptr) *out = object;

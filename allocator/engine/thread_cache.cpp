@@ -41,8 +41,6 @@ void note_refusal() { refused = true; }
 
 extern "C" {
 
-// This thread's; jemalloc 5.3's tsd_t, which starts with tcache_enabled.
-[[gnu::tls_model("initial-exec")]] extern thread_local bool je_tsd_tls;
 void* je_tsd_fetch_slow(void* tsd, bool minimal);
 void je_tcache_flush(void* tsd);
 

@@ -134,11 +134,9 @@ void BlockTable::drop_page_tables(const Region& region, IsVacant is_vacant) {
   const size_t reach = os::page_table_reach();
   for (uintptr_t from = os::align_down(reinterpret_cast<uintptr_t>(&at(region.base)), reach);
        from <= end; from += reach) {
-    const bool is_mine = from >= table && table_.covers(from - table, from - table + reach);
-    const uintptr_t told = is_mine ? told_by(from) : 0;
-    if (is_mine && is_vacant(told, told_by(from + reach) - told)) {
-      os::renew_table(pointer(from), reach);
-    }
+    if (from < table || !table_.covers(from - table, from - table + reach)) continue;
+    const uintptr_t told = told_by(from);
+    if (is_vacant(told, told_by(from + reach) - told)) os::renew_table(pointer(from), reach);
   }
 }
 

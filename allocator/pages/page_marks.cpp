@@ -51,7 +51,7 @@ bool PageMarks::is_used_up(uintptr_t address, size_t size) const {
 
 bool PageMarks::is_vacant(uintptr_t address, size_t size) const {
   return size <= kMostVacant && is_readable(address, size) && regions_.is_vacant(address, size) &&
-         is_used_up(address, size);
+         !is_changed(address, size);
 }
 
 bool PageMarks::is_readable(uintptr_t address, size_t size) const {

@@ -1,16 +1,15 @@
 // Objects of 4 to 64 KiB, which threads keep for their next mallocs once there were many of them.
 //
 //   front misuse WAY SIZE   ends by abort with a message: a pointer is used after it was freed
-//   front threads           what threads keep goes back when they end, whether they malloc or only
-//   free front handed            what one thread mallocs another one frees, for long: little is
-//   kept front figures           jemalloc's figures for the thread count what is kept, too front
-//   reset             an arena's objects may be dropped while this thread keeps others front holes
-//   what the program unmapped of such objects is never handed out
+//   front threads           what threads keep goes back when they end, also if they only free
+//   front handed            what one thread mallocs another one frees, for long: little is kept
+//   front figures           jemalloc's figures for the thread count what is kept, too
+//   front reset             an arena's objects may be dropped while this thread keeps others
+//   front holes             what the program unmapped of such objects is never handed out
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <thread>
 #include <vector>
 
@@ -40,11 +39,12 @@ char* get(size_t size) {
 }
 
 // Objects of each size come and go, several at a time, until the thread keeps some of each.
-void use_all_sizes(size_t at_once = 12) {
+void use_all_sizes() {
+  constexpr int kAtOnce = 12;
   std::vector<char*> objects;
   for (int round = 0; round < 8; ++round) {
     for (size_t size = kLeast; size <= kMost; size += kStep) {
-      for (size_t i = 0; i < at_once; ++i) objects.push_back(get(size));
+      for (int i = 0; i < kAtOnce; ++i) objects.push_back(get(size));
       for (char* object : objects) free(object);
       objects.clear();
     }
@@ -63,14 +63,9 @@ void misuse(const char* way, size_t size) {
   verdict.broken("misuse went by unseen");
 }
 
-template <typename Work>
-void run_threads(int count, const Work& work) {
-  for (int i = 0; i < count; ++i) std::thread(work).join();
-}
-
 // Memory that they kept beyond their ends would exceed the cap.
 void check_threads() {
-  run_threads(300, [] { use_all_sizes(); });
+  for (int i = 0; i < 300; ++i) std::thread(use_all_sizes).join();
   std::vector<char*> objects;
   for (int i = 0; i < 300; ++i) {
     for (size_t size = kLeast; size <= kMost; size += 4 * kStep) objects.push_back(get(size));
