@@ -40,6 +40,7 @@ class Lockable {
   // Whether nothing explains the refusal, so that no more can be locked.
   void set_refused_for_good(bool refused) REQUIRES(growth_lock) { is_refused_for_good_ = refused; }
   bool is_refused() const REQUIRES(growth_lock) { return is_refused_; }
+  bool is_refused_for_good() const REQUIRES(growth_lock) { return is_refused_for_good_; }
 
   // What the heap may lock in all. After a refusal, reads /proc.
   uint64_t bytes() const REQUIRES(growth_lock);

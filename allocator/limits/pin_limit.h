@@ -43,6 +43,9 @@ class PinLimit {
   // is granted than is pinned now.
   void note_refusal(size_t bytes) REQUIRES(growth_lock);
 
+  // Nothing explains why the kernel refused.
+  bool is_refused_for_good() const REQUIRES(growth_lock) { return lockable_.is_refused_for_good(); }
+
   // What happened when pinning was asked for last: this limit decided, or another one did.
   void note_own() REQUIRES(growth_lock) { limited_by_ = by_; }
   void note_other(LimitedBy by) REQUIRES(growth_lock) { limited_by_ = by; }

@@ -14,8 +14,9 @@ namespace {
 bool is_of_job(const Place& place) { return place.has_job() || place.has_rank(); }
 
 // Only one live process per user, job and machine warns: a limit that is too small for one rank is
-// too small for its hundred neighbours.
-bool is_first_in_job(const Place& place) {
+// too small for its hundred neighbours. Not inlined: its stack is free again when the caller
+// writes.
+[[gnu::noinline]] bool is_first_in_job(const Place& place) {
   if (!is_of_job(place)) return true;
   Message name;
   name.add("rdmalloc-said-").add_number(os::effective_user()).add("-");
@@ -69,6 +70,12 @@ void GrowthWarnings::warn_of_overflow() {
   message.add("from here on memory is not pinned: ");
   switch (budget_.pin_limit().limited_by()) {
     case LimitedBy::kMemlock: {
+      if (budget_.pin_limit().is_refused_for_good()) {
+        message.add("the kernel, or a sandbox, refuses mlock2, which no limit explains; ")
+            .add_size(budget_.charges().pinned())
+            .add(" is pinned");
+        break;
+      }
       const os::LockLimit limit = os::lock_limit();
       message.add("RLIMIT_MEMLOCK is ").add_size(limit.soft).add(" (hard ").add_size(limit.hard);
       message.add("), ")

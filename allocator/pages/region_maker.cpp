@@ -56,7 +56,7 @@ bool RegionMaker::pin(Region* region, bool may_overflow) {
     os::close(address, region->length);
     return false;
   }
-  if (done == Status::kOutOfBudget) budget_.note_refusal(region->length);
+  budget_.note_refusal(region->length);
   os::unlock(address, region->length);  // a failed lock may still hold part of the range
   region->kind = RegionKind::kOverflow;
   return true;

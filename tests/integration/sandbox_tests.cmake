@@ -84,6 +84,11 @@ foreach(call mlock2 mincore madvise mremap memfd_create getrusage prlimit64 capg
 endforeach()
 rdm_refused("where nothing can be locked the books say so"
   REFUSED mlock=EPERM mlock2=EPERM PROGRAM hoard 64 64 all LIMITS --lines 1 "${said}")
+foreach(error EPERM ENOSYS EINVAL EAGAIN)
+  rdm_refused("where mlock2 is refused with ${error} freed memory is used again, and why it is not pinned is said"
+    REFUSED mlock2=${error} PROGRAM front handed
+    LIMITS --only-lines 1 --lines 1 "^rdmalloc: .* from here on memory is not pinned: the kernel, or a sandbox, refuses mlock2")
+endforeach()
 
 # Environments found in containers, without a filter and with one.
 set(contained sh ${CMAKE_CURRENT_SOURCE_DIR}/contained.sh)
