@@ -129,7 +129,9 @@ void* reallocate_block(void* pointer, size_t size, size_t alignment, bool zero) 
   if (moved == nullptr) moved = copy_elsewhere(pointer, before, size, alignment);
   // There may be memory for what is missing where there is none for a second block.
   if (moved == nullptr && may_move_pages) moved = heap.blocks().move(pointer, size);
-  if (moved != nullptr && zero && stays_block) zero_beyond(moved, before, whole_pages(size));
+  if (moved != nullptr && zero) {
+    zero_beyond(moved, before, stays_block ? whole_pages(size) : je_malloc_usable_size(moved));
+  }
   return moved;
 }
 
