@@ -8,6 +8,7 @@
 #include "allocator/os/memory.h"
 #include "allocator/os/memory_calls.h"
 #include "allocator/os/processor_lock.h"
+#include "allocator/os/topology.h"
 
 namespace rdmalloc::os {
 namespace {
@@ -54,6 +55,7 @@ void confine() {
   if (is_confined()) return;
   if (!is_asked.exchange(true, std::memory_order_acq_rel)) {
     remembered = {lock_limit(), memory_left(), cgroup(), most_mappings()};
+    remember_nodes();
     opened_bytes.store(0, std::memory_order_relaxed);
     if (seed.load(std::memory_order_relaxed) == nullptr) make_seed();
     stop_sequences();

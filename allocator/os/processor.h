@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/os/confinement.h"
+
 namespace rdmalloc::os {
 
 // Something may be kept for each of this many processors at most.
@@ -40,6 +42,14 @@ inline uint32_t processor_number(ptrdiff_t at) {
   return *reinterpret_cast<const volatile uint32_t*>(thread + at);
 }
 
+// Whether libc makes a system call for the number, which a filter may forbid (confinement.h). On
+// x86-64 the kernel tells without one.
+#if defined(__x86_64__)
+inline constexpr bool kAsksForNumber = false;
+#else
+inline constexpr bool kAsksForNumber = true;
+#endif
+
 inline unsigned current_processor() {
   if (processor_number_at != 0) [[likely]] {
     const auto* thread = static_cast<const char*>(__builtin_thread_pointer());
@@ -47,6 +57,7 @@ inline unsigned current_processor() {
     if (number >= 0) [[likely]]
       return static_cast<unsigned>(number);
   }
+  if (kAsksForNumber && is_confined()) return 0;
   const int number = sched_getcpu();
   return number < 0 ? 0 : static_cast<unsigned>(number);
 }

@@ -2,6 +2,7 @@
 
 #include <linux/mempolicy.h>
 #include <sched.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,6 +22,23 @@ namespace {
 // The node of each processor, plus 1; 0: not known yet.
 constinit std::atomic<uint8_t> node_of_processor[kMostProcessors] = {};
 
+void remember(uint64_t processor, int node) {
+  if (processor >= kMostProcessors) return;
+  node_of_processor[processor].store(static_cast<uint8_t>(node + 1), std::memory_order_relaxed);
+}
+
+// "0-3,8\n": the processors of a node.
+void remember_list(Text list, int node) {
+  uint64_t first = 0;
+  while (parse_decimal(list, &first, &list)) {
+    uint64_t last = first;
+    if (list.starts_with(text("-"))) (void)parse_decimal(list.drop(1), &last, &list);
+    for (uint64_t i = first; i <= last && i < kMostProcessors; ++i) remember(i, node);
+    if (!list.starts_with(text(","))) return;
+    list = list.drop(1);
+  }
+}
+
 // False for an error in place of the node, for example for a page that is not populated.
 bool is_node(int found) { return found >= 0 && found < kMaxNodes; }
 
@@ -32,14 +50,29 @@ int current_node() {
     const unsigned known = node_of_processor[here].load(std::memory_order_relaxed);
     if (known != 0) return static_cast<int>(known - 1);
   }
+  if (kAsksForNumber && is_confined()) return 0;
   const KeepErrno keep;
   unsigned processor = 0;
   unsigned node = 0;
   if (getcpu(&processor, &node) != 0 || node >= kMaxNodes) return 0;
-  if (processor < kMostProcessors) {
-    node_of_processor[processor].store(static_cast<uint8_t>(node + 1), std::memory_order_relaxed);
-  }
+  remember(processor, static_cast<int>(node));
   return static_cast<int>(node);
+}
+
+void remember_nodes() {
+  if (!has_several_nodes()) return;
+  constexpr char kFolder[] = "/sys/devices/system/node/node";
+  constexpr char kFile[] = "/cpulist";
+  for (int node = 0; node < kMaxNodes; ++node) {
+    const Decimal number(static_cast<uint64_t>(node));
+    char path[sizeof kFolder + sizeof kFile + 3];
+    char* end = stpcpy(path, kFolder);
+    end = stpcpy(end, number.c_string());
+    stpcpy(end, kFile);
+    char list[512];
+    const ssize_t got = read_file(path, list, sizeof list);
+    if (got > 0) remember_list({list, static_cast<size_t>(got)}, node);
+  }
 }
 
 bool has_several_nodes() {

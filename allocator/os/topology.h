@@ -11,6 +11,9 @@ inline constexpr int kMaxNodes = 64;
 // The NUMA node of the processor that runs this thread now: 0 .. kMaxNodes-1.
 int current_node();
 
+// Finds out the node of every processor, because a filter may forbid to ask (confinement.h).
+void remember_nodes();
+
 // True when the kernel has more than one NUMA node online; read once by the caller.
 bool has_several_nodes();
 
