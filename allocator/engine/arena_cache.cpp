@@ -58,11 +58,10 @@ void empty_arenas(void* tsdn) {
 
 }  // namespace
 
-// Passes no thread data: jemalloc needs none to empty an arena, and this thread may have none yet.
+// Without the thread's data jemalloc makes up some, on the stack.
 void empty_arenas_for_block(size_t size, bool urgent) {
   if (!urgent && !may_empty(size)) return;
-  flush_thread_cache();
-  empty_arenas(nullptr);
+  empty_arenas(flush_thread_cache());
 }
 
 }  // namespace rdmalloc::engine

@@ -81,12 +81,14 @@ void __wrap_je_arena_cache_bin_fill_small(void* tsdn, void* arena, rdmalloc::eng
 
 namespace rdmalloc::engine {
 
-void flush_thread_cache() {
+void* flush_thread_cache() {
   FrontCache::empty();
-  if (!je_tsd_tls) return;
+  if (!je_tsd_tls) return nullptr;
   // A thread that is ending has lost its cache; jemalloc notices here.
   je_tsd_fetch_slow(&je_tsd_tls, false);
-  if (je_tsd_tls) je_tcache_flush(&je_tsd_tls);
+  if (!je_tsd_tls) return nullptr;
+  je_tcache_flush(&je_tsd_tls);
+  return &je_tsd_tls;
 }
 
 }  // namespace rdmalloc::engine

@@ -436,7 +436,7 @@ bool find_metadata(uintptr_t at, uintptr_t* from, uintptr_t* to) {
 size_t resident_bytes(const void* address, size_t bytes) {
   const KeepErrno keep;
   if (is_confined()) return 0;
-  constexpr size_t kAtOnce = 1024;  // pages
+  constexpr size_t kAtOnce = 256;  // pages
   unsigned char is_there[kAtOnce];
   size_t pages = 0;
   auto* at = static_cast<char*>(const_cast<void*>(address));
