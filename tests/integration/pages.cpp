@@ -66,6 +66,7 @@ void check_sealed(const rdm_region& region) {
 int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "";
   if (!probe::library().loaded()) probe::skip("no library, no regions");
+  if (strcmp(what, "sealed") == 0) probe::need_seals();
   if (strcmp(what, "thp") == 0 && kernel_gives("[never]")) {
     probe::skip("the kernel gives no transparent huge pages");
   }

@@ -123,6 +123,12 @@ inline void say(const char* what, const char* reason) {
   _exit(kBroken);
 }
 
+// Requires a kernel that seals mappings. Sealing no bytes does nothing.
+inline void need_seals() {
+  constexpr long kMseal = 462;
+  if (syscall(kMseal, nullptr, 0, 0) != 0) skip("this kernel has no mseal (Linux 6.10)");
+}
+
 // Requires an open domain. Only a missing device is a reason to skip.
 inline void need_domain(int status, const char* why) {
   if (status == RDM_OK) return;

@@ -35,14 +35,15 @@ class PageSet {
   PageSet() {
     void* got = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (got == MAP_FAILED) probe::skip("no address space for 4 GiB of marks");
+    if (got == MAP_FAILED) probe::skip("no address space for marks");
     words_ = static_cast<std::atomic<uint64_t>*>(got);
   }
   void add(uintptr_t page) { words_[page / 64].fetch_or(uint64_t{1} << (page % 64)); }
   bool has(uintptr_t page) const { return (words_[page / 64].load() >> (page % 64) & 1) != 0; }
 
  private:
-  static constexpr size_t kBytes = (size_t{1} << 47) / probe::kPage / 8;
+  // AArch64 gives processes 48 bits.
+  static constexpr size_t kBytes = (size_t{1} << 48) / probe::kPage / 8;
   std::atomic<uint64_t>* words_;
 };
 

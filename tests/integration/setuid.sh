@@ -6,7 +6,7 @@
 set -eu
 . "$(dirname "$0")/../support/verdict.sh"
 need_root "own a program that is setuid"
-need setpriv
+need setpriv "$1"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # The other user must be able to reach all of it, and the loader ignores $ORIGIN here, so it is
