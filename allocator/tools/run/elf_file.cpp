@@ -28,9 +28,13 @@ class Reader {
     }
   }
 
+  bool has(uint64_t offset, uint64_t count) const {
+    return offset <= size_ && count <= size_ - offset;
+  }
+
   bool bytes(uint64_t offset, void* to, uint64_t count) const {
-    if (offset > size_ || count > size_ - offset) return false;
-    return pread(file_.get(), to, count, static_cast<off_t>(offset)) == static_cast<ssize_t>(count);
+    return has(offset, count) &&
+           pread(file_.get(), to, count, static_cast<off_t>(offset)) == static_cast<ssize_t>(count);
   }
 
   template <typename T>
@@ -41,7 +45,7 @@ class Reader {
   template <typename T>
   std::vector<T> array(uint64_t offset, uint64_t byte_count) const {
     std::vector<T> out;
-    if (byte_count > kMostBytes || offset > size_ || byte_count > size_ - offset) return out;
+    if (byte_count > kMostBytes || !has(offset, byte_count)) return out;
     out.resize(byte_count / sizeof(T));
     if (!bytes(offset, out.data(), out.size() * sizeof(T))) out.clear();
     return out;
@@ -63,6 +67,7 @@ bool read_segments(const Reader& file, const Elf64_Ehdr& header, ElfFile* out) {
   const auto segments =
       file.array<Elf64_Phdr>(header.e_phoff, uint64_t{header.e_phnum} * sizeof(Elf64_Phdr));
   for (const Elf64_Phdr& segment : segments) {
+    if (segment.p_type == PT_LOAD && !file.has(segment.p_offset, segment.p_filesz)) return false;
     if (segment.p_type == PT_INTERP) {
       out->interpreter = string_in(file.array<char>(segment.p_offset, segment.p_filesz), 0);
     }

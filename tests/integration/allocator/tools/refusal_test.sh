@@ -35,7 +35,8 @@ architecture() {
 }
 
 damaged() {
-  for size in 5 20 64 100 700; do
+  half=$(($(stat -c %s "$witness") / 2))
+  for size in 5 20 64 100 700 1000 $half; do
     head -c $size "$witness" >"$work/cut"
     chmod 755 "$work/cut"
     try "$rdmalloc" run -- "$work/cut" say started
