@@ -45,6 +45,7 @@ own_lists() {
 }
 make_root() {
   root=$here/../../build/arm64-root
+  mkdir -p "$folder"
   # shellcheck disable=SC2086  # a list of words
   sh "$here/../../cmake/aarch64_sysroot.sh" "$root" $programs > "$folder/root.log" 2>&1 ||
     skip "the arm64 packages did not come: see $folder/root.log"

@@ -8,15 +8,14 @@ if(MPI_C_FOUND)
 endif()
 
 # Built with MPICH's own compiler: CMake finds only one MPI library per build, and that is Open MPI.
-find_program(MPICH_COMPILER mpicc.mpich)
-if(MPICH_COMPILER)
+rdmalloc_find_mpi(mpich)
+if(NOT why_no_mpich)
   set(mpich_program ${CMAKE_CURRENT_BINARY_DIR}/ucx_loop_mpich)
   add_custom_command(OUTPUT ${mpich_program}
-    COMMAND ${MPICH_COMPILER} -O2 -fno-builtin -o ${mpich_program}
+    COMMAND ${MPICC_mpich} -O2 -fno-builtin -o ${mpich_program}
       ${CMAKE_CURRENT_SOURCE_DIR}/ucx_loop.c
     DEPENDS ucx_loop.c VERBATIM)
   add_custom_target(guest_ucx_loop_mpich ALL DEPENDS ${mpich_program})
 else()
-  rdmalloc_not_built("the guest's programs of MPICH" guest,mpi
-    "no libmpich-dev: type: sh cmake/bootstrap.sh test")
+  rdmalloc_not_built("the guest's programs of MPICH" guest,mpi "${why_no_mpich}")
 endif()

@@ -24,7 +24,7 @@ constexpr size_t kLeast = 64 << 10;
 constexpr size_t kMost = 4 << 20;
 constexpr size_t kMailboxes = 64;
 constexpr size_t kOwn = 4;  // the most blocks that a thread holds
-constexpr size_t kStack = 64 << 10;
+constexpr size_t kStack = 256 << 10;  // AArch64 takes 128 KiB at least
 
 probe::Verdict verdict;
 std::atomic<size_t> held{0};
@@ -178,12 +178,18 @@ void* run(void* seed) {
 size_t start(pthread_t* threads) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, kStack);
+  if (pthread_attr_setstacksize(&attributes, kStack) != 0) verdict.broken("no stack of that size");
   size_t started = 0;
+  int error = 0;
   for (uintptr_t seed = 1; seed <= kThreads; ++seed) {
-    if (pthread_create(&threads[started], &attributes, run, reinterpret_cast<void*>(seed)) == 0) {
-      ++started;
-    }
+    const int answer =
+        pthread_create(&threads[started], &attributes, run, reinterpret_cast<void*>(seed));
+    if (answer == 0) ++started;
+    if (answer != 0 && error == 0) error = answer;
+  }
+  if (error != 0) {
+    printf("a thread was refused: %s; %lu MiB of addresses are in use\n", strerror(error),
+           probe::kib_field("/proc/self/status", "VmSize:") >> 20);
   }
   pthread_attr_destroy(&attributes);
   return started;

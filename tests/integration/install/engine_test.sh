@@ -6,6 +6,7 @@
 #                               distribution's mirror; malloc is in the window
 set -eu
 . "$(dirname "$0")/../../support/verdict.sh"
+need cc make
 work=$(mktemp -d "${TMPDIR:-/tmp}/rdmalloc-engine.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 . "$(dirname "$0")/jemalloc_tree.sh"

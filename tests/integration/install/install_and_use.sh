@@ -6,6 +6,7 @@
 set -eu
 here=$(dirname "$0")
 . "$here/../../support/verdict.sh"
+need "$CC"
 work=$(mktemp -d "${TMPDIR:-/tmp}/rdmalloc-install.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 

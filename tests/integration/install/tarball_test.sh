@@ -4,6 +4,7 @@
 # BUILD, SOURCE.
 set -eu
 . "$(dirname "$0")/../../support/verdict.sh"
+need cc make
 work=$(mktemp -d "${TMPDIR:-/tmp}/rdmalloc-tarball.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 charts=$BUILD/allocator/tools/study/report

@@ -69,18 +69,15 @@ shm_case(hwloc "ranks are told of a creator that was killed before its part was 
   ARGUMENTS unfinished)
 
 # The same ranks, started by the MPIs' launchers.
-find_program(RDMALLOC_SHM_OPENMPI mpirun.openmpi)
-find_program(RDMALLOC_SHM_MPICH mpirun.mpich)
 set(openmpi_options --allow-run-as-root --oversubscribe)
 foreach(mpi openmpi mpich)
-  string(TOUPPER ${mpi} name)
-  if(NOT RDMALLOC_SHM_${name})
-    rdmalloc_not_built("the tests of shared memory under ${mpi}" integration,mpi
-      "no mpirun.${mpi}: type: sh cmake/bootstrap.sh test")
+  rdmalloc_find_mpi(${mpi})
+  if(why_no_${mpi})
+    rdmalloc_not_built("the tests of shared memory under ${mpi}" integration,mpi "${why_no_${mpi}}")
     continue()
   endif()
   foreach(layout aggregated mpsc)
-    string(JOIN " " command exec ${RDMALLOC_SHM_${name}} ${${mpi}_options} -n 4
+    string(JOIN " " command exec ${MPIRUN_${mpi}} ${${mpi}_options} -n 4
       $<TARGET_FILE:integration_shm_ranks> mpi rdmalloc-test-$$ ${layout} 1000)
     rdm_test("shm: ranks that mpirun.${mpi} starts send to all others, over ${layout}" LABELS mpi
       COMMAND sh -c ${command})

@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/integration/regcache/foreign/foreign.h"
 #include "tests/integration/regcache/preload/ofi/ofi_speaker.h"
 
 namespace {
@@ -58,6 +59,7 @@ void* map(void* at = nullptr) {
 // The program's own memory is registered once, and again after it has changed.
 void foreign() {
   Speaker speaker;
+  if (const char* monitor = getenv("RDMALLOC_MONITOR")) probe::need_monitor(monitor);
   void* memory = map();
   const auto use_often = [&] {
     for (int i = 0; i < 1000; ++i) speaker.use(memory, kBytes);
