@@ -4,6 +4,8 @@
 // which gives pages back.
 //
 //   engine_fuzz STEPS SEED
+#include <sys/prctl.h>
+
 #include <unordered_map>
 #include <vector>
 
@@ -185,6 +187,8 @@ class Fuzz {
 int main(int argc, char** argv) {
   probe::need_page_frames();
   if (probe::engine().mallctl == nullptr) probe::refused("no jemalloc in this process");
+  // Where the kernel makes huge pages unasked, it moves bytes to them that stay at their address.
+  (void)prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
   Fuzz(probe::argument(argc, argv, 2, 1)).run(probe::argument(argc, argv, 1, 5000));
   return verdict.status();
 }

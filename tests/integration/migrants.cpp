@@ -23,7 +23,7 @@ constexpr int kThreads = 200;
 constexpr size_t kLeast = 64 << 10;
 constexpr size_t kMost = 4 << 20;
 constexpr size_t kMailboxes = 64;
-constexpr size_t kOwn = 4;  // the most blocks that a thread holds
+constexpr size_t kOwn = 4;            // the most blocks that a thread holds
 constexpr size_t kStack = 256 << 10;  // AArch64 takes 128 KiB at least
 
 probe::Verdict verdict;
