@@ -70,8 +70,9 @@ foreach(seconds 5 60)
     PROGRAM domain_limits ARGUMENTS idle ${seconds} LIMITS --user --memlock 8192
     LABELS ${labels} TIMEOUT 120 ALONE)
 endforeach()
+# With several nodes whoever looks a region up registers it.
 rdm_case("control: where its heap grows meanwhile a thread of ours wakes up"
-  PROGRAM domain_limits ARGUMENTS idle 1 grows LIMITS --expect 1 --says "threads of ours woke up" LABELS memlock)
+  PROGRAM domain_limits ARGUMENTS idle 1 grows LIMITS RDMALLOC_NUMA=off --expect 1 --says "threads of ours woke up" LABELS memlock)
 rdm_case("control: where no memlock limit applies everything is registered"
   PROGRAM domain_limits LIMITS --expect 1 --says "the limit was not reached" LABELS memlock ALONE)
 
