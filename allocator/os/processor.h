@@ -42,13 +42,15 @@ inline uint32_t processor_number(ptrdiff_t at) {
   return *reinterpret_cast<const volatile uint32_t*>(thread + at);
 }
 
-// Whether libc makes a system call for the number, which a filter may forbid (confinement.h). On
-// x86-64 the kernel tells without one.
+// Whether libc may be asked for the number: elsewhere than on x86-64 it makes a system call, which
+// a filter may forbid (confinement.h).
+inline bool may_ask_for_number() {
 #if defined(__x86_64__)
-inline constexpr bool kAsksForNumber = false;
+  return true;
 #else
-inline constexpr bool kAsksForNumber = true;
+  return !is_confined();
 #endif
+}
 
 inline unsigned current_processor() {
   if (processor_number_at != 0) [[likely]] {
@@ -57,7 +59,7 @@ inline unsigned current_processor() {
     if (number >= 0) [[likely]]
       return static_cast<unsigned>(number);
   }
-  if (kAsksForNumber && is_confined()) return 0;
+  if (!may_ask_for_number()) return 0;
   const int number = sched_getcpu();
   return number < 0 ? 0 : static_cast<unsigned>(number);
 }

@@ -50,7 +50,7 @@ int current_node() {
     const unsigned known = node_of_processor[here].load(std::memory_order_relaxed);
     if (known != 0) return static_cast<int>(known - 1);
   }
-  if (kAsksForNumber && is_confined()) return 0;
+  if (!may_ask_for_number()) return 0;
   const KeepErrno keep;
   unsigned processor = 0;
   unsigned node = 0;

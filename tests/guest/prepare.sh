@@ -12,6 +12,7 @@
 # Exit status: 0 done, 77 not possible here (the reason is printed).
 set -eu
 folder=$1
+mkdir -p "$folder"
 machine=$2
 version=${3:-}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -45,7 +46,6 @@ own_lists() {
 }
 make_root() {
   root=$here/../../build/arm64-root
-  mkdir -p "$folder"
   # shellcheck disable=SC2086  # a list of words
   sh "$here/../../cmake/aarch64_sysroot.sh" "$root" $programs > "$folder/root.log" 2>&1 ||
     skip "the arm64 packages did not come: see $folder/root.log"
