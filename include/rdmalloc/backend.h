@@ -20,7 +20,10 @@ enum {
   /* This device registers memory only once (RDM_BACKEND_OVERLAPS). Without this ability, a lookup
    * in a large region that is not registered yet may register a part of it, which stays registered
    * until the region is deregistered. */
-  RDM_BACKEND_ONCE = 4
+  RDM_BACKEND_ONCE = 4,
+  /* Foreign memory stays pinned, and charged, for up to a second after deregister_memory() returned.
+   * A get that this device refuses meanwhile for want of room waits until there is some. */
+  RDM_BACKEND_UNPINS_LATE = 8
 };
 
 /* What the kernel charges for a registration, besides mlock's own account. */

@@ -36,6 +36,7 @@ class DomainDevice final : public ForeignDevice {
   size_t alignment() const override { return device().limits().alignment; }
   size_t max_length() const override { return device().limits().max_length; }
   bool may_run_in_malloc() const override { return device().may_run_in_malloc(); }
+  bool unpins_late() const override { return device().has(RDM_BACKEND_UNPINS_LATE); }
 
  private:
   Device& device() const { return domain_->parts().device; }

@@ -5,8 +5,8 @@
 
 namespace rdmalloc {
 
-void CacheCore::open(uint32_t wait_ms) {
-  maker_.open(wait_ms);
+void CacheCore::open(const CacheWaits& waits) {
+  maker_.open(waits);
   open_ = true;
 }
 

@@ -35,7 +35,7 @@ class CacheCore {
   EntryMaker& maker() { return maker_; }
   const CacheWords& words() const { return words_; }
 
-  void open(uint32_t wait_ms) REQUIRES(cache_lock);
+  void open(const CacheWaits& waits) REQUIRES(cache_lock);
   bool is_open() const REQUIRES(cache_lock) { return open_; }
   // Unlocks. RDM_BUSY: idle entries have been ended, and the cache stays open.
   int close(uint32_t* users) REQUIRES(cache_lock);

@@ -1,5 +1,6 @@
 #include "regcache/foreign/entry_ender.h"
 
+#include "allocator/os/clock.h"
 #include "include/rdmalloc/backend.h"
 
 namespace rdmalloc {
@@ -37,6 +38,7 @@ bool EntryEnder::note_ended(CacheEntry* entry, int status) {
   if (status == RDM_OK) {
     table_.policy().remove(*entry);
     ++ended_;
+    ended_at_ns_ = os::now_ns();
   } else if (status == RDM_BACKEND_LATER) {
     idle_.push(entry);
   } else {

@@ -56,6 +56,8 @@ class EntryEnder {
 
   // Entries, ever (wraps around).
   uint32_t ended() const REQUIRES(cache_lock) { return ended_; }
+  // When the last one did; 0: none has.
+  uint64_t ended_at_ns() const REQUIRES(cache_lock) { return ended_at_ns_; }
   // By threads without the lock.
   bool is_ending() const REQUIRES(cache_lock) { return ending_ != 0; }
 
@@ -83,6 +85,7 @@ class EntryEnder {
   EntryChain idle_ GUARDED_BY(cache_lock);
   EntryChain lost_ GUARDED_BY(cache_lock);  // not ended: counted until closed
   uint32_t ended_ GUARDED_BY(cache_lock) = 0;
+  uint64_t ended_at_ns_ GUARDED_BY(cache_lock) = 0;
   uint32_t ending_ GUARDED_BY(cache_lock) = 0;
 };
 

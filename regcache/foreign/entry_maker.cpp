@@ -12,6 +12,11 @@ constexpr uint64_t kLookAgainNs = 200'000;
 // How long to wait for a backend that asks to come later: forking a large heap can take this long.
 constexpr uint64_t kLongestPutOffNs = 5'000'000'000;
 
+// For how long after a device has deregistered it may still count the pages as pinned, if it does
+// that late; and how long to sleep until it is asked again.
+constexpr uint64_t kLatestUnpinNs = 1'500'000'000;
+constexpr uint64_t kAskAgainNs = 20'000'000;
+
 constexpr uint64_t kNsPerMs = 1'000'000;
 
 }  // namespace
@@ -29,9 +34,20 @@ bool EntryMaker::wait_for_others(CacheAttempt* attempt) {
     news_.wait();
     return true;
   }
-  if (attempt->is_optional || waited >= wait_ms_ * kNsPerMs) return false;
-  news_.wait(kLookAgainNs);
+  if (attempt->is_optional) return false;
+  if (waited < waits_.for_puts_ms * kNsPerMs) {
+    news_.wait(kLookAgainNs);
+    return true;
+  }
+  if (waited >= kLongestPutOffNs || !is_unpinning(*attempt)) return false;
+  news_.wait(kAskAgainNs);
   return true;
+}
+
+// The device refused, not our books, and may still count what this cache has just given back.
+bool EntryMaker::is_unpinning(const CacheAttempt& attempt) const {
+  return waits_.for_late_unpins && attempt.why[0] != '\0' && ender_.ended_at_ns() != 0 &&
+         os::now_ns() - ender_.ended_at_ns() < kLatestUnpinNs;
 }
 
 // The obstacle may have gone before anyone looks for it.

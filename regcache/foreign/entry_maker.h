@@ -18,6 +18,12 @@ struct CacheWords {
   const char* put_too_often;
 };
 
+// What a get waits for when there is no room.
+struct CacheWaits {
+  uint32_t for_puts_ms = 0;
+  bool for_late_unpins = false;  // the device gives back late what it had pinned
+};
+
 class EntryMaker {
  public:
   EntryMaker(const CacheWords& words, CacheNews& news, EntryEnder& ender,
@@ -26,8 +32,7 @@ class EntryMaker {
   EntryMaker(const EntryMaker&) = delete;
   EntryMaker& operator=(const EntryMaker&) = delete;
 
-  // `wait_ms`: milliseconds to wait when all is in use.
-  void open(uint32_t wait_ms) REQUIRES(cache_lock) { wait_ms_ = wait_ms; }
+  void open(const CacheWaits& waits) REQUIRES(cache_lock) { waits_ = waits; }
 
   int make(CacheAttempt* attempt, CacheEntry* entry) REQUIRES(cache_lock);
   // True: something changed, look again. For `entry`, which is being built, if any.
@@ -39,13 +44,14 @@ class EntryMaker {
   bool may_reclaim(const CacheEntry& entry) REQUIRES(cache_lock);
   bool reclaim(const CacheEntry& entry) REQUIRES(cache_lock);
   bool wait_for_others(CacheAttempt* attempt) REQUIRES(cache_lock);
+  bool is_unpinning(const CacheAttempt& attempt) const REQUIRES(cache_lock);
   bool has_ended_since(uint32_t ended, CacheAttempt* attempt) const REQUIRES(cache_lock);
 
   const CacheWords& words_;
   CacheNews& news_;
   EntryEnder& ender_;
   CacheOperations& operations_;
-  uint32_t wait_ms_ GUARDED_BY(cache_lock) = 0;
+  CacheWaits waits_ GUARDED_BY(cache_lock);
 };
 
 }  // namespace rdmalloc

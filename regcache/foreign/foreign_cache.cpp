@@ -33,7 +33,7 @@ void ForeignCache::open(const ForeignSettings& settings, ForeignDevice* device) 
   operations_.open(device);
   CachePolicy& policy = core_.table().policy();
   if (policy.entries().is_open()) (void)policy.open(limits_);
-  core_.open(settings.wait_ms);
+  core_.open({settings.wait_ms, device->unpins_late()});
 }
 
 int ForeignCache::close(uint32_t* users) {

@@ -44,6 +44,8 @@ class ForeignDevice {
   virtual size_t alignment() const = 0;   // bytes; a power of two, at least a page
   virtual size_t max_length() const = 0;  // bytes of one registration
   virtual bool may_run_in_malloc() const = 0;
+  // Whether memory stays pinned, and charged, for up to a second after it was deregistered.
+  virtual bool unpins_late() const = 0;
 
  protected:
   ~ForeignDevice() = default;

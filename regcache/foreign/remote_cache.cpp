@@ -72,7 +72,7 @@ bool RemoteCache::open(const rdm_remote_operations& operations, void* context,
   hits_ = 0;
   table().counters().misses = 0;
   table().counters().evictions = 0;
-  core_.open(settings.wait_ms);
+  core_.open({settings.wait_ms});
   phase_.store(Phase::kOpen, std::memory_order_release);
   return true;
 }

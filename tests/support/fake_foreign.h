@@ -78,6 +78,7 @@ class ForeignDevice final : public rdmalloc::ForeignDevice {
   size_t longest = SIZE_MAX;
   bool refuses_overlaps = false;
   bool runs_in_malloc = true;
+  bool is_late = false;
   // Its room. When full, it answers as a domain does: RDM_NOT_REGISTERED, RDM_OUT_OF_BUDGET.
   std::atomic<size_t> room_count{SIZE_MAX};
   std::atomic<size_t> room_bytes{SIZE_MAX};
@@ -124,6 +125,7 @@ class ForeignDevice final : public rdmalloc::ForeignDevice {
   size_t alignment() const override { return unit; }
   size_t max_length() const override { return longest; }
   bool may_run_in_malloc() const override { return runs_in_malloc; }
+  bool unpins_late() const override { return is_late; }
 
  private:
   int refusal(uintptr_t base, size_t length);

@@ -11,8 +11,10 @@
 #include <new>
 
 #include "allocator/failure.h"
+#include "allocator/os/page_size.h"
 #include "regcache/backend_table.h"
 #include "regcache/domain/open_domain.h"
+#include "regcache/domain/pinned_memory.h"
 
 namespace rdmalloc {
 namespace {
@@ -52,6 +54,7 @@ int IoUringBackend::create(int ring_fd, unsigned first_slot, unsigned slots, IoU
   auto* backend = new (memory) IoUringBackend;
   const int status = backend->open(ring_fd, first_slot, slots, why, why_size);
   if (status == RDM_OK) {
+    backend->try_unpinning();
     *out = backend;
   } else {
     destroy(backend, false);
@@ -121,6 +124,17 @@ int IoUringBackend::check_slots(char* why, size_t why_size) {
   return explain_io_uring_failure(IoUringStep::kSlots, -result, 0, why, why_size);
 }
 
+// Linux before 6.5 unpins what a slot held up to a second after the slot was emptied. Tried with
+// the page that this object begins in.
+void IoUringBackend::try_unpinning() {
+  const unsigned slot = first_slot_ + slots_.count() - 1;
+  const uint64_t before = pinned_by_registrations();
+  void* const page = reinterpret_cast<void*>(os::page_floor(reinterpret_cast<uintptr_t>(this)));
+  if (update(slot, page, os::page_size()) != 0) return;
+  (void)update(slot, nullptr, 0);
+  unpins_late_ = pinned_by_registrations() > before;
+}
+
 // Returns 0 or -errno. A length of 0 empties the slot.
 int IoUringBackend::update(unsigned slot, void* base, size_t length) {
   iovec buffer{base, length};
@@ -148,7 +162,7 @@ void IoUringBackend::limits(rdm_backend_limits* out) const {
   out->max_length = kLongestBuffer;
   out->max_count = slots_.count();
   out->charges = RDM_CHARGES_USER;
-  out->abilities = RDM_BACKEND_IN_MALLOC;
+  out->abilities = RDM_BACKEND_IN_MALLOC | (unpins_late_ ? RDM_BACKEND_UNPINS_LATE : 0);
 }
 
 int IoUringBackend::register_memory(const rdm_backend_request& request, rdm_backend_key* out,

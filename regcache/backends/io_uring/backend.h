@@ -62,6 +62,7 @@ class IoUringBackend {
   int open_own(char* why, size_t why_size);
   int register_table(char* why, size_t why_size);
   int check_slots(char* why, size_t why_size);
+  void try_unpinning();
   int update(unsigned slot, void* base, size_t length);
   bool wait_for_memory();
 
@@ -69,6 +70,7 @@ class IoUringBackend {
   IoUringSlots slots_;
   unsigned first_slot_ = 0;
   bool owns_table_ = false;
+  bool unpins_late_ = false;
   std::atomic<bool> opening_{true};
   pthread_t opener_ = pthread_self();
   uint64_t waited_ns_ = 0;  // by the opener

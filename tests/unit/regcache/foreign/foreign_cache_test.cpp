@@ -433,6 +433,40 @@ TEST_CASE("what the device has no room for makes room, too") {
   check_closes_clean(f);
 }
 
+TEST_CASE("a get waits for room that its device gives back late, and for nothing else") {
+  constexpr int kNever = -1;
+  Fixture f;
+  f.device.room_bytes = 2 * kPage;
+  int given_back_at = 5;
+  int status = RDM_OK;
+  SECTION("a device that gives it back late") { f.device.is_late = true; }
+  SECTION("one that would give it back at once, and has none") { status = RDM_OUT_OF_BUDGET; }
+  SECTION("room that others took meanwhile") {
+    f.device.is_late = true;
+    given_back_at = kNever;
+    status = RDM_OUT_OF_BUDGET;
+  }
+  f.open();
+  const rdm_mr held = got(f, 0, 1);
+  (void)used(f, 2, 1);
+  int asked = 0;
+  f.device.gone = [&](Registration&) {
+    f.device.room_bytes = kPage;
+    asked = 0;
+  };
+  f.device.before = [&](uintptr_t, size_t) {
+    if (++asked == given_back_at) f.device.room_bytes = 2 * kPage;
+  };
+  rdm_mr mr{};
+  CHECK(f.get_pages(4, 1, &mr) == status);
+  CHECK((asked > 1) == f.device.is_late);
+  f.device.gone = nullptr;
+  f.device.before = nullptr;
+  if (status == RDM_OK) CHECK(f.put(mr) == RDM_OK);
+  CHECK(f.put(held) == RDM_OK);
+  check_closes_clean(f);
+}
+
 TEST_CASE("when the budget is used up by others, they give up something") {
   Fixture f;
   f.device.room_bytes = 2 * kPage;
