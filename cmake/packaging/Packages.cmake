@@ -65,16 +65,15 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_RPM_COMPONENT_INSTALL ON)
 set(CPACK_PRE_BUILD_SCRIPTS ${here}/prepare_files.cmake)
 
-set(summary "malloc whose memory stays registered with RDMA devices")
+set(summary "Allocator whose memory stays registered with RDMA devices")
 set(what_it_is "Preloaded under a program, it takes memory from one reserved window and gives
 no address back to the system, so that no registration of it with a device
 can go stale.")
 # The first line of a .deb's description is its summary; the others have at most 79 characters.
 function(describe component what text)
   set(CPACK_DEBIAN_${component}_DESCRIPTION "${summary}${what}\n${what_it_is}\n${text}" PARENT_SCOPE)
-  string(REPLACE "\n" " " text "${what_it_is} ${text}")
   set(CPACK_RPM_${component}_PACKAGE_SUMMARY "${summary}${what}" PARENT_SCOPE)
-  set(CPACK_RPM_${component}_PACKAGE_DESCRIPTION "${text}" PARENT_SCOPE)
+  set(CPACK_RPM_${component}_PACKAGE_DESCRIPTION "${what_it_is}\n${text}" PARENT_SCOPE)
 endfunction()
 describe(RUNTIME "" "This is the library, its shims for verbs, UCX and libfabric, and the command
 rdmalloc.")
@@ -123,7 +122,11 @@ foreach(library librdmalloc librdmalloc-shm)
   string(APPEND lines "${library} ${PROJECT_VERSION_MAJOR} rdmalloc (>= ${PROJECT_VERSION})\n")
 endforeach()
 file(WRITE ${shlibs} "${lines}")
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${shlibs})
+set(triggers ${PROJECT_BINARY_DIR}/generated/triggers)
+file(WRITE ${triggers} "activate-noawait ldconfig\n")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_CONTROL_EXTRA ${shlibs} ${triggers})
+set(CPACK_DEBIAN_TOOLS_PACKAGE_CONTROL_EXTRA ${triggers})
+set(CPACK_DEBIAN_MPI_PACKAGE_CONTROL_EXTRA ${triggers})
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "rdmalloc-mpi, rdmalloc-tools")
 # The shim works with any MPI and requires none to be installed. It needs no newer libc than the library
 # itself, which a test checks.
@@ -132,5 +135,19 @@ set(CPACK_DEBIAN_MPI_PACKAGE_ENHANCES "openmpi-bin, mpich")
 set(CPACK_RPM_MPI_PACKAGE_AUTOREQ OFF)
 set(CPACK_DEBIAN_DEBUG_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_RPM_DEBUG_PACKAGE_AUTOREQPROV OFF)
+# Not every distribution's rpm does this by itself.
+set(ldconfig ${PROJECT_BINARY_DIR}/generated/ldconfig)
+file(WRITE ${ldconfig} "/sbin/ldconfig\n")
+foreach(component RUNTIME TOOLS MPI)
+  set(CPACK_RPM_${component}_POST_INSTALL_SCRIPT_FILE ${ldconfig})
+  set(CPACK_RPM_${component}_POST_UNINSTALL_SCRIPT_FILE ${ldconfig})
+endforeach()
+
+# What dpkg and rpm show as news: one line that names the changelog. prepare_files.cmake writes Debian's.
+set(CPACK_RDMALLOC_NEWS "See /usr/share/doc/rdmalloc/CHANGELOG.md.")
+string(TIMESTAMP date "%a %b %d %Y" UTC)
+set(CPACK_RPM_CHANGELOG_FILE ${PROJECT_BINARY_DIR}/generated/changelog.rpm)
+file(WRITE ${CPACK_RPM_CHANGELOG_FILE}
+  "* ${date} ${CPACK_PACKAGE_CONTACT} - ${PROJECT_VERSION}-1\n- ${CPACK_RDMALLOC_NEWS}\n")
 
 include(CPack)

@@ -1,5 +1,6 @@
 # Runs between staging and packaging: moves the debug information of every program and library into the
-# package of debug information, where gdb finds it by build id, and compresses the manual pages.
+# package of debug information, where gdb finds it by build id, and compresses the manual pages. Each .deb
+# gets a changelog.
 file(GLOB_RECURSE files ${CPACK_TEMPORARY_DIRECTORY}/*)
 set(debug ${CPACK_TEMPORARY_DIRECTORY}/debug${CPACK_PACKAGING_INSTALL_PREFIX}/lib/debug/.build-id)
 
@@ -10,6 +11,26 @@ function(run)
     message(FATAL_ERROR "${command}: ${why}")
   endif()
 endfunction()
+
+if(CPACK_GENERATOR STREQUAL "DEB")
+  set(version ${CPACK_PACKAGE_VERSION})
+  set(name changelog)
+  if(CPACK_DEBIAN_PACKAGE_RELEASE)
+    string(APPEND version -${CPACK_DEBIAN_PACKAGE_RELEASE})
+    set(name changelog.Debian)
+  endif()
+  set(contact ${CPACK_PACKAGE_CONTACT})
+  if(NOT contact MATCHES "<.*>")
+    string(APPEND contact " <>")
+  endif()
+  string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
+  file(GLOB folders ${CPACK_TEMPORARY_DIRECTORY}/*${CPACK_PACKAGING_INSTALL_PREFIX}/share/doc/rdmalloc*)
+  foreach(folder ${folders})
+    file(WRITE ${folder}/${name}
+      "${CPACK_PACKAGE_NAME} (${version}) unstable; urgency=medium\n\n  * ${CPACK_RDMALLOC_NEWS}\n\n -- ${contact}  ${date}\n")
+    run(gzip --best --no-name ${folder}/${name})
+  endforeach()
+endif()
 
 set(pages ${files})
 list(FILTER pages INCLUDE REGEX "/share/man/man[1-9]/")

@@ -115,6 +115,11 @@ def look_at_control(packages, version):
         check(1 < len(fields["Description"]) <= 80, f"{part}: a summary is one short line")
         for script, command in scripts_of(package):
             check(command == "ldconfig", f"{part} has a {script} that runs {command}")
+        # Whoever compiles has dpkg-dev, and with it the judge of the format.
+        changelog = f"dpkg-deb --fsys-tarfile {package} | tar -xO ./usr/share/doc/{part}/changelog.gz | gunzip"
+        news = output("sh", "-c", f"{changelog} | dpkg-parsechangelog -l - 2>&1")
+        check(f"Version: {version}\n" in news and "warning: " not in news and "CHANGELOG.md" in news,
+              f"{part} has as its changelog {news}")
         owners = set(line.split()[1] for line in output("dpkg-deb", "-c", str(package)).splitlines())
         check(owners == {"root/root"}, f"{part} has files of {owners}")
     print("- names, versions, dependencies, scripts and owners are as they should be")
@@ -137,7 +142,9 @@ def look_at_headers(packages, version):
         check(part == "rdmalloc" or f"rdmalloc = {version}" in requires, f"{part} requires {requires}")
         for foreign in ("mpi", "open-pal", "ibverbs", "jemalloc"):
             check(foreign not in requires, f"{part} requires {requires}")
-        check(not query("--scripts"), f"{part} has scripts")
+        scripts = re.findall(r"^(?!post(?:un)?install scriptlet).*$", query("--scripts"), re.M)
+        check(set(scripts) <= {"/sbin/ldconfig", ""}, f"{part} has scripts that run {scripts}")
+        check("CHANGELOG.md" in query("--changelog"), f"{part} has as its changelog {query('--changelog')}")
         check(query("--qf %{LICENSE}") == "BSD-3-Clause", f"{part}: another licence")
     print("- names, versions, requirements and scripts are as they should be")
 
