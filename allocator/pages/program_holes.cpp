@@ -40,9 +40,8 @@ ProgramHoles::Hole ProgramHoles::begin(uintptr_t base, size_t length) {
   return hole;
 }
 
-// From here on all pages of the region below the hole's end are looked up one by one, because a
-// range may begin at any of them and reach into the hole. Shut pages stay marked as shut: lookups
-// refuse them anyway, and it is not known yet whether the program's call will succeed.
+// Shut pages stay marked as shut: lookups refuse them anyway, and it is not known yet whether the
+// program's call will succeed.
 void ProgramHoles::lose(Region* region, uintptr_t from, uintptr_t to, Hole* hole) {
   store_.marks.for_each_kept(from, to, [&](uintptr_t low, uintptr_t high) {
     hole->lost += high - low;
@@ -53,7 +52,7 @@ void ProgramHoles::lose(Region* region, uintptr_t from, uintptr_t to, Hole* hole
         const bool is_used = take_away(region, low, high) == 0;
         if (is_used && hole->runs < Hole::kMostRuns) hole->taken[hole->runs++] = {low, high};
       });
-  store_.regions.note_hole(region->base, to - region->base);
+  store_.regions.note_hole(from, to - from);
   note(*region);
 }
 

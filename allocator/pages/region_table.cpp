@@ -91,7 +91,9 @@ bool RegionTable::copy_nth(size_t n, Region* out) const {
 }
 
 void RegionTable::note_hole(uintptr_t address, size_t size) {
-  const size_t first = window_->granule_of(pointer(address));
+  size_t first = window_->granule_of(pointer(address));
+  const auto slot = [this](size_t g) { return by_granule_[g].load(std::memory_order_relaxed); };
+  if (first > 0 && slot(first - 1) == slot(first)) --first;
   const size_t last = window_->granule_of(pointer(address + size - 1));
   for (size_t g = first; g <= last; ++g) whole_by_granule_[g].store(0, std::memory_order_release);
 }

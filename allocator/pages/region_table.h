@@ -42,7 +42,8 @@ class RegionTable {
   // There is room for one more region: ask before acquiring memory for it.
   bool has_room() const { return size() < capacity_; }
 
-  // Part of a region lost its pages: lookups of its granules must look at each page from now on.
+  // Part of a region lost its pages: lookups in its granules, and in the one before them, from
+  // where a range may reach into the hole, must look at each page from now on.
   void note_hole(uintptr_t address, size_t size) REQUIRES(growth_lock);
 
   // A region has lost all its pages: no address is in it any more.
@@ -66,8 +67,8 @@ class RegionTable {
   bool copy_nth(size_t n, Region* out) const;
 
   // For callers that keep their own table by region: by granule of the window, the index + 1 of a
-  // region that still has all its pages there; 0 if there is none, or if some were retired. Null
-  // before boot().
+  // region that still has all its pages there and in the next granule; 0 if there is none, or if
+  // some were retired. Null before boot().
   const std::atomic<uint16_t>* whole_by_granule() const { return whole_by_granule_; }
 
   size_t size() const { return size_.load(std::memory_order_acquire); }

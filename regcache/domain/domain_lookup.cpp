@@ -101,6 +101,18 @@ int look_up_entered(Domain& whole, const void* address, size_t length, rdm_mr* o
   return look_up_registered(domain, *region, at - region->base, length, out);
 }
 
+// A hit where the region has holes, or the range is long: reads no more than KeyTable::find() does,
+// and the bits of the pages.
+bool find_beside_holes(const DomainParts& domain, const void* address, size_t length, rdm_mr* out) {
+  if (!domain.keys.is_in_window(address) || length == 0) return false;
+  const Region* const region = domain.source->regions().find(address);
+  const PageMarks* const marks = domain.source->marks();
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  return region != nullptr && length <= region->end() - at &&
+         (marks == nullptr || !marks->is_retired(at, length)) &&
+         domain.keys.find_beside_holes(*region, at, length, out);
+}
+
 }  // namespace
 
 int Domain::lookup_slowly(Domain* domain, const void* address, size_t length, rdm_mr* out) {
@@ -108,6 +120,7 @@ int Domain::lookup_slowly(Domain* domain, const void* address, size_t length, rd
     return fail_often(RDM_INVALID, "the domain, or the place for the result, is null");
   }
   DomainParts& parts = domain->parts_;
+  if (find_beside_holes(parts, address, length, out)) return RDM_OK;
   if (parts.entrance.enter()) {
     const int status = look_up_entered(*domain, address, length, out);
     parts.entrance.leave();

@@ -23,8 +23,13 @@ class KeyTable {
   // Makes the table, once. False: there is no memory. By one thread at a time.
   bool make(const RegionTable& regions, const Window& window);
 
-  // A hit: the key of a region that is one memory region (MR), and covers the range.
+  // A hit: the key of a region that is one memory region (MR), and covers the range, which has no
+  // hole and is no longer than a granule.
   bool find(const void* address, size_t length, rdm_mr* out) const;
+  // The same in a region that has lost pages, none of which is in the range.
+  bool find_beside_holes(const Region& region, uintptr_t at, size_t length, rdm_mr* out) const {
+    return read(entry_of(region), at, length, out);
+  }
 
   KeyEntry& entry_of(const Region& region) const { return entries_[region.index + size_t{1}]; }
   bool is_in_window(const void* address) const {
@@ -40,6 +45,9 @@ class KeyTable {
  private:
   friend struct InlineLayout;  // domain.cpp
 
+  // Of at least one byte that is not below the entry's region.
+  static bool read(const KeyEntry& entry, uintptr_t at, size_t length, rdm_mr* out);
+
   // What a hit reads: include/rdmalloc/inline.h reads it, too.
   uintptr_t window_base_ = 0;
   size_t window_size_ = 0;
@@ -51,29 +59,34 @@ class KeyTable {
                                                   rdm_mr* out) const {
   const uintptr_t at = reinterpret_cast<uintptr_t>(address);
   const uintptr_t offset = at - window_base_;
-  if (offset < window_size_) [[likely]] {
-    const uint16_t slot =
-        by_granule_[offset >> Window::kGranuleShift].load(std::memory_order_acquire);
-    const KeyEntry& entry = entries_[slot];
-    const size_t registered = entry.length.load(std::memory_order_acquire);
-    const uintptr_t base = entry.base.load(std::memory_order_relaxed);
-    const size_t into = at - base;
-    // A length of zero wraps around, and fails the second test.
-    if (into >= registered || length - 1 >= registered - into) [[unlikely]]
-      return false;
-    // Last, so that all of this fits into registers that need not be saved (bench_lookup).
-    LookupCounter::Place* const place = LookupCounter::place();
-    if (place != nullptr) [[likely]] {
-      out->base = reinterpret_cast<void*>(base);
-      out->length = registered;
-      const uint64_t keys = entry.keys.load(std::memory_order_relaxed);
-      __builtin_memcpy(&out->lkey, &keys, sizeof keys);
-      out->handle = entry.handle.load(std::memory_order_relaxed);
-      LookupCounter::add_one(place);
-      return true;
-    }
-  }
-  return false;
+  if (offset >= window_size_) [[unlikely]]
+    return false;
+  const uint16_t slot =
+      by_granule_[offset >> Window::kGranuleShift].load(std::memory_order_acquire);
+  // A longer range than a granule may reach into one of which by_granule_ says nothing here. A
+  // length of zero wraps around, and fails the same test.
+  if ((length - 1) >> Window::kGranuleShift != 0) [[unlikely]]
+    return false;
+  return read(entries_[slot], at, length, out);
+}
+
+[[gnu::always_inline]] inline bool KeyTable::read(const KeyEntry& entry, uintptr_t at,
+                                                  size_t length, rdm_mr* out) {
+  const size_t registered = entry.length.load(std::memory_order_acquire);
+  const uintptr_t base = entry.base.load(std::memory_order_relaxed);
+  if (at - base + length > registered) [[unlikely]]
+    return false;
+  // Last, so that all of this fits into registers that need not be saved (bench_lookup).
+  LookupCounter::Place* const place = LookupCounter::place();
+  if (place == nullptr) [[unlikely]]
+    return false;
+  out->base = reinterpret_cast<void*>(base);
+  out->length = registered;
+  const uint64_t keys = entry.keys.load(std::memory_order_relaxed);
+  __builtin_memcpy(&out->lkey, &keys, sizeof keys);
+  out->handle = entry.handle.load(std::memory_order_relaxed);
+  LookupCounter::add_one(place);
+  return true;
 }
 
 }  // namespace rdmalloc

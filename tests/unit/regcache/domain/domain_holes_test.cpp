@@ -69,6 +69,28 @@ TEST_CASE_METHOD(Fixture,
   CHECK(is_valid());
 }
 
+TEST_CASE_METHOD(Fixture, "no range that reaches into a hole is anyone's, wherever it begins") {
+  backend.limits.abilities = RDM_BACKEND_IN_MALLOC;
+  constexpr size_t kMiB = size_t{1} << 20;
+  const size_t pages = 16 * kMiB / kPage;
+  const Region& region = source.acquire(16 * kMiB);
+  Domain* domain = opened();
+  const size_t hole = 9 * kMiB / kPage;
+  REQUIRE(retire(region, hole, 1));
+  for (size_t bytes = kPage; bytes <= 16 * kMiB; bytes *= 2) {
+    const size_t length = bytes / kPage;
+    for (size_t page = 0; page + length <= pages; page += kMiB / 2 / kPage) {
+      const bool has_hole = page <= hole && hole < page + length;
+      REQUIRE(look_up(domain, region, page, length) == (has_hole ? RDM_NOT_OWNED : RDM_OK));
+    }
+    const size_t before = length > hole ? 0 : hole - length;
+    CHECK(look_up(domain, region, before, hole - before) == RDM_OK);
+    CHECK(look_up(domain, region, before, hole - before + 1) == RDM_NOT_OWNED);
+    CHECK(look_up(domain, region, hole, length) == RDM_NOT_OWNED);
+  }
+  CHECK(is_valid());
+}
+
 TEST_CASE("lookups and registrations agree with a list of pages, whatever the device's limits") {
   std::mt19937 random(3);
   for (int round = 0; round < 60; ++round) {
