@@ -19,7 +19,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 # What an AArch64 machine has instead of the host's programs.
 programs="base-files base-passwd bash binutils busybox-static cmake coreutils dash diffutils findutils gdb grep gzip
   hostname iproute2 kmod libc-bin libcap2-bin libjemalloc2 login mawk mount netbase passwd procps python3 rdma-core
-  ibverbs-providers ibverbs-utils perftest rdmacm-utils ucx-utils libfabric-bin sed sqlite3 strace tar util-linux"
+  ibverbs-providers ibverbs-utils perftest rdmacm-utils ucx-utils libfabric-bin sed sqlite3 strace tar util-linux
+  openmpi-bin mpich"
 # soft-RoCE and its user-space interface, the host's files with an overlay, and a veth pair.
 modules="virtio_pci 9p 9pnet_virtio overlay veth ib_uverbs rdma_rxe rdma_ucm"
 

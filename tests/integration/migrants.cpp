@@ -48,8 +48,8 @@ uint64_t word_of(const Block& block, size_t offset) {
 // Calls `each` with the offset of each written word: three per page, and the block's last.
 template <typename Each>
 void for_each_word(size_t size, Each each) {
-  constexpr size_t kStep = probe::kPage / 3 & ~size_t{7};
-  for (size_t offset = sizeof(Block); offset + 8 <= size; offset += kStep) each(offset);
+  const size_t step = probe::kPage / 3 & ~size_t{7};
+  for (size_t offset = sizeof(Block); offset + 8 <= size; offset += step) each(offset);
   each(size - 8);
 }
 

@@ -30,7 +30,7 @@ using rdmalloc::test::start_child;
 inline constexpr int kHolds = 0;
 inline constexpr int kBroken = 1;
 inline constexpr int kSkipped = 77;
-inline constexpr size_t kPage = 4096;
+inline const size_t kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));  // the machine's
 
 template <typename Function>
 Function* symbol(const char* name) {

@@ -43,7 +43,7 @@ class PageSet {
 
  private:
   // AArch64 gives processes 48 bits.
-  static constexpr size_t kBytes = (size_t{1} << 48) / probe::kPage / 8;
+  const size_t kBytes = (size_t{1} << 48) / probe::kPage / 8;
   std::atomic<uint64_t>* words_;
 };
 

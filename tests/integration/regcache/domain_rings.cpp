@@ -47,7 +47,7 @@ void check_single_issuer() {
 // Slots 2 to 4 of six are the domain's. The caller's own buffer, in slot 0, stays as it is.
 void check_own_table() {
   probe::Device device(kMiB);
-  static char own[probe::kPage] __attribute__((aligned(4096)));
+  alignas(65536) static char own[65536];
   if (io_uring_register_buffers_sparse(device.ring(), 6) != 0) probe::skip("no sparse tables");
   iovec buffer{own, sizeof own};
   __u64 tag = 0;

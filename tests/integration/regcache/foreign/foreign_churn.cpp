@@ -12,7 +12,7 @@
 
 namespace {
 
-constexpr size_t kRoom = probe::Ranges::kPages * probe::kPage;
+const size_t kRoom = probe::Ranges::kPages * probe::kPage;
 
 probe::ChurnShared shared;
 

@@ -16,7 +16,7 @@
 
 namespace {
 
-constexpr size_t kLength = 4 * probe::kPage;
+const size_t kLength = 4 * probe::kPage;
 constexpr uint64_t kMostNs = 3'000'000'000;  // per way
 constexpr uint64_t kPatienceNs = 150'000'000'000;
 

@@ -9,7 +9,7 @@
 
 namespace {
 
-constexpr size_t kLength = 16 * probe::kPage;
+const size_t kLength = 16 * probe::kPage;
 
 int punch(int file) {
   return fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,

@@ -17,7 +17,7 @@ namespace {
 
 using probe::kPage;
 
-constexpr size_t kBytes = 3 * kPage;
+const size_t kBytes = 3 * kPage;
 constexpr size_t kBuffers = 256;
 
 probe::Verdict verdict;

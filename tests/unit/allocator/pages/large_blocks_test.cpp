@@ -82,11 +82,12 @@ TEST_CASE("a block is freed once, by its start") {
   auto* block = static_cast<char*>(tested.malloc(100 * kKiB));
   auto* next = static_cast<char*>(tested.malloc(100 * kKiB));
   LargeBlocks& blocks = tested->blocks();
-  CHECK(blocks.size_of(block) == 100 * kKiB);
+  CHECK(blocks.size_of(block) == os::page_ceil(100 * kKiB));
   int local = 0;
-  for (void* wrong : {static_cast<void*>(block + kPage), static_cast<void*>(block + 8),
-                      static_cast<void*>(next + 100 * kKiB), static_cast<void*>(&local),
-                      static_cast<void*>(nullptr), tested.take(kPage)}) {
+  for (void* wrong :
+       {static_cast<void*>(block + kPage), static_cast<void*>(block + 8),
+        static_cast<void*>(next + os::page_ceil(100 * kKiB)), static_cast<void*>(&local),
+        static_cast<void*>(nullptr), tested.take(kPage)}) {
     CHECK(blocks.size_of(wrong) == 0);
     CHECK_FALSE(blocks.release(wrong));
     CHECK_FALSE(blocks.resize(wrong, 200 * kKiB));
@@ -98,7 +99,7 @@ TEST_CASE("a block is freed once, by its start") {
   blocks.freed().drain(true);
   CHECK(blocks.size_of(block) == 0);
   CHECK_FALSE(blocks.release(block));
-  CHECK(blocks.size_of(next) == 100 * kKiB);
+  CHECK(blocks.size_of(next) == os::page_ceil(100 * kKiB));
   CHECK(tested.unsound() == "");
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "allocator/os/page_size.h"
 #include "allocator/trace/block_pattern.h"
 #include "allocator/trace/object_table.h"
 #include "allocator/trace/text_format.h"
@@ -43,19 +44,20 @@ TEST_CASE("a pattern is missed when any bit of it is other, and with another see
 }
 
 TEST_CASE("a pattern stays within its block, and touching writes to each page once") {
-  std::vector<char> memory(5 * 4096);
+  const size_t unit = os::page_size();
+  std::vector<char> memory(5 * unit);
   write_pattern(memory.data() + 3, 2, 21, 1);
   for (size_t i = 0; i < memory.size(); ++i) {
     if (i < 5 || i >= 24) REQUIRE(memory[i] == 0);
   }
   std::fill(memory.begin(), memory.end(), 0);
   REQUIRE(is_zero(memory.data(), memory.size()));
-  char* page = memory.data() + 4096 - reinterpret_cast<uintptr_t>(memory.data()) % 4096;
-  touch_pages(page, 100, 2 * 4096 + 1);
+  char* page = memory.data() + unit - reinterpret_cast<uintptr_t>(memory.data()) % unit;
+  touch_pages(page, 100, 2 * unit + 1);
   REQUIRE(page[100] == 1);
-  REQUIRE(page[4096] == 1);
-  REQUIRE(page[2 * 4096] == 1);
-  REQUIRE(page[0] + page[101] + page[3 * 4096] == 0);
+  REQUIRE(page[unit] == 1);
+  REQUIRE(page[2 * unit] == 1);
+  REQUIRE(page[0] + page[101] + page[3 * unit] == 0);
 }
 
 TEST_CASE("the table of objects keeps what it knows when it grows") {

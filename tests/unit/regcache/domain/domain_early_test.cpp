@@ -148,9 +148,9 @@ TEST_CASE_METHOD(Fixture, "a part goes when its region has lost its pages") {
 TEST_CASE_METHOD(Fixture, "no part is registered over pages that are gone") {
   Domain* const domain = opened(RDM_DOMAIN_WHEN_ASKED);
   const Region& region = source.acquire(kLarge);
-  (void)source.retire(region, kMiB, 4096);
+  (void)source.retire(region, kMiB, os::page_size());
   const rdm_mr mr = look_up(domain, region, 2 * kMiB, 4096);
-  CHECK(mr.length == 4096);
+  CHECK(mr.length == os::page_size());
   rdm_mr none{};
   CHECK(domain->lookup(at(region, kMiB), 1, &none) == RDM_NOT_OWNED);
   (void)look_up(domain, region, 2 * kMiB, 4096);

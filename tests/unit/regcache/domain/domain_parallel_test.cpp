@@ -48,15 +48,16 @@ struct Fixture : fake::RegistryFixture {
   // Regions that every device has to register, all at once.
   void acquire(size_t count, size_t length) {
     slowness = std::chrono::milliseconds{0};
-    const Region& first = source.acquire(4096);
-    REQUIRE(have_all(4096));
+    const size_t page = os::page_size();
+    const Region& first = source.acquire(page);
+    REQUIRE(have_all(page));
     REQUIRE_FALSE(first.is_empty());
     slowness = kSlowness;
     threads.clear();
     most = 0;
     begun = Clock::now();
     for (size_t i = 0; i < count; ++i) source.acquire(length);
-    REQUIRE(have_all(4096 + count * length));
+    REQUIRE(have_all(page + count * length));
   }
 
   fake::Backend other;

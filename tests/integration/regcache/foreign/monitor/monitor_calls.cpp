@@ -12,7 +12,7 @@
 
 namespace {
 
-constexpr size_t kLength = 16 * probe::kPage;
+const size_t kLength = 16 * probe::kPage;
 
 probe::Verdict verdict;
 
@@ -70,14 +70,14 @@ struct Span {
   size_t offset;
   size_t length;
 };
-constexpr Span kSpans[] = {{"all", 0, kLength},
-                           {"a page", probe::kPage, probe::kPage},
-                           {"nothing", 0, 0},
-                           {"a byte", 0, 1},
-                           {"not at a page", 1, 4096},
-                           {"wrapping", 0, SIZE_MAX},
-                           {"half", 0, kLength / 2 + 1},
-                           {"almost wrapping", 0, SIZE_MAX - 4095}};
+const Span kSpans[] = {{"all", 0, kLength},
+                       {"a page", probe::kPage, probe::kPage},
+                       {"nothing", 0, 0},
+                       {"a byte", 0, 1},
+                       {"not at a page", 1, 4096},
+                       {"wrapping", 0, SIZE_MAX},
+                       {"half", 0, kLength / 2 + 1},
+                       {"almost wrapping", 0, SIZE_MAX - probe::kPage + 1}};
 
 void check_spans() {
   for (const Span& span : kSpans) {

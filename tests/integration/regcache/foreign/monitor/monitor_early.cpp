@@ -16,7 +16,7 @@ void expect(bool right) {
 
 void call_early(int, char**, char**) {
   constexpr int kNew = MAP_PRIVATE | MAP_ANONYMOUS;
-  constexpr size_t kLength = 4 * probe::kPage;
+  const size_t kLength = 4 * probe::kPage;
   auto* const memory =
       static_cast<char*>(mmap(nullptr, kLength, PROT_READ | PROT_WRITE, kNew, -1, 0));
   expect(memory != MAP_FAILED);

@@ -14,7 +14,7 @@
 
 namespace {
 
-constexpr size_t kLength = 16 * probe::kPage;
+const size_t kLength = 16 * probe::kPage;
 
 // Stack memory that libc drops by itself is not cached for a while under userfaultfd, and the next
 // thread may get the same stack.

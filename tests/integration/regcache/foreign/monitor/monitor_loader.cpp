@@ -24,7 +24,7 @@ namespace {
 constexpr unsigned kWatchdogS = 30;
 constexpr int kRounds = 30;
 constexpr int kProcesses = 10;
-constexpr size_t kLength = 4 * probe::kPage;
+const size_t kLength = 4 * probe::kPage;
 // Enough turns for another thread to reach a lock and wait.
 constexpr int kTurns = 20;
 

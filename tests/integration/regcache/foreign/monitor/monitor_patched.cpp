@@ -15,7 +15,7 @@
 
 namespace {
 
-constexpr size_t kLength = 16 * probe::kPage;
+const size_t kLength = 16 * probe::kPage;
 
 probe::Verdict verdict;
 probe::ForeignDevice* device = nullptr;

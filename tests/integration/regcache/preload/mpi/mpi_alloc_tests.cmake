@@ -150,13 +150,17 @@ foreach(mpi ${mpis})
   endforeach()
   # The wrapper may be installed without a compiler.
   set(no_fortran 1)
+  set(why_no_fortran "no gfortran: type: sh cmake/bootstrap.sh test")
+  if(CMAKE_CROSSCOMPILING)
+    set(why_no_fortran "a build for another machine takes C and C++ only")
+  endif()
   if(MPIFORT_${mpi})
     execute_process(COMMAND ${MPIFORT_${mpi}} --version
       OUTPUT_QUIET ERROR_QUIET RESULT_VARIABLE no_fortran)
   endif()
   if(no_fortran)
     rdmalloc_not_built("the Fortran programs under ${mpi}" integration,mpi
-      "no gfortran: type: sh cmake/bootstrap.sh test")
+      "${why_no_fortran}")
     continue()
   endif()
   mpi_build(${mpi} mpi_alloc_count.o ${MPICXX_${mpi}} ${cxx_flags} -c mpi_alloc_count.cpp)

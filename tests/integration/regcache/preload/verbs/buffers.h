@@ -76,7 +76,7 @@ class Buffers {
   }
 
  private:
-  static constexpr size_t kPage = probe::kPage;
+  static inline const size_t kPage = probe::kPage;
   static constexpr size_t kBuffers = 12;
 
   enum State : uint8_t {

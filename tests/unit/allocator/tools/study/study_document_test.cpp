@@ -1,5 +1,7 @@
 #include "allocator/tools/study/document.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "allocator/tools/refusal.h"
@@ -10,6 +12,8 @@
 
 namespace rdmalloc::cli::study {
 namespace {
+
+const auto kPage = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 
 constexpr const char* kStat =
     "42 (a) b (c)) S 7 42 42 0 -1 4194560 1234 0 56 0 1 2 0 0 20 0 1 0 987654 1000 200 "
@@ -65,8 +69,8 @@ TEST_CASE("what is not known of an allocator is null in the document") {
 TEST_CASE("caps are shares of the peak or bytes, and nothing else") {
   const std::vector<Cap> caps = parse_caps("25%,64M");
   REQUIRE(caps.size() == 2);
-  CHECK(caps[0].bytes_of(1000 * 4096) == 250 * 4096);
-  CHECK(caps[0].bytes_of(4097) == 4096);
+  CHECK(caps[0].bytes_of(1000 * kPage) == 250 * kPage);
+  CHECK(caps[0].bytes_of(kPage + 1) == kPage);
   CHECK(caps[1].bytes_of(1) == 64U << 20U);
   CHECK(parse_caps("none").empty());
   for (const char* bad : {"0", "0%", "x", "50%memlock", ",5", "-1", "1,,2"}) {
@@ -114,7 +118,7 @@ TEST_CASE("a process is read whatever its name is") {
   CHECK(!parse_stat(""));
   CHECK(!parse_stat("42 (cut) S 1 2"));
   CHECK(parse_memory("").mapped == 0);
-  CHECK(parse_memory("10 2 1 1 0 1 0\n").resident == 2 * 4096);
+  CHECK(parse_memory("10 2 1 1 0 1 0\n").resident == 2 * kPage);
   CHECK(parse_kib_line("VmPeak:\t 9 kB\nVmHWM:\t      12 kB\n", "VmHWM:") == 12 * 1024);
   CHECK(parse_kib_line("Pss_Dirty: 5 kB\nPss:  7 kB\n", "Pss:") == 7 * 1024);
   CHECK(!parse_kib_line("VmHWM: x", "VmHWM:"));

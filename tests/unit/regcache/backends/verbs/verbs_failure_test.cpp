@@ -57,7 +57,7 @@ struct Pages {
 struct Explained {
   int status;
   std::string why;
-  bool says(const char* words) const { return why.find(words) != std::string::npos; }
+  bool says(const std::string& words) const { return why.find(words) != std::string::npos; }
 };
 
 Explained explain(VerbsAttempt attempt) {
@@ -134,12 +134,13 @@ TEST_CASE("a fault names the hole, and where it is") {
   mprotect(pages.base + 2 * os::page_size(), os::page_size(), PROT_READ);
   const Explained read_only = explain(attempt_on(pages, EFAULT));
   CHECK(read_only.status == RDM_SYSTEM);
-  CHECK(read_only.says("may not be written from offset 8192"));
+  CHECK(read_only.says("may not be written from offset " + std::to_string(2 * os::page_size())));
   VerbsAttempt reading = attempt_on(pages, EFAULT);
   reading.access = 0;
   CHECK(explain(reading).says("all of it is mapped"));
   mprotect(pages.base + os::page_size(), os::page_size(), PROT_NONE);
-  CHECK(explain(attempt_on(pages, EFAULT)).says("may not be read from offset 4096"));
+  CHECK(explain(attempt_on(pages, EFAULT))
+            .says("may not be read from offset " + std::to_string(os::page_size())));
   munmap(pages.base, os::page_size());
   CHECK(explain(attempt_on(pages, EFAULT)).says("is not mapped from offset 0"));
 }

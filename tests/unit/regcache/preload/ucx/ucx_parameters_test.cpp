@@ -6,12 +6,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "allocator/os/page_size.h"
 #include "tests/support/catch.h"
 
 namespace rdmalloc {
 namespace {
 
-constexpr size_t kPage = 4096;
+const size_t kPage = os::page_size();
 
 }  // namespace
 

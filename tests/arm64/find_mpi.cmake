@@ -1,0 +1,30 @@
+# For a build for another machine: compilers of an MPI library that run here and take it from the
+# folder of that machine's packages, and the launcher that the emulated machine has. Sets what
+# rdmalloc_find_mpi() does.
+function(rdmalloc_find_foreign_mpi mpi)
+  set(library ${CMAKE_SYSROOT}/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE})
+  if(mpi STREQUAL openmpi)
+    set(include ${library}/openmpi/include)
+    string(APPEND library /openmpi/lib)
+    set(name mpi)
+  else()
+    set(include ${CMAKE_SYSROOT}/usr/include/${CMAKE_LIBRARY_ARCHITECTURE}/mpich)
+    set(name mpich)
+  endif()
+  if(NOT EXISTS ${include}/mpi.h)
+    set(why_no_${mpi} "no arm64 package: type: sh cmake/aarch64_sysroot.sh build/arm64-sysroot libopenmpi-dev libmpich-dev"
+      PARENT_SCOPE)
+    return()
+  endif()
+  set(compiler_mpicc ${CMAKE_C_COMPILER})
+  set(compiler_mpicxx ${CMAKE_CXX_COMPILER})
+  foreach(program mpicc mpicxx)
+    set(compiler ${compiler_${program}})
+    configure_file(${PROJECT_SOURCE_DIR}/tests/arm64/mpi_compiler.in ${CMAKE_BINARY_DIR}/mpi/${program}.${mpi}
+      @ONLY FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ WORLD_READ)
+    string(TOUPPER ${program} variable)
+    set(${variable}_${mpi} ${CMAKE_BINARY_DIR}/mpi/${program}.${mpi} PARENT_SCOPE)
+  endforeach()
+  set(MPIRUN_${mpi} /usr/bin/mpirun.${mpi} PARENT_SCOPE)
+  set(why_no_${mpi} "" PARENT_SCOPE)
+endfunction()
