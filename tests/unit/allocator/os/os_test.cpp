@@ -427,7 +427,7 @@ TEST_CASE("the address space left shrinks with what is mapped") {
   if (!test::has(is_able, "limit addresses (RLIMIT_AS)")) return;
 #ifndef RDM_SANITIZED
   CHECK(test::run_child([] {
-          const rlimit limit{size_t{4} << 30, RLIM_INFINITY};
+          const rlimit limit{size_t{64} << 30, RLIM_INFINITY};
           setrlimit(RLIMIT_AS, &limit);
           const uint64_t before = address_space_left();
           if (reserve(64 * kMiB, page_size()) == nullptr) return false;

@@ -173,6 +173,10 @@ TEST_CASE("what is smaller than a huge page is of base pages") {
 }
 
 TEST_CASE("a heap that its program touched densely grows by huge pages, and no other") {
+  if (kPage > 16 * kKiB) {
+    WARN("skipped: huge pages have 512 MiB where base pages have 64 KiB, and are not taken");
+    return;
+  }
   for (const bool is_dense : {true, false}) {
     TestHeap tested({"GATHER=off"});
     tested.boot();

@@ -183,6 +183,7 @@ TEST_CASE_METHOD(Fixture, "a processor keeps less where blocks are used before t
 TEST_CASE_METHOD(Fixture, "what does not fit in a processor's cache serves all others") {
   CpuCaches caches;
   REQUIRE(ok(caches.boot(window.size())));
+  caches.set_held(4096 * kPage);
   fake::pretend_processors();
   fake::processor = 1;
   size_t given = 0;
@@ -275,6 +276,7 @@ TEST_CASE_METHOD(Fixture,
   CpuCaches caches;
   CHECK(caches.find_larger(16).pages == 0);
   REQUIRE(ok(caches.boot(window.size())));
+  caches.set_held(4096 * kPage);
   for (const size_t pages : {16, 64, 256}) REQUIRE(caches.give({pages, pages}));
   CHECK(caches.find_larger(16).pages == 64);
   CHECK(caches.find_larger(16).pages == 64);
@@ -303,6 +305,7 @@ TEST_CASE_METHOD(Fixture,
 TEST_CASE_METHOD(Fixture, "the largest blocks are taken out first, and no more than are wanted") {
   CpuCaches caches;
   REQUIRE(ok(caches.boot(window.size())));
+  caches.set_held(4096 * kPage);
   for (size_t pages = 16; pages <= 256; pages *= 2) REQUIRE(caches.give({pages, pages}));
   std::vector<size_t> got;
   caches.drain(false, [&](CpuCaches::Block block) {

@@ -507,7 +507,7 @@ TEST_CASE("rdm_get says of retired memory that it is retired, and looks once") {
 TEST_CASE("an alignment above a page leaves a region's tail out") {
   fake::Backend backend;
   Fixture f;
-  backend.limits.alignment = 64 * 1024;
+  backend.limits.alignment = 16 * kPage;
   const Region& large = f.source.acquire(kMiB + kPage);
   const Region& small = f.source.acquire(kPage);
   Domain* domain = f.opened(backend);

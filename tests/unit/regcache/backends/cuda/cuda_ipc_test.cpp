@@ -263,7 +263,7 @@ TEST_CASE("only device memory that has a handle is exported") {
   Pair pair;
   rdm_remote_memory memory{};
   char handle[RDM_REMOTE_MAX_HANDLE];
-  alignas(4096) static char host[4096];
+  alignas(65536) static char host[65536];  // whole pages of any size
   CHECK(rdm_cuda_export(host, &memory, handle) == RDM_INVALID);
   CHECK(last_said("no device memory"));
   REQUIRE(test::cuda().host_register(host, sizeof host, 0) == kCudaSuccess);

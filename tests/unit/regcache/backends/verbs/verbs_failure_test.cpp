@@ -77,12 +77,13 @@ VerbsAttempt attempt_on(const Pages& pages, int error) {
 }  // namespace
 
 TEST_CASE("no memory above the memlock limit gives the limit, the need and the ways to raise it") {
-  const Pages pages(32 << 10);
-  const SmallMemlock small(16 << 10);
+  const size_t page = os::page_size();
+  const Pages pages(8 * page);
+  const SmallMemlock small(4 * page);
   const Explained explained = explain(attempt_on(pages, ENOMEM));
   CHECK(explained.status == RDM_OUT_OF_BUDGET);
-  CHECK(explained.says("16 KiB"));
-  CHECK(explained.says("32 KiB"));
+  CHECK(explained.says(std::to_string(4 * page >> 10) + " KiB"));
+  CHECK(explained.says(std::to_string(8 * page >> 10) + " KiB"));
   CHECK(explained.says("ulimit -l"));
   CHECK(explained.says("cap_ipc_lock"));
 }
@@ -101,8 +102,8 @@ TEST_CASE("the limit is compared in whole pages, itself included") {
 }
 
 TEST_CASE("no memory below the memlock limit is not blamed on it") {
-  const Pages pages(32 << 10);
-  const SmallMemlock small(32 << 10);
+  const Pages pages(8 * os::page_size());
+  const SmallMemlock small(8 * os::page_size());
   const Explained explained = explain(attempt_on(pages, ENOMEM));
   CHECK(explained.status == RDM_SYSTEM);
   CHECK(explained.says("device or the kernel is out of memory"));
