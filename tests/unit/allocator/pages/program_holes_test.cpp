@@ -366,9 +366,9 @@ TEST_CASE("a region that is destroyed whole is gone, and its blocks are freed al
     CHECK(f.is_retired(whole, pages));
     CHECK(f.witness.retired == std::vector<uintptr_t>{base});
     CHECK(f.tested.unsound() == "");
-    CHECK(f.tested->blocks().size_of(first) == 100 * kPage);
-    CHECK_FALSE(f.tested->blocks().resize(first, 200 * kPage));
-    CHECK(f.tested->blocks().move(first, 4 * kMiB) == nullptr);
+    CHECK(f.tested->blocks().size_of(first) == half * kPage);
+    CHECK_FALSE(f.tested->blocks().resize(first, 2 * half * kPage));
+    CHECK(f.tested->blocks().move(first, 16 * kMiB) == nullptr);
     CHECK(f.tested.free(first));
     CHECK_FALSE(f.tested->blocks().release(first));
     CHECK(f.tested.free(second));
