@@ -25,22 +25,29 @@ Status RegionTable::boot() {
   metadata_bytes_ = table_bytes();
   // All of the window may be asked about.
   const size_t bytes = window_->granules() * sizeof *by_granule_;
+  const size_t whole_bytes = (window_->size() >> kStretchShift) * sizeof *whole_by_stretch_;
   if (!ok(slots_.boot(bytes, TwoEndedTable::Rest::kZero)) ||
-      !ok(whole_slots_.boot(bytes, TwoEndedTable::Rest::kZero))) {
+      !ok(whole_slots_.boot(whole_bytes, TwoEndedTable::Rest::kZero))) {
     return Status::kNoMemory;
   }
   by_granule_ = static_cast<std::atomic<uint16_t>*>(slots_.memory());
-  whole_by_granule_ = static_cast<std::atomic<uint16_t>*>(whole_slots_.memory());
+  whole_by_stretch_ = static_cast<std::atomic<uint16_t>*>(whole_slots_.memory());
   capacity_ = most_regions(*window_);
   return Status::kOk;
+}
+
+RegionTable::Stretches RegionTable::stretches_of(uintptr_t address, size_t size) const {
+  const uintptr_t from = address - window_->base();
+  return {from >> kStretchShift, ((from + size - 1) >> kStretchShift) + 1};
 }
 
 bool RegionTable::cover(const Region& region) {
   const size_t first = window_->granule_of(pointer(region.base));
   const size_t last = window_->granule_of(pointer(region.end() - 1));
-  const size_t from = first * sizeof *by_granule_;
-  const size_t to = (last + 1) * sizeof *by_granule_;
-  return slots_.cover(from, to) && whole_slots_.cover(from, to);
+  const Stretches whole = stretches_of(region.base, region.length);
+  return slots_.cover(first * sizeof *by_granule_, (last + 1) * sizeof *by_granule_) &&
+         whole_slots_.cover(whole.first * sizeof *whole_by_stretch_,
+                            whole.end * sizeof *whole_by_stretch_);
 }
 
 Region* RegionTable::add(const Region& region, size_t free_slot) {
@@ -53,8 +60,8 @@ Region* RegionTable::add(const Region& region, size_t free_slot) {
   const auto* last = pointer(region.end() - 1);
   for (size_t g = window_->granule_of(first); g <= window_->granule_of(last); ++g) {
     by_granule_[g].store(static_cast<uint16_t>(index + 1), std::memory_order_release);
-    whole_by_granule_[g].store(static_cast<uint16_t>(index + 1), std::memory_order_release);
   }
+  fill(stretches_of(region.base, region.length), static_cast<uint16_t>(index + 1));
   if (is_new) size_.store(index + 1, std::memory_order_release);
   return slot;
 }
@@ -90,21 +97,27 @@ bool RegionTable::copy_nth(size_t n, Region* out) const {
   return false;
 }
 
+void RegionTable::fill(Stretches stretches, uint16_t slot) {
+  for (size_t i = stretches.first; i < stretches.end; ++i) {
+    whole_by_stretch_[i].store(slot, std::memory_order_release);
+  }
+}
+
 void RegionTable::note_hole(uintptr_t address, size_t size) {
-  size_t first = window_->granule_of(pointer(address));
-  const auto slot = [this](size_t g) { return by_granule_[g].load(std::memory_order_relaxed); };
-  if (first > 0 && slot(first - 1) == slot(first)) --first;
-  const size_t last = window_->granule_of(pointer(address + size - 1));
-  for (size_t g = first; g <= last; ++g) whole_by_granule_[g].store(0, std::memory_order_release);
+  Stretches stretches = stretches_of(address, size);
+  const Region& region = *find(pointer(address));
+  if (stretches.first > stretches_of(region.base, 1).first) --stretches.first;
+  fill(stretches, 0);
 }
 
 void RegionTable::remove(const Region& region) {
-  note_hole(region.base, region.length);
+  const Stretches whole = stretches_of(region.base, region.length);
+  fill(whole, 0);
   const size_t first = window_->granule_of(pointer(region.base));
   const size_t last = window_->granule_of(pointer(region.end() - 1));
   for (size_t g = first; g <= last; ++g) by_granule_[g].store(0, std::memory_order_release);
   os::drop_zeros(&by_granule_[first], &by_granule_[last + 1]);
-  os::drop_zeros(&whole_by_granule_[first], &whole_by_granule_[last + 1]);
+  os::drop_zeros(&whole_by_stretch_[whole.first], &whole_by_stretch_[whole.end]);
 }
 
 }  // namespace rdmalloc

@@ -21,6 +21,9 @@ namespace rdmalloc {
 class RegionTable {
  public:
   static constexpr size_t kMaxRegions = UINT16_MAX - 1;
+  // Of addresses, for lookups: where one has lost pages, these look at each page.
+  static constexpr unsigned kStretchShift = 18;
+  static_assert(kStretchShift < Window::kGranuleShift);
 
   explicit constexpr RegionTable(const Window& window) : window_(&window) {}
 
@@ -42,7 +45,7 @@ class RegionTable {
   // There is room for one more region: ask before acquiring memory for it.
   bool has_room() const { return size() < capacity_; }
 
-  // Part of a region lost its pages: lookups in its granules, and in the one before them, from
+  // Part of a region lost its pages: lookups in its stretches, and in the one before them, from
   // where a range may reach into the hole, must look at each page from now on.
   void note_hole(uintptr_t address, size_t size) REQUIRES(growth_lock);
 
@@ -66,10 +69,10 @@ class RegionTable {
   bool copy(const void* pointer, Region* out) const;
   bool copy_nth(size_t n, Region* out) const;
 
-  // For callers that keep their own table by region: by granule of the window, the index + 1 of a
-  // region that still has all its pages there and in the next granule; 0 if there is none, or if
+  // For callers that keep their own table by region: by stretch of the window, the index + 1 of a
+  // region that still has all its pages there and in the next stretch; 0 if there is none, or if
   // some were retired. Null before boot().
-  const std::atomic<uint16_t>* whole_by_granule() const { return whole_by_granule_; }
+  const std::atomic<uint16_t>* whole_by_stretch() const { return whole_by_stretch_; }
 
   size_t size() const { return size_.load(std::memory_order_acquire); }
   Region& operator[](size_t index) const { return regions_[index]; }
@@ -82,13 +85,20 @@ class RegionTable {
   size_t metadata_bytes() const { return metadata_bytes_ + slots_.bytes() + whole_slots_.bytes(); }
 
  private:
+  struct Stretches {
+    size_t first;
+    size_t end;
+  };
+  Stretches stretches_of(uintptr_t address, size_t size) const;
+  void fill(Stretches stretches, uint16_t slot);
+
   const Window* const window_;
   Region* regions_ = nullptr;
   std::atomic<uint16_t>* by_granule_ = nullptr;  // index + 1; 0: none
-  std::atomic<uint16_t>* whole_by_granule_ = nullptr;
-  TwoEndedTable slots_;  // by_granule_'s memory
-  TwoEndedTable whole_slots_;
-  size_t capacity_ = 0;  // each region starts in its own granule
+  std::atomic<uint16_t>* whole_by_stretch_ = nullptr;
+  TwoEndedTable slots_;        // by_granule_'s memory
+  TwoEndedTable whole_slots_;  // of stretches
+  size_t capacity_ = 0;        // each region starts in its own granule
   std::atomic<size_t> size_{0};
   size_t metadata_bytes_ = 0;
 };

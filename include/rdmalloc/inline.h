@@ -2,7 +2,7 @@
  * as much. C11 (GNU) and C++.
  *
  * The price: the layout of a domain is compiled into the caller. A program that includes this does
- * not load with a library that has another layout (there rdm_lookup_layout_1 is missing), and the
+ * not load with a library that has another layout (there rdm_lookup_layout_2 is missing), and the
  * statistics' `lookups` do not count hits found here. */
 #ifndef RDMALLOC_INLINE_H
 #define RDMALLOC_INLINE_H
@@ -26,27 +26,27 @@ struct rdm_lookup_entry_ {
 struct rdm_lookup_head_ {
   uintptr_t window;
   size_t window_size;
-  const uint16_t *entry_by_granule;
+  const uint16_t *entry_by_stretch;
   const struct rdm_lookup_entry_ *entries;
 };
 
-RDM_API extern const char rdm_lookup_layout_1;
-static const char *const rdm_lookup_layout_ __attribute__((used)) = &rdm_lookup_layout_1;
+RDM_API extern const char rdm_lookup_layout_2;
+static const char *const rdm_lookup_layout_ __attribute__((used)) = &rdm_lookup_layout_2;
 
 /* As rdm_lookup, but `domain` and `out` must not be null, and the domain not be closed
  * meanwhile. */
 static inline int rdm_lookup_inline(const rdm_domain *domain, const void *address, size_t length,
                                     rdm_mr *out) {
-  enum { RDM_GRANULE_SHIFT_ = 21 };
+  enum { RDM_STRETCH_SHIFT_ = 18 };
   const struct rdm_lookup_head_ *head = (const struct rdm_lookup_head_ *)(const void *)domain;
   const uintptr_t offset = (uintptr_t)address - head->window;
   if (__builtin_expect(offset < head->window_size, 1)) {
     const uint16_t which =
-        __atomic_load_n(&head->entry_by_granule[offset >> RDM_GRANULE_SHIFT_], __ATOMIC_ACQUIRE);
+        __atomic_load_n(&head->entry_by_stretch[offset >> RDM_STRETCH_SHIFT_], __ATOMIC_ACQUIRE);
     const struct rdm_lookup_entry_ *entry = &head->entries[which];
     const size_t registered = __atomic_load_n(&entry->length, __ATOMIC_ACQUIRE);
     const size_t into = (uintptr_t)address - (uintptr_t)entry->base;
-    if (__builtin_expect((length - 1) >> RDM_GRANULE_SHIFT_ == 0 && into + length <= registered, 1)) {
+    if (__builtin_expect((length - 1) >> RDM_STRETCH_SHIFT_ == 0 && into + length <= registered, 1)) {
       out->base = entry->base;
       out->length = registered;
       out->lkey = entry->lkey;

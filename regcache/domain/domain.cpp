@@ -9,7 +9,7 @@
 #include "allocator/last_error.h"
 #include "include/rdmalloc/inline.h"
 
-extern "C" const char rdm_lookup_layout_1 = 1;
+extern "C" const char rdm_lookup_layout_2 = 1;
 
 namespace rdmalloc {
 
@@ -21,7 +21,7 @@ struct InlineLayout {
   static_assert(offsetof(Domain, parts_) == 0 && offsetof(DomainParts, keys) == 0);
   static_assert(offsetof(KeyTable, window_base_) == offsetof(Head, window));
   static_assert(offsetof(KeyTable, window_size_) == offsetof(Head, window_size));
-  static_assert(offsetof(KeyTable, by_granule_) == offsetof(Head, entry_by_granule));
+  static_assert(offsetof(KeyTable, by_stretch_) == offsetof(Head, entry_by_stretch));
   static_assert(offsetof(KeyTable, entries_) == offsetof(Head, entries));
   using Entry = rdm_lookup_entry_;
   static_assert(sizeof(KeyEntry) == sizeof(Entry));
@@ -29,7 +29,7 @@ struct InlineLayout {
   static_assert(offsetof(KeyEntry, base) == offsetof(Entry, base));
   static_assert(offsetof(KeyEntry, keys) == offsetof(Entry, lkey));
   static_assert(offsetof(KeyEntry, handle) == offsetof(Entry, handle));
-  static_assert(Window::kGranuleShift == 21);
+  static_assert(RegionTable::kStretchShift == 18);
 };
 
 namespace {

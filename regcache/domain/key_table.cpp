@@ -8,7 +8,7 @@ bool KeyTable::make(const RegionTable& regions, const Window& window) {
   if (entries_ != nullptr) return true;
   entries_ = static_cast<KeyEntry*>(os::map_metadata((regions.capacity() + 1) * sizeof(KeyEntry)));
   if (entries_ == nullptr) return false;
-  by_granule_ = regions.whole_by_granule();
+  by_stretch_ = regions.whole_by_stretch();
   window_base_ = window.base();
   window_size_ = window.size();
   return true;

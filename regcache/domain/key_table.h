@@ -24,7 +24,7 @@ class KeyTable {
   bool make(const RegionTable& regions, const Window& window);
 
   // A hit: the key of a region that is one memory region (MR), and covers the range, which has no
-  // hole and is no longer than a granule.
+  // hole and is no longer than a stretch.
   bool find(const void* address, size_t length, rdm_mr* out) const;
   // The same in a region that has lost pages, none of which is in the range.
   bool find_beside_holes(const Region& region, uintptr_t at, size_t length, rdm_mr* out) const {
@@ -51,7 +51,7 @@ class KeyTable {
   // What a hit reads: include/rdmalloc/inline.h reads it, too.
   uintptr_t window_base_ = 0;
   size_t window_size_ = 0;
-  const std::atomic<uint16_t>* by_granule_ = nullptr;
+  const std::atomic<uint16_t>* by_stretch_ = nullptr;
   KeyEntry* entries_ = nullptr;  // by region index + 1; the first stays empty
 };
 
@@ -62,10 +62,10 @@ class KeyTable {
   if (offset >= window_size_) [[unlikely]]
     return false;
   const uint16_t slot =
-      by_granule_[offset >> Window::kGranuleShift].load(std::memory_order_acquire);
-  // A longer range than a granule may reach into one of which by_granule_ says nothing here. A
+      by_stretch_[offset >> RegionTable::kStretchShift].load(std::memory_order_acquire);
+  // A longer range than a stretch may reach into one of which by_stretch_ says nothing here. A
   // length of zero wraps around, and fails the same test.
-  if ((length - 1) >> Window::kGranuleShift != 0) [[unlikely]]
+  if ((length - 1) >> RegionTable::kStretchShift != 0) [[unlikely]]
     return false;
   return read(entries_[slot], at, length, out);
 }

@@ -156,18 +156,21 @@ TEST_CASE(
   const RegionTable& regions = f.tested->regions();
   const Region* const region = regions.find(block);
   REQUIRE(region != nullptr);
-  const auto is_looked_at = [&](size_t granule) {
-    return regions.whole_by_granule()[granule].load() == 0;
+  const auto stretch_of = [&](uintptr_t address) {
+    return (address - window.base()) >> RegionTable::kStretchShift;
   };
-  const size_t first = window.granule_of(reinterpret_cast<const void*>(region->base));
-  const size_t end = window.granule_of(reinterpret_cast<const void*>(region->end() - 1)) + 1;
-  for (size_t granule = first; granule < end; ++granule) CHECK_FALSE(is_looked_at(granule));
+  const auto is_looked_at = [&](size_t stretch) {
+    return regions.whole_by_stretch()[stretch].load() == 0;
+  };
+  const size_t first = stretch_of(region->base);
+  const size_t end = stretch_of(region->end() - 1) + 1;
+  for (size_t stretch = first; stretch < end; ++stretch) CHECK_FALSE(is_looked_at(stretch));
   const char* const hole = block + 9 * kMiB;
   f.destroy(hole, 1);
-  const size_t last = window.granule_of(hole);
+  const size_t last = stretch_of(reinterpret_cast<uintptr_t>(hole));
   REQUIRE((first < last && last + 1 < end));
-  for (size_t granule = first; granule < end; ++granule) {
-    CHECK(is_looked_at(granule) == (granule == last - 1 || granule == last));
+  for (size_t stretch = first; stretch < end; ++stretch) {
+    CHECK(is_looked_at(stretch) == (stretch == last - 1 || stretch == last));
   }
 }
 
