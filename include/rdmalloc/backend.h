@@ -21,8 +21,8 @@ enum {
    * in a large region that is not registered yet may register a part of it, which stays registered
    * until the region is deregistered. */
   RDM_BACKEND_ONCE = 4,
-  /* Foreign memory stays pinned, and charged, for up to a second after deregister_memory() returned.
-   * A get that this device refuses meanwhile for want of room waits until there is some. */
+  /* Foreign memory stays pinned, and charged, for up to a second after deregister_memory() has
+   * returned. A get that this device refuses meanwhile for want of room waits for it. */
   RDM_BACKEND_UNPINS_LATE = 8
 };
 

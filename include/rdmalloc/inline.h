@@ -46,7 +46,8 @@ static inline int rdm_lookup_inline(const rdm_domain *domain, const void *addres
     const struct rdm_lookup_entry_ *entry = &head->entries[which];
     const size_t registered = __atomic_load_n(&entry->length, __ATOMIC_ACQUIRE);
     const size_t into = (uintptr_t)address - (uintptr_t)entry->base;
-    if (__builtin_expect((length - 1) >> RDM_STRETCH_SHIFT_ == 0 && into + length <= registered, 1)) {
+    const int is_short = ((length - 1) >> RDM_STRETCH_SHIFT_) == 0;
+    if (__builtin_expect(is_short && into + length <= registered, 1)) {
       out->base = entry->base;
       out->length = registered;
       out->lkey = entry->lkey;
