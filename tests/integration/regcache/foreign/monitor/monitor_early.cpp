@@ -16,19 +16,21 @@ void expect(bool right) {
 
 void call_early(int, char**, char**) {
   constexpr int kNew = MAP_PRIVATE | MAP_ANONYMOUS;
-  const size_t kLength = 4 * probe::kPage;
+  constexpr size_t kUnit = size_t{64}
+                           << 10;  // whole pages of any size; probe::kPage is not known yet
+  constexpr size_t kLength = 4 * kUnit;
   auto* const memory =
       static_cast<char*>(mmap(nullptr, kLength, PROT_READ | PROT_WRITE, kNew, -1, 0));
   expect(memory != MAP_FAILED);
   memory[0] = 1;
-  expect(madvise(memory, probe::kPage, MADV_DONTNEED) == 0 && memory[0] == 0);
-  expect(mprotect(memory, probe::kPage, PROT_READ) == 0);
-  expect(mmap(memory, probe::kPage, PROT_READ, kNew | MAP_FIXED, -1, 0) == memory);
-  expect(mremap(memory + probe::kPage, probe::kPage, probe::kPage, 0) == memory + probe::kPage);
+  expect(madvise(memory, kUnit, MADV_DONTNEED) == 0 && memory[0] == 0);
+  expect(mprotect(memory, kUnit, PROT_READ) == 0);
+  expect(mmap(memory, kUnit, PROT_READ, kNew | MAP_FIXED, -1, 0) == memory);
+  expect(mremap(memory + kUnit, kUnit, kUnit, 0) == memory + kUnit);
   errno = 0;
-  expect(munmap(memory + 1, probe::kPage) == -1 && errno == EINVAL);
+  expect(munmap(memory + 1, kUnit) == -1 && errno == EINVAL);
   expect(munmap(memory, kLength) == 0);
-  auto* const end = static_cast<char*>(sbrk(probe::kPage));
+  auto* const end = static_cast<char*>(sbrk(kUnit));
   expect(end != reinterpret_cast<char*>(-1) && brk(end) == 0 && sbrk(0) == end);
   pthread_t thread{};
   void* result = nullptr;
