@@ -131,7 +131,7 @@ class FrontCache {
   static constexpr size_t size_of(unsigned number) {
     constexpr unsigned kOfJemalloc = 12;
     if (number >= kOfJemalloc)
-      return LargeBlocks::kLargestSmall + (number - kOfJemalloc + 1) * 4 * kKiB;
+      return LargeBlocks::kLargestSmall + 4 * kKiB * (number - kOfJemalloc + 1);
     return (4 * kKiB << number / 4) + (number % 4 + 1) * (kKiB << number / 4);
   }
   // By the KiB: a branch between the two kinds could not be predicted.
