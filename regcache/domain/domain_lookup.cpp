@@ -110,7 +110,7 @@ bool find_beside_holes(const DomainParts& domain, const void* address, size_t le
   const auto at = reinterpret_cast<uintptr_t>(address);
   return region != nullptr && length <= region->end() - at &&
          (marks == nullptr || !marks->is_retired(at, length)) &&
-         domain.keys.find_beside_holes(*region, at, length, out);
+         domain.keys.find_in(*region, at, length, out);
 }
 
 }  // namespace

@@ -26,8 +26,8 @@ class KeyTable {
   // A hit: the key of a region that is one memory region (MR), and covers the range, which has no
   // hole and is no longer than a stretch.
   bool find(const void* address, size_t length, rdm_mr* out) const;
-  // The same in a region that has lost pages, none of which is in the range.
-  bool find_beside_holes(const Region& region, uintptr_t at, size_t length, rdm_mr* out) const {
+  // The same in the range's region, where the caller knows that the range has no hole.
+  bool find_in(const Region& region, uintptr_t at, size_t length, rdm_mr* out) const {
     return read(entry_of(region), at, length, out);
   }
 

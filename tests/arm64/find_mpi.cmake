@@ -1,7 +1,6 @@
 # For a build for another machine: compilers of an MPI library that run here and take it from the
-# folder of that machine's packages, and the launcher that the emulated machine has. Sets what
-# rdmalloc_find_mpi() does.
-function(rdmalloc_find_foreign_mpi mpi)
+# folder of that machine's packages, and the launcher that the emulated machine has.
+function(rdmalloc_find_mpi mpi)
   set(library ${CMAKE_SYSROOT}/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE})
   if(mpi STREQUAL openmpi)
     set(include ${library}/openmpi/include)

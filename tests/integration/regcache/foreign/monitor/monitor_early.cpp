@@ -16,8 +16,8 @@ void expect(bool right) {
 
 void call_early(int, char**, char**) {
   constexpr int kNew = MAP_PRIVATE | MAP_ANONYMOUS;
-  constexpr size_t kUnit = size_t{64}
-                           << 10;  // whole pages of any size; probe::kPage is not known yet
+  // Whole pages of any size: probe::kPage is not known yet.
+  constexpr size_t kUnit = size_t{64} << 10;
   constexpr size_t kLength = 4 * kUnit;
   auto* const memory =
       static_cast<char*>(mmap(nullptr, kLength, PROT_READ | PROT_WRITE, kNew, -1, 0));
