@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <new>
+#include <span>
 
 #include "allocator/engine/blocks.h"
 #include "allocator/engine/jemalloc.h"
@@ -22,20 +23,48 @@ constinit FrontCache never;    // for those that shall have none
 // A program of small objects mallocs a few larger ones, too.
 constexpr uint32_t kMallocsBefore = 512;
 
-// What a thread keeps when its classes may no longer grow: this share of what the heap holds,
-// divided by the threads that have a cache, or this much.
-constexpr size_t kShareKept = 2;
-constexpr size_t kLeastKept = size_t{2} << 20;
 std::atomic<size_t> caches{0};
 
-size_t most_bytes() {
-  const size_t threads = std::max<size_t>(caches.load(std::memory_order_relaxed), 1);
-  return std::max(kLeastKept, heap.budget().charges().held() / kShareKept / threads);
+size_t held() { return heap.budget().charges().held(); }
+
+size_t of_each_thread(size_t bytes) {
+  return bytes / std::max<size_t>(caches.load(std::memory_order_relaxed), 1);
 }
+
+// Of other objects than big ones: above it, their classes may no longer grow.
+constexpr size_t kShareOfSmall = 2;
+constexpr size_t kLeastOfSmall = size_t{2} << 20;
+
+size_t most_of_small() { return std::max(kLeastOfSmall, of_each_thread(held() / kShareOfSmall)); }
+
+// Of big ones, all threads together: a share of what is held, or so much, where that is little of
+// what may be held and pinned.
+constexpr size_t kShareOfBig = 8;
+constexpr uint64_t kLeastOfBig = uint64_t{64} << 20;
+constexpr uint64_t kShareOfMemory = 16;
+constexpr uint64_t kShareOfPinned = 4;
+
+size_t most_of_big() {
+  const Budget& budget = heap.budget();
+  const uint64_t least = std::min({kLeastOfBig, budget.memory().cap() / kShareOfMemory,
+                                   budget.pin_limit().bytes() / kShareOfPinned});
+  return of_each_thread(std::max(least, held() / kShareOfBig));
+}
+
+// After so many big objects that it had no room for, a thread makes some.
+constexpr uint32_t kRefusals = 16;
+
+// Big objects are kept while at least half of the mallocs find one. That is judged each time that
+// so many have found none; if it does not pay, so many mallocs do not look before the next try.
+constexpr uint32_t kMissesToJudge = 1024;
+constexpr uint32_t kLeastPassed = 8192;
+constexpr uint32_t kMostPassed = 1 << 17;
+// In a thread that is slow, or new.
+constexpr uint32_t kFirstPassed = 64;
 
 // From one malloc of such a size to the next, of the thread's CPU time.
 constexpr uint64_t kSlowNs = 4000;
-constexpr uint32_t kPassed = 16;
+constexpr uint32_t kMallocsBetween = 64;  // looks at the clock, at least
 
 enum class State : uint8_t { kNotYet, kOn, kNever };
 std::atomic<State> state{State::kNotYet};
@@ -95,40 +124,132 @@ void FrontCache::start() {
   if (memory == nullptr) return;
   if (!je_tsd_tls) return je_free(memory);
   front = new (memory) FrontCache;
-  for (Bin& bin : front->bins_) bin.most = kFirst;
+  for (unsigned i = 0; i < kClasses; ++i) {
+    front->bins_[i].big = i < kFirstBig ? 0 : size_of(i);
+    front->bins_[i].most = i < kFirstBig;
+  }
   front->computed_ns_ = os::thread_cpu_ns();
   caches.fetch_add(1, std::memory_order_relaxed);
+  front->set_room();
+  front->pass_next_ = kLeastPassed;
+  front->pass(kFirstPassed);
 }
+
+bool FrontCache::is_kept() { return front != &not_yet && front != &never; }
 
 bool FrontCache::is_fast() {
   uint32_t mallocs = fills_;
   for (const Bin& bin : bins_) mallocs += bin.taken;
+  const uint32_t since = mallocs - mallocs_then_;
+  if (since < kMallocsBetween) return is_fast_;
   const uint64_t now = os::thread_cpu_ns();
-  const uint64_t slow = kSlowNs * (mallocs - mallocs_then_);
-  const bool is_slow = now - computed_ns_ > slow;
+  is_fast_ = now - computed_ns_ <= kSlowNs * since;
   computed_ns_ = now;
   mallocs_then_ = mallocs;
-  to_pass_ = is_slow ? kPassed : 0;
-  return !is_slow;
+  return is_fast_;
 }
 
-// It was full, and is empty now.
-void FrontCache::grow(Bin& bin) {
-  bin.was_full = 0;
-  if (to_pass_ != 0) {
-    --to_pass_;
-  } else if (!is_fast()) {
-    cut_all(kFirst);
-  } else if (bytes() <= most_bytes()) {
-    bin.most = std::min(kMost, 2 * bin.most);
+// A malloc found nothing in this class.
+void FrontCache::note_miss(unsigned number) {
+  ++fills_;
+  if (was_full_[number]) {
+    was_full_[number] = false;
+    widen(bins_[number]);
+  }
+  if (number < kFirstBig) return;
+  if (!keeps_big_) {
+    try_big();
+  } else if (++big_misses_ == kMissesToJudge) {
+    judge_big();
   }
 }
 
-// Gives half of it back, where the thread keeps too much.
-void FrontCache::shrink(Bin& bin) {
-  if (bin.most <= kFirst || bytes() / 2 <= most_bytes()) return;
+void FrontCache::try_big() {
+  if (!is_fast()) return pass(kFirstPassed);
+  keeps_big_ = true;
+  is_judging_ = false;
+  big_misses_ = 0;
+  for (Bin& bin : big_bins()) bin.most = 1;
+}
+
+void FrontCache::keep_no_big(uint32_t mallocs) {
+  keeps_big_ = false;
+  for (Bin& bin : big_bins()) {
+    bin.most = 0;
+    cut(bin, 0);
+  }
+  pass(mallocs);
+}
+
+// Whether keeping big objects pays. The first time it only begins to count: there were none yet.
+void FrontCache::judge_big() {
+  uint32_t taken = 0;
+  for (const Bin& bin : big_bins()) taken += bin.taken;
+  const uint32_t hits = taken - big_taken_;
+  big_taken_ = taken;
+  big_misses_ = 0;
+  if (!is_judging_) {
+    is_judging_ = true;
+  } else if (hits >= kMissesToJudge) {
+    pass_next_ = kLeastPassed;
+  } else {
+    keep_no_big(pass_next_);
+    pass_next_ = std::min(2 * pass_next_, kMostPassed);
+  }
+}
+
+void FrontCache::pass(uint32_t mallocs) {
+  to_pass_ = mallocs;
+  fills_ += mallocs;
+}
+
+size_t FrontCache::small_bytes() const {
+  size_t sum = 0;
+  for (unsigned i = 0; i < kFirstBig; ++i) sum += bins_[i].count * size_of(i);
+  return sum;
+}
+
+size_t FrontCache::big_bytes() const {
+  size_t sum = 0;
+  for (const Bin& bin : bins_) sum += size_t{bin.count} * bin.big;
+  return sum;
+}
+
+void FrontCache::set_room() {
+  const size_t most = most_of_big();
+  const size_t kept = big_bytes();
+  room_ = most > kept ? most - kept : 0;
+}
+
+// It was full, and is empty now.
+void FrontCache::widen(Bin& bin) {
+  if (!is_fast()) return keep_least();
+  if (bin.big != 0) {
+    set_room();
+  } else if (small_bytes() > most_of_small()) {
+    return;
+  }
+  bin.most = std::min(2 * bin.most, kMost);
+}
+
+// Gives half of them back, where the thread keeps too much.
+void FrontCache::narrow(Bin& bin) {
+  if (bin.most <= 1 || small_bytes() / 2 <= most_of_small()) return;
   bin.most /= 2;
   cut(bin, bin.most);
+}
+
+// The next class of big objects that has any gives half of them back, so that those of sizes that
+// are no longer malloc'ed do not keep the room of others.
+void FrontCache::make_room() {
+  if (++refused_ % kRefusals != 0) return;
+  set_room();
+  if (room_ != 0) return;
+  const std::span<Bin> bins = big_bins();
+  for (size_t i = 0; i < bins.size(); ++i) {
+    Bin& bin = bins[next_to_cut_++ % bins.size()];
+    if (bin.count != 0) return cut(bin, bin.count / 2);
+  }
 }
 
 void* FrontCache::fill(size_t size) {
@@ -138,15 +259,14 @@ void* FrontCache::fill(size_t size) {
   if (on && front == &not_yet) start();
   const unsigned number = class_of(size);
   Bin& bin = front->bins_[number];
+  if (on && is_kept()) front->note_miss(number);
   const bool knows = on && bin.most != 0;
-  if (knows) ++front->fills_;
-  if (bin.was_full != 0) front->grow(bin);
   const size_t whole = knows ? size_of(number) : size;
   const auto allocate = [&] {
     return size > largest_small ? allocate_block(whole, 1, je_opt_zero) : je_malloc(size);
   };
   void* object = allocate();
-  if (object == nullptr && front->bytes() != 0) {
+  if (object == nullptr) {
     empty();
     object = allocate();
   }
@@ -166,8 +286,9 @@ void FrontCache::give_slowly(void* object, Entry known) {
   Bin& bin = front->bins_[number];
   give_back(object);
   if (bin.most == 0) return;
-  bin.was_full = 1;
-  front->shrink(bin);
+  if (bin.count < bin.most) return front->make_room();
+  front->was_full_[number] = true;
+  if (bin.big == 0) front->narrow(bin);
 }
 
 void FrontCache::forget(const char* call, const void* object) {
@@ -189,32 +310,38 @@ void FrontCache::give_back(void* object) {
 
 // Gives back what is beyond that many. Freeing one may call this again.
 void FrontCache::cut(Bin& bin, unsigned count) {
-  while (bin.count > count) give_back(bin.objects[--bin.count]);
-}
-
-// Each class keeps no more than that from now on.
-void FrontCache::cut_all(unsigned most) {
-  for (Bin& bin : bins_) {
-    bin.most = std::min(bin.most, most);
-    cut(bin, bin.most);
+  while (bin.count > count) {
+    room_ += bin.big;
+    give_back(bin.objects[--bin.count]);
   }
 }
 
+void FrontCache::keep_least() {
+  for (Bin& bin : std::span(bins_).first(kFirstBig)) {
+    bin.most = std::min(bin.most, 1U);
+    cut(bin, bin.most);
+  }
+  keep_no_big(kFirstPassed);
+}
+
 void FrontCache::empty() {
-  for (Bin& bin : front->bins_) cut(bin, 0);
+  for (Bin& bin : front->bins_) front->cut(bin, 0);
 }
 
 void FrontCache::end() {
-  FrontCache* const mine = front;
+  FrontCache* const mine = is_kept() ? front : nullptr;
   front = &never;
-  if (mine == &not_yet || mine == &never) return;
-  mine->cut_all(0);
+  if (mine == nullptr) return;
+  for (Bin& bin : mine->bins_) {
+    bin.most = 0;
+    mine->cut(bin, 0);
+  }
   je_free(mine);
   caches.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void FrontCache::add_to_figures() {
-  if (front == &not_yet || front == &never) return;
+  if (!is_kept()) return;
   uint64_t* allocated = nullptr;
   uint64_t* deallocated = nullptr;
   size_t size = sizeof allocated;
@@ -222,7 +349,7 @@ void FrontCache::add_to_figures() {
       je_mallctl("thread.deallocatedp", &deallocated, &size, nullptr, 0) != 0) {
     return;
   }
-  for (unsigned i = 0; size_of(i) <= LargeBlocks::kLargestSmall; ++i) {
+  for (unsigned i = 0; i < kOfJemalloc; ++i) {
     const Bin& bin = front->bins_[i];
     const uint64_t taken = bin.taken - front->seen_[i].taken;
     *allocated += taken * size_of(i);
@@ -230,12 +357,6 @@ void FrontCache::add_to_figures() {
     *deallocated += (taken + bin.count - front->seen_[i].count) * size_of(i);
     front->seen_[i] = {bin.count, bin.taken};
   }
-}
-
-size_t FrontCache::bytes() const {
-  size_t sum = 0;
-  for (unsigned i = 0; i < kClasses; ++i) sum += bins_[i].count * size_of(i);
-  return sum;
 }
 
 }  // namespace rdmalloc::engine

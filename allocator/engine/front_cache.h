@@ -1,13 +1,19 @@
-// Objects of 4 to 64 KiB that this thread freed a short while ago, jemalloc's as well as blocks of
-// the page heap. Behind it such a size is served in one of three ways, and no processor can predict
-// in which: that took four times as long as serving all of them in one (bench/README.md).
+// Objects of 4 to 256 KiB that this thread freed a short while ago, jemalloc's as well as blocks
+// of the page heap. Behind it such a size is served in one of several ways, and no processor can
+// predict in which: that took up to four times as long as serving all of them in one
+// (bench/README.md).
 //
 // A class keeps one object at first, and more where frees that found it full were followed by
 // mallocs that found it empty, as long as the thread mallocs such sizes every few microseconds: one
 // that takes longer uses them, and gains more from memory that is still in the processor's own
-// cache. They go back before the heap grows for this thread, with jemalloc's cache of the thread,
-// and when the thread ends. The rest of the malloc family makes the table forget an object before
-// it may change its size.
+// cache. Of big objects, above 64 KiB, only such a thread keeps any, and only while most of its
+// mallocs of them find one. What it mallocs then is rounded up to its class, by an eighth at most;
+// other blocks are exact to the page.
+//
+// Both kinds are bounded by shares of what the heap holds, divided by the threads. All goes back
+// before the heap grows for this thread, with jemalloc's cache of the thread, and when the thread
+// ends. The rest of the malloc family makes the table forget an object before it may change its
+// size.
 //
 // On once a process has malloc'ed many objects of these sizes: a program of small objects need not
 // look into the table when it frees them. Never where jemalloc is asked for what a cache would hide
@@ -20,6 +26,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "allocator/pages/front_table.h"
 #include "allocator/pages/heap.h"
@@ -46,7 +53,8 @@ class FrontCache {
   using Entry = FrontTable::Entry;
 
   static constexpr size_t kBelow = 4096;
-  static constexpr size_t kLargest = size_t{64} << 10;
+  static constexpr size_t kLargestUsual = size_t{64} << 10;  // above: big objects
+  static constexpr size_t kLargest = size_t{256} << 10;
   // As everything lies that malloc returns of these sizes.
   static constexpr size_t kAlignment = 1024;
   static bool has(size_t size) { return size - kBelow - 1 < kLargest - kBelow; }
@@ -64,6 +72,7 @@ class FrontCache {
       return nullptr;
     void* const object = bin.objects[--bin.count];
     ++bin.taken;
+    room_ += bin.big;
     entry_of(object).store(number + 1, std::memory_order_relaxed);
     return object;
   }
@@ -74,8 +83,9 @@ class FrontCache {
     if (number >= kClasses || !is_aligned(object)) [[unlikely]]
       return false;
     Bin& bin = bins_[number];
-    if (bin.count >= bin.most) [[unlikely]]
+    if (bin.count >= bin.most || bin.big > room_) [[unlikely]]
       return false;
+    room_ -= bin.big;
     bin.objects[bin.count++] = object;
     entry_of(object).store(known | FrontTable::kCached, std::memory_order_relaxed);
     return true;
@@ -97,6 +107,12 @@ class FrontCache {
   // For this thread, where take() and give() could not. The first leaves errno to jemalloc and to
   // the caller; the second ends the program if the object was freed before.
   static void* fill(size_t size);
+  // Whether a malloc of that size need not ask it, because it keeps no big objects for now.
+  [[gnu::always_inline]] bool passes(size_t size) {
+    if (size <= kLargestUsual || to_pass_ == 0) return false;
+    --to_pass_;
+    return true;
+  }
   [[gnu::noinline]] static void give_slowly(void* object, Entry known);
 
   // Gives all that this thread keeps back to where it came from.
@@ -108,9 +124,10 @@ class FrontCache {
   static void end();
 
  private:
-  static constexpr size_t kKiB = 1024;
-  static constexpr unsigned kClasses = 20;
-  static constexpr unsigned kFirst = 1;
+  static constexpr uint32_t kKiB = 1024;
+  static constexpr unsigned kClasses = 36;
+  static constexpr unsigned kOfJemalloc = 12;  // classes
+  static constexpr unsigned kFirstBig = 20;
   static constexpr unsigned kMost = 14;
 
   // Of 128 bytes. Whole words at the front: narrower ones took the processor half as long again.
@@ -118,21 +135,22 @@ class FrontCache {
     uint32_t count = 0;
     uint32_t most = 0;
     uint32_t taken = 0;  // ever
-    uint32_t was_full = 0;
+    uint32_t big = 0;    // bytes of a big object, 0 for others
     void* objects[kMost] = {};
   };
-  // What add_to_figures() has seen of one.
+  // What add_to_figures() has seen of one of jemalloc's.
   struct Seen {
     uint32_t count = 0;
     uint32_t taken = 0;
   };
 
-  // jemalloc's classes up to 32 KiB, a quarter of a doubling wide; above them units of 4 KiB.
-  static constexpr size_t size_of(unsigned number) {
-    constexpr unsigned kOfJemalloc = 12;
-    if (number >= kOfJemalloc)
-      return LargeBlocks::kLargestSmall + 4 * kKiB * (number - kOfJemalloc + 1);
-    return (4 * kKiB << number / 4) + (number % 4 + 1) * (kKiB << number / 4);
+  // jemalloc's classes up to 32 KiB, a quarter of a doubling wide; above them an eighth.
+  static constexpr uint32_t size_of(unsigned number) {
+    if (number < kOfJemalloc) {
+      return (4 * kKiB << number / 4) + (number % 4 + 1) * (kKiB << number / 4);
+    }
+    const unsigned doubling = (number - kOfJemalloc) / 8;
+    return (32 * kKiB << doubling) + ((number - kOfJemalloc) % 8 + 1) * (4 * kKiB << doubling);
   }
   // By the KiB: a branch between the two kinds could not be predicted.
   struct Classes {
@@ -156,21 +174,45 @@ class FrontCache {
     return borders.entries[offset >> FrontTable::kUnitShift];
   }
   static void start();
-  static void cut(Bin& bin, unsigned count);
-  void cut_all(unsigned most);
-  void grow(Bin& bin);
-  void shrink(Bin& bin);
-  bool is_fast();
+  static bool is_kept();
   static void give_back(void* object);
-  size_t bytes() const;
+  std::span<Bin> big_bins() { return std::span(bins_).subspan(kFirstBig); }
+  bool is_fast();
+  void note_miss(unsigned number);
+  void widen(Bin& bin);
+  void narrow(Bin& bin);
+  void cut(Bin& bin, unsigned count);
+  size_t small_bytes() const;
+  size_t big_bytes() const;
+  void set_room();
+  void make_room();
+  void keep_least();
+  void try_big();
+  void judge_big();
+  void keep_no_big(uint32_t mallocs);
+  void pass(uint32_t mallocs);
 
   Bin bins_[kClasses];
-  Seen seen_[kClasses];
-  // Where the thread was at the last look at its pace, and how often not to look again.
-  uint64_t computed_ns_ = 0;
-  uint32_t mallocs_then_ = 0;
-  uint32_t to_pass_ = 0;
+  size_t room_ = 0;  // bytes of big objects that may be kept in addition
+  bool was_full_[kClasses] = {};
   uint32_t fills_ = 0;
+  uint32_t refused_ = 0;  // big objects for which there was no room
+  unsigned next_to_cut_ = 0;
+
+  // Mallocs of big objects.
+  bool keeps_big_ = false;
+  bool is_judging_ = false;
+  uint32_t to_pass_ = 0;
+  uint32_t pass_next_ = 0;
+  uint32_t big_misses_ = 0;
+  uint32_t big_taken_ = 0;
+
+  // The thread's pace, and where it was at the last look at it.
+  bool is_fast_ = false;
+  uint32_t mallocs_then_ = 0;
+  uint64_t computed_ns_ = 0;
+
+  Seen seen_[kOfJemalloc];
 };
 
 inline constexpr FrontCache::Classes FrontCache::kClassOf = FrontCache::make_classes();

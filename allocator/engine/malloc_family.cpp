@@ -1,6 +1,6 @@
-// The exported malloc functions. A size of 4 to 64 KiB is one that this thread freed before, if its
-// front cache has such. Other requests above kLargestSmall become blocks of the page heap, the rest
-// is jemalloc's; pointers go back to where they came from. The C++ operators are jemalloc's
+// The exported malloc functions. A size of 4 to 256 KiB is one that this thread freed before, if its
+// front cache has such. Other requests above kLargestSmall become blocks of the page heap, the
+// rest is jemalloc's; pointers go back to where they came from. The C++ operators are jemalloc's
 // own code and reach these functions by name (cmake/prepare_engine.sh).
 #include <errno.h>
 #include <stddef.h>
@@ -80,7 +80,7 @@ bool becomes_block(size_t size, int flags) { return is_large(size) && !wants_are
 [[gnu::noinline]] void* allocate_beyond(size_t size) {
   if (largest_small == 0) [[unlikely]]
     return allocate_first(size, 1, false);
-  if (FrontCache::has(size)) return or_no_memory(FrontCache::fill(size));
+  if (FrontCache::has(size) && !front->passes(size)) return or_no_memory(FrontCache::fill(size));
   return size > largest_small ? allocate_large(size, 1, false) : je_malloc(size);
 }
 

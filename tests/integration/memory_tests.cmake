@@ -16,7 +16,7 @@ foreach(way ${page_ways})
     PROGRAM storm ARGUMENTS 3 5000 16 2048 81920 LIMITS ${way} TIMEOUT 300)
 endforeach()
 foreach(way twice realloc dallocx xallocx usable)
-  foreach(size 7000 40000)
+  foreach(size 7000 40000 200000)
     rdm_case("an object of ${size} bytes that is used after it was freed (${way}) ends the program with a sentence"
       PROGRAM front ARGUMENTS misuse ${way} ${size} LIMITS --expect 134 --only-lines 1
       --lines 1 "^rdmalloc: .* of 0x[0-9a-f]+: no live block starts there; it was freed before" TIMEOUT 60)
@@ -24,14 +24,24 @@ foreach(way twice realloc dallocx xallocx usable)
 endforeach()
 rdm_case("what a thread keeps for its next mallocs goes back when it ends"
   PROGRAM front ARGUMENTS threads LIMITS RDMALLOC_MEMORY_CAP=128M TIMEOUT 120)
+rdm_case("a thread that has freed all it had leaves most of it to others"
+  PROGRAM front ARGUMENTS left LIMITS RDMALLOC_MEMORY_CAP=128M TIMEOUT 60)
 rdm_case("a thread that only frees keeps little"
   PROGRAM front ARGUMENTS handed TIMEOUT 60)
 rdm_case("jemalloc's figures for a thread count what the thread keeps for its next mallocs"
   PROGRAM front ARGUMENTS figures TIMEOUT 60)
 rdm_case("an arena's objects may be dropped, and others lie where they lay"
   PROGRAM front ARGUMENTS reset TIMEOUT 60)
-rdm_case("what a program unmaps of objects of 4 to 64 KiB is never handed out"
-  PROGRAM front ARGUMENTS holes TIMEOUT 60)
+foreach(size 49152 200000)
+  rdm_case("what a program unmaps of objects of ${size} bytes, of which threads keep some, is never handed out"
+    PROGRAM front ARGUMENTS holes ${size} TIMEOUT 60)
+endforeach()
+rdm_case("objects that come and go too fast to be written keep their ends, in several threads and between them"
+  PROGRAM front ARGUMENTS contents TIMEOUT 120)
+foreach(way ${page_ways})
+  rdm_case("objects that come and go too fast to be written keep their ends with ${way}"
+    PROGRAM front ARGUMENTS contents LIMITS ${way} TIMEOUT 300)
+endforeach()
 rdm_case("what the engine allocates for itself in an aligned call keeps its size"
   PROGRAM nested
   LIMITS MALLOC_CONF=tcache_nslots_small_min:2047,tcache_nslots_small_max:2047)
