@@ -5,8 +5,9 @@
 namespace rdmalloc {
 namespace {
 
-// A smaller heap belongs to a small process.
-constexpr size_t kLeastHeld = size_t{64} << 20;
+// In a smaller heap what one huge page wastes is too much: 64 MiB on x86-64, 1 GiB where base pages
+// have 16 KiB.
+constexpr size_t kLeastPages = 32;
 
 // Pages sampled, evenly spread over what was handed out, and how many of them must be present.
 constexpr size_t kSamples = 64;
@@ -77,9 +78,10 @@ bool HugePages::is_dense(size_t held, const RegionTable& regions, const PageMark
 os::PageKind HugePages::kind_for(size_t length, size_t held, bool at_once,
                                  const RegionTable& regions, const PageMarks& marks) {
   if (!is_auto_) return length < os::page_size_of(chosen_) ? os::PageKind::kBase : chosen_;
-  if (length < os::page_size_of(os::PageKind::kTransparentHuge)) return os::PageKind::kBase;
+  const size_t page = os::page_size_of(os::PageKind::kTransparentHuge);
+  if (length < page) return os::PageKind::kBase;
   if (watch_.has_gone_back() || !watch_.can_tell()) return os::PageKind::kBase;
-  const bool is_large = held + (at_once ? length : 0) >= kLeastHeld;
+  const bool is_large = held + (at_once ? length : 0) >= kLeastPages * page;
   const bool pays = is_large && (at_once || is_dense(held, regions, marks));
   return pays ? os::PageKind::kTransparentHuge : os::PageKind::kBase;
 }
