@@ -54,7 +54,7 @@ void on_call(int, siginfo_t* what, void* context) {
 #if defined(__x86_64__)
   static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RAX] = -ENOSYS;
 #else
-  static_cast<ucontext_t*>(context)->uc_mcontext.regs[0] = static_cast<unsigned>(-ENOSYS);
+  static_cast<ucontext_t*>(context)->uc_mcontext.regs[0] = static_cast<uint64_t>(-ENOSYS);
 #endif
 }
 
@@ -86,9 +86,7 @@ bool confine(const char* way) {
   for (const unsigned number : kOfThreads) {
     if (starts) program.answer({number}, SECCOMP_RET_ALLOW);
   }
-#if defined(__x86_64__)
   if (strcmp(way, "unheard") == 0 || is_told) return program.install_unheard();
-#endif
   return program.install(strcmp(way, "syscall") == 0);
 }
 

@@ -18,6 +18,7 @@
 #include <sys/ipc.h>
 #include <sys/shm.h>
 
+#include <algorithm>
 #include <thread>
 #include <vector>
 
@@ -259,8 +260,11 @@ void try_block(probe::KeyedDevice& keyed, const char* way, size_t size, Hole hol
 
 void try_destroying(const char* way) {
   static probe::KeyedDevice keyed(kRoom, verdict);
-  const auto hole = [](size_t page, size_t pages) {
-    return Hole{reinterpret_cast<char*>(page * kPage), pages * kPage, false, {}};
+  // The whole pages nearest to so many units of 4 KiB.
+  const auto hole = [](size_t unit, size_t units) {
+    constexpr size_t kUnit = 4096;
+    const size_t pages = (units * kUnit + kPage - 1) / kPage;
+    return Hole{reinterpret_cast<char*>(unit * kUnit / kPage * kPage), pages * kPage, false, {}};
   };
   for (const bool grows : {false, true}) {
     try_block(keyed, way, 8 * kMiB, hole(1000, 1), grows);
@@ -270,7 +274,7 @@ void try_destroying(const char* way) {
     try_block(keyed, way, kMiB, hole(3, 5), grows);
     try_block(keyed, way, 64 << 10, hole(15, 1), grows);
     try_block(keyed, way, kPage, hole(0, 1), grows);
-    try_block(keyed, way, 4 * kPage, hole(1, 1), grows);
+    try_block(keyed, way, 4 * kPage, hole(kPage / 4096, 1), grows);
   }
   if (!probe::library().loaded()) return;
   const rdm_stats now = probe::stats();
@@ -290,18 +294,19 @@ void die_writing(int) {
 void try_stacks(bool before) {
   signal(SIGSEGV, die_writing);
   constexpr size_t kStacks = 200;
+  const size_t sizes[] = {kPage, 4 * kPage, 16 * kPage};  // the first is nothing but its guard
   probe::KeyedDevice* keyed = nullptr;
   if (!before) keyed = new probe::KeyedDevice(kRoom, verdict);
   std::vector<char*> stacks;
   for (size_t i = 0; i < kStacks; ++i) {
-    const size_t size = i % 2 == 0 ? 16 << 10 : 64 << 10;
+    const size_t size = sizes[i % 3];
     stacks.push_back(aligned(size));
     memset(stacks.back(), 1, size);
     if (mprotect(stacks.back(), kPage, PROT_NONE) != 0) probe::skip("mprotect fails");
   }
   if (before) keyed = new probe::KeyedDevice(kRoom, verdict);
   for (size_t i = 0; i < kStacks; ++i) {
-    const size_t size = (i % 2 == 0 ? 16 << 10 : 64 << 10) - kPage;
+    const size_t size = sizes[i % 3] - kPage;
     check(*keyed, stacks[i] + kPage, size, "a stack above its guard");
     if (before && probe::library().loaded()) {
       if (keyed->key_of(stacks[i], kPage) >= 0) verdict.broken("a guard page is registered");
@@ -321,12 +326,12 @@ void try_stacks(bool before) {
       if (before && keyed->key_of(stacks[i], kPage) >= 0) {
         verdict.broken("a guard page that was opened again is registered");
       }
-      check_get(*keyed, Hole{nullptr, 0, true, {}}, stacks[i], 3 * kPage);
+      check_get(*keyed, Hole{nullptr, 0, true, {}}, stacks[i], std::min(sizes[i % 3], 3 * kPage));
     }
     free(stacks[i]);
   }
   for (size_t i = 0; i < 4 * kStacks; ++i) {
-    const size_t size = i % 2 == 0 ? 16 << 10 : 64 << 10;
+    const size_t size = sizes[i % 3];
     char* const block = aligned(size);
     memset(block, 1, size);
     if (!probe::library().loaded()) continue;
@@ -365,8 +370,8 @@ class Churn {
   static constexpr size_t kBlocks = 24;
 
   void renew(Block* block) {
-    static constexpr size_t kPages[] = {1, 2, 4, 9, 16, 100, 600};
-    block->pages = kPages[random_.below(std::size(kPages))];
+    static const size_t kSizes[] = {1, 2, 4, 9, 16, kMiB * 25 / 64 / kPage, kMiB * 75 / 32 / kPage};
+    block->pages = kSizes[random_.below(std::size(kSizes))];
     block->at = aligned(block->pages * kPage);
     block->states.assign(block->pages, kGood);
     memset(block->at, static_cast<int>(random_.below(256)), block->pages * kPage);

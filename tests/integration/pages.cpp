@@ -44,6 +44,15 @@ bool kernel_gives(const char* when) {
   return is_read && strstr(line, when) != nullptr;
 }
 
+size_t huge_page() {
+  size_t bytes = 0;
+  FILE* file = fopen("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", "r");
+  if (file == nullptr) return 0;
+  if (fscanf(file, "%zu", &bytes) != 1) bytes = 0;
+  fclose(file);
+  return bytes;
+}
+
 void check_refused(const char* call, bool failed) {
   if (failed && errno == EPERM) return;
   verdict.broken("%s of a region: %s", call, failed ? strerror(errno) : "allowed");
@@ -69,6 +78,9 @@ int main(int argc, char** argv) {
   if (strcmp(what, "sealed") == 0) probe::need_seals();
   if (strcmp(what, "thp") == 0 && kernel_gives("[never]")) {
     probe::skip("the kernel gives no transparent huge pages");
+  }
+  if (strcmp(what, "thp") == 0 && huge_page() > kSize) {
+    probe::skip("a huge page has more than the 24 MiB that are tried");
   }
   if (strcmp(what, "thp") == 0 && getenv("RDMALLOC_HUGE") == nullptr && kernel_gives("[always]")) {
     probe::skip("the kernel gives transparent huge pages unasked: nothing can show the difference");

@@ -55,14 +55,12 @@ class Program {
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0;
   }
 
-#if defined(__x86_64__)
   // By an instruction of the program's own, which cannot be intercepted.
   bool install_unheard() {
     const sock_fprog program = finish();
     if (raw(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0) != 0) return false;
     return raw(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
   }
-#endif
 
  private:
   static constexpr unsigned kMost = 256;
@@ -78,6 +76,18 @@ class Program {
                  : "0"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
                  : "rcx", "r11", "memory");
     return answer;
+  }
+#elif defined(__aarch64__)
+  template <typename Last>
+  static long raw(long number, long a, long b, Last c) {
+    register long x8 asm("x8") = number;
+    register long x0 asm("x0") = a;
+    register long x1 asm("x1") = b;
+    register Last x2 asm("x2") = c;
+    register long x3 asm("x3") = 0;
+    register long x4 asm("x4") = 0;
+    asm volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4) : "memory");
+    return x0;
   }
 #endif
 
