@@ -1,2 +1,2 @@
 /* Memory that dlclose() unmaps. */
-char room[1 << 17];
+char room[1 << 20];
