@@ -1,5 +1,5 @@
-// The exported malloc functions. A size of 4 to 256 KiB is one that this thread freed before, if its
-// front cache has such. Other requests above kLargestSmall become blocks of the page heap, the
+// The exported malloc functions. A size of 4 to 256 KiB is one that this thread freed before, if
+// its front cache has such. Other requests above kLargestSmall become blocks of the page heap, the
 // rest is jemalloc's; pointers go back to where they came from. The C++ operators are jemalloc's
 // own code and reach these functions by name (cmake/prepare_engine.sh).
 #include <errno.h>

@@ -146,18 +146,22 @@ TEST_CASE("huge pages as large as with base pages of 64 KiB are not used by them
 }
 
 TEST_CASE("a heap of less than 32 huge pages has none of them") {
+  constexpr size_t kLarger = 4 * kMiB;
   TestHeap tested({"POPULATE=now"});
-  fake::machine().huge_page = 32 * kMiB;
+  fake::machine().huge_page = kLarger;
   fake::machine().base_takes_us = 5000;
   tested.boot();
   (void)tested.take(kPage);
-  CHECK_FALSE(is_huge(tested, tested.malloc(200 * kMiB)));
-  CHECK(is_huge(tested, tested.malloc(kGiB)));
+  CHECK_FALSE(is_huge(tested, tested.malloc(70 * kMiB)));
+  const void* const block = tested.malloc(70 * kMiB);
+  CHECK(is_huge(tested, block));
+  CHECK(tested.region_of(block).base % kLarger == 0);
+  CHECK(tested.region_of(block).length % kLarger == 0);
   CHECK(tested.unsound() == "");
 }
 
 TEST_CASE("regions have whole huge pages of the kernel's size, and begin at one") {
-  for (const char* huge : {"HUGE=auto", "HUGE=thp", "HUGE=hugetlb"}) {
+  for (const char* huge : {"HUGE=thp", "HUGE=hugetlb"}) {
     TestHeap tested({"POPULATE=now", "GATHER=off", huge});
     fake::machine().huge_page = fake::machine().hugetlb_page = 32 * kMiB;
     fake::machine().huge_pages = 100;
@@ -165,7 +169,7 @@ TEST_CASE("regions have whole huge pages of the kernel's size, and begin at one"
     tested.boot();
     (void)tested.take(kPage);
     for (int i = 0; i < 3; ++i) {
-      const Region& region = tested.region_of(tested.malloc(kGiB + 8 * kMiB));
+      const Region& region = tested.region_of(tested.malloc(72 * kMiB));
       CHECK(region.page_kind != os::PageKind::kBase);
       CHECK(region.base % (32 * kMiB) == 0);
       CHECK(region.length % (32 * kMiB) == 0);
