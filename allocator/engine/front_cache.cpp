@@ -43,12 +43,15 @@ constexpr size_t kShareOfBig = 8;
 constexpr uint64_t kLeastOfBig = uint64_t{64} << 20;
 constexpr uint64_t kShareOfMemory = 16;
 constexpr uint64_t kShareOfPinned = 4;
+// At most, where addresses are few.
+constexpr uint64_t kShareOfWindow = 64;
 
 size_t most_of_big() {
   const Budget& budget = heap.budget();
   const uint64_t least = std::min({kLeastOfBig, budget.memory().cap() / kShareOfMemory,
                                    budget.pin_limit().bytes() / kShareOfPinned});
-  return of_each_thread(std::max(least, held() / kShareOfBig));
+  const uint64_t most = std::max(least, held() / kShareOfBig);
+  return of_each_thread(std::min(most, heap.window().size() / kShareOfWindow));
 }
 
 // After so many big objects that it had no room for, a thread makes some.
@@ -174,10 +177,7 @@ void FrontCache::try_big() {
 
 void FrontCache::keep_no_big(uint32_t mallocs) {
   keeps_big_ = false;
-  for (Bin& bin : big_bins()) {
-    bin.most = 0;
-    cut(bin, 0);
-  }
+  for (Bin& bin : big_bins()) limit(bin, 0);
   pass(mallocs);
 }
 
@@ -203,21 +203,16 @@ void FrontCache::pass(uint32_t mallocs) {
   fills_ += mallocs;
 }
 
-size_t FrontCache::small_bytes() const {
+// Kept in the classes from the first on, without the last.
+size_t FrontCache::bytes(unsigned first, unsigned last) const {
   size_t sum = 0;
-  for (unsigned i = 0; i < kFirstBig; ++i) sum += bins_[i].count * size_of(i);
-  return sum;
-}
-
-size_t FrontCache::big_bytes() const {
-  size_t sum = 0;
-  for (const Bin& bin : bins_) sum += size_t{bin.count} * bin.big;
+  for (unsigned i = first; i < last; ++i) sum += size_t{bins_[i].count} * size_of(i);
   return sum;
 }
 
 void FrontCache::set_room() {
   const size_t most = most_of_big();
-  const size_t kept = big_bytes();
+  const size_t kept = bytes(kFirstBig, kClasses);
   room_ = most > kept ? most - kept : 0;
 }
 
@@ -226,7 +221,7 @@ void FrontCache::widen(Bin& bin) {
   if (!is_fast()) return keep_least();
   if (bin.big != 0) {
     set_room();
-  } else if (small_bytes() > most_of_small()) {
+  } else if (bytes(0, kFirstBig) > most_of_small()) {
     return;
   }
   bin.most = std::min(2 * bin.most, kMost);
@@ -234,9 +229,8 @@ void FrontCache::widen(Bin& bin) {
 
 // Gives half of them back, where the thread keeps too much.
 void FrontCache::narrow(Bin& bin) {
-  if (bin.most <= 1 || small_bytes() / 2 <= most_of_small()) return;
-  bin.most /= 2;
-  cut(bin, bin.most);
+  if (bin.most <= 1 || bytes(0, kFirstBig) / 2 <= most_of_small()) return;
+  limit(bin, bin.most / 2);
 }
 
 // The next class of big objects that has any gives half of them back, so that those of sizes that
@@ -266,6 +260,7 @@ void* FrontCache::fill(size_t size) {
     return size > largest_small ? allocate_block(whole, 1, je_opt_zero) : je_malloc(size);
   };
   void* object = allocate();
+  // Also if this thread keeps nothing: others may have given something back meanwhile.
   if (object == nullptr) {
     empty();
     object = allocate();
@@ -316,11 +311,14 @@ void FrontCache::cut(Bin& bin, unsigned count) {
   }
 }
 
+// It keeps no more than that from now on.
+void FrontCache::limit(Bin& bin, unsigned most) {
+  bin.most = most;
+  cut(bin, most);
+}
+
 void FrontCache::keep_least() {
-  for (Bin& bin : std::span(bins_).first(kFirstBig)) {
-    bin.most = std::min(bin.most, 1U);
-    cut(bin, bin.most);
-  }
+  for (Bin& bin : std::span(bins_).first(kFirstBig)) limit(bin, std::min(bin.most, 1U));
   keep_no_big(kFirstPassed);
 }
 
@@ -332,10 +330,7 @@ void FrontCache::end() {
   FrontCache* const mine = is_kept() ? front : nullptr;
   front = &never;
   if (mine == nullptr) return;
-  for (Bin& bin : mine->bins_) {
-    bin.most = 0;
-    mine->cut(bin, 0);
-  }
+  for (Bin& bin : mine->bins_) mine->limit(bin, 0);
   je_free(mine);
   caches.fetch_sub(1, std::memory_order_relaxed);
 }

@@ -182,8 +182,8 @@ class FrontCache {
   void widen(Bin& bin);
   void narrow(Bin& bin);
   void cut(Bin& bin, unsigned count);
-  size_t small_bytes() const;
-  size_t big_bytes() const;
+  void limit(Bin& bin, unsigned most);
+  size_t bytes(unsigned first, unsigned last) const;
   void set_room();
   void make_room();
   void keep_least();

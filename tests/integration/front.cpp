@@ -1,5 +1,5 @@
-// Objects of 4 to 256 KiB, which threads keep for their next mallocs once there were many of
-// them.
+// Objects of 4 to 256 KiB, which threads keep for their next mallocs once there were
+// many of them.
 //
 //   front misuse WAY SIZE   ends by abort with a message: a pointer is used after it was freed
 //   front threads           what threads keep goes back when they end, also if they only free
@@ -185,7 +185,8 @@ void check_reset() {
   }
 }
 
-void check_holes_in(size_t size) {
+void check_holes(size_t size) {
+  use_all_sizes();
   std::vector<char*> objects;
   for (int i = 0; i < 64; ++i) objects.push_back(get(size));
   std::vector<char*> holes;
@@ -207,11 +208,6 @@ void check_holes_in(size_t size) {
     if (objects.size() == 64) free_all(objects);
   }
   free_all(objects);
-}
-
-void check_holes(size_t size) {
-  use_all_sizes();
-  check_holes_in(size);
 }
 
 // An object whose ends say what it is.
