@@ -35,7 +35,9 @@ bool RegionMrs::takes(const Region& region) const {
   return region.kind == RegionKind::kPinned || device_->has(RDM_BACKEND_ON_DEMAND);
 }
 
-// Visits the ranges between holes, cut to the maximum length of a registration.
+// Visits the ranges between holes, cut to the maximum length of a registration. A hole that is
+// mended while it is being visited remains a gap: two ranges that meet for another reason than the
+// device's limits would leave a buffer across both without a key, and no sign of why.
 template <typename Visit>
 void RegionMrs::for_each_piece(const Region& region, size_t length, Visit visit) const {
   const PageMarks* const marks = source_->marks();
@@ -47,7 +49,7 @@ void RegionMrs::for_each_piece(const Region& region, size_t length, Visit visit)
       if (from >= end) return;
       to = marks->first_hole(from, end);
     }
-    const uintptr_t next = to;
+    const uintptr_t next = to + os::page_size();
     to = os::align_down(to, device_->limits().alignment);
     for (; from < to; from += device_->limits().max_length) {
       const size_t bytes =

@@ -65,6 +65,11 @@ class RegionSource final : public rdmalloc::RegionSource {
     return let_go;
   }
 
+  // The program gives up its rights to a part of a region, or takes them back.
+  void change(const Region& region, size_t offset, size_t size, bool changed) {
+    marks_.set_changed(region.base + offset, size, changed);
+  }
+
   void fork() {
     for (RegionObserver* observer : observers_) observer->on_fork_child();
   }

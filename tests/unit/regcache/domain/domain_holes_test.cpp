@@ -162,6 +162,34 @@ TEST_CASE_METHOD(Fixture, "holes that appear during the registration leave no pa
 }
 
 TEST_CASE_METHOD(Fixture,
+                 "a hole that is mended during the registration keeps no buffer from a key") {
+  const Region& region = source.acquire(64 * kPage);
+  source.change(region, 16 * kPage, kPage, true);
+  source.change(region, 40 * kPage, 2 * kPage, true);
+  struct Context {
+    Fixture* fixture;
+    const Region* region;
+  } context{this, &region};
+  backend.on_register_context = &context;
+  backend.on_register = [](void* untyped) {
+    const auto* const here = static_cast<Context*>(untyped);
+    here->fixture->source.change(*here->region, 16 * kPage, 26 * kPage, false);
+  };
+  Domain* domain = opened();
+  backend.on_register = nullptr;
+  for (size_t page = 0; page < 64; ++page) {
+    for (size_t count = 1; page + count <= 64; ++count) {
+      rdm_mr mr{};
+      CAPTURE(page, count);
+      REQUIRE(Domain::get(domain, fake::at(region, page * kPage), count * kPage, &mr) == RDM_OK);
+      REQUIRE(backend.covers(mr, fake::at(region, page * kPage), count * kPage));
+      REQUIRE(Domain::put(domain, &mr) == RDM_OK);
+    }
+  }
+  CHECK(is_valid());
+}
+
+TEST_CASE_METHOD(Fixture,
                  "a region without pages is deregistered, in pieces or whole, and forgotten") {
   backend.limits.abilities = RDM_BACKEND_IN_MALLOC;
   if (GENERATE(false, true)) backend.limits.max_length = 10 * kPage;
