@@ -29,7 +29,7 @@ bool has_gap(const KeyEntry& entry, size_t offset, size_t length) {
     is_left_out = registered == 0;
     covered = piece.offset + registered;
   }
-  return pieces != 0 && !is_left_out && covered < offset + length;
+  return !is_left_out && covered < offset + length;
 }
 
 bool has_gaps(const DomainParts& domain, const Region& region) {
@@ -49,7 +49,9 @@ bool is_beside_registrations(const DomainParts& domain, const Region* region, ui
   const bool is_refused = state == kRefused || (state == kBusy && entry.was_refused());
   // The region contains something that the device cannot register, and no monitor reported it.
   if (is_refused && entry.refusal == RDM_SYSTEM) return true;
-  return has_gap(entry, address - region->base, length);
+  const bool is_in_pieces = entry.is_readable(state) && domain.mrs.length_of(*region) != 0 &&
+                            entry.length.load(std::memory_order_acquire) == 0;
+  return is_in_pieces && has_gap(entry, address - region->base, length);
 }
 
 // What is registered of the region covers the range, as one memory region.

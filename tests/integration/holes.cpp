@@ -14,6 +14,7 @@
 //     stale byte. The control's naive caches do.
 //   holes nothing
 //     Calls that the kernel refuses, or that change nothing, lose nothing.
+#include <malloc.h>
 #include <signal.h>
 #include <sys/ipc.h>
 #include <sys/shm.h>
@@ -233,6 +234,7 @@ void try_block(probe::KeyedDevice& keyed, const char* way, size_t size, Hole hol
   check_get(keyed, Hole{nullptr, 0, true, {}}, neighbour, size);
   if (grows) {
     memset(buffer, 'x', before);
+    char* const old = buffer;
     buffer = static_cast<char*>(realloc(buffer, 2 * size));
     for (size_t i = 0; i < before; ++i) {
       if (buffer[i] != 'x') return verdict.broken("realloc loses what lies before the hole");
@@ -241,7 +243,9 @@ void try_block(probe::KeyedDevice& keyed, const char* way, size_t size, Hole hol
       verdict.broken("realloc loses what lies in the hole");
     }
     check_content(hole, "realloc");
-    check(keyed, buffer, 2 * size, "what realloc returned");
+    // A block that grows where it lies keeps its hole.
+    const size_t beyond = buffer == old ? before + hole.bytes : 0;
+    check(keyed, buffer + beyond, 2 * size - beyond, "what realloc returned");
   }
   free(buffer);
   check_content(hole, "free");
@@ -293,6 +297,8 @@ void die_writing(int) {
 
 void try_stacks(bool before) {
   signal(SIGSEGV, die_writing);
+  // Stock malloc would unmap stacks of large pages, and their guards with them.
+  if (!probe::library().loaded()) mallopt(M_MMAP_THRESHOLD, static_cast<int>(kRoom));
   constexpr size_t kStacks = 200;
   const size_t sizes[] = {kPage, 4 * kPage, 16 * kPage};  // the first is nothing but its guard
   probe::KeyedDevice* keyed = nullptr;

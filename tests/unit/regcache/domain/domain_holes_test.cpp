@@ -190,6 +190,31 @@ TEST_CASE_METHOD(Fixture,
 }
 
 TEST_CASE_METHOD(Fixture,
+                 "pages that were shut when their region was registered have a key later") {
+  constexpr size_t kPages = 8;
+  for (size_t from = 0; from < kPages; ++from) {
+    for (size_t count = 1; from + count <= kPages; ++count) {
+      CAPTURE(from, count);
+      Fixture f;
+      const Region& region = f.source.acquire(kPages * kPage);
+      f.source.change(region, from * kPage, count * kPage, true);
+      Domain* domain = f.opened();
+      f.source.change(region, from * kPage, count * kPage, false);
+      for (size_t page = 0; page < kPages; ++page) {
+        void* const address = fake::at(region, page * kPage);
+        rdm_mr mr{};
+        REQUIRE(Domain::get(domain, address, (kPages - page) * kPage, &mr) == RDM_OK);
+        REQUIRE(f.backend.covers(mr, address, (kPages - page) * kPage));
+        REQUIRE(Domain::put(domain, &mr) == RDM_OK);
+      }
+      CHECK(f.is_valid());
+      CHECK(f.registry->close(domain) == RDM_OK);
+      CHECK(f.backend.registered().empty());
+    }
+  }
+}
+
+TEST_CASE_METHOD(Fixture,
                  "a region without pages is deregistered, in pieces or whole, and forgotten") {
   backend.limits.abilities = RDM_BACKEND_IN_MALLOC;
   if (GENERATE(false, true)) backend.limits.max_length = 10 * kPage;
