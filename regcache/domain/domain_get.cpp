@@ -139,7 +139,8 @@ int get_of_window(Domain& domain, const void* address, size_t length, rdm_mr* ou
     }
     if (!is_beside_by_now || is_callers_only) {
       // The registrar may have succeeded since the region was seen refused.
-      if (domain.lookup(address, length, out) == RDM_OK) return RDM_OK;
+      const bool is_refused = stays_refused(parts, region, at, length, kTries);
+      if (!is_refused && domain.lookup(address, length, out) == RDM_OK) return RDM_OK;
       return fail(status, domain.why()[0] != '\0'
                               ? domain.why()
                               : "the device's limits do not allow to register all of "
