@@ -113,7 +113,8 @@ thread_local constinit FrontCache* front = &not_yet;
 void take_borders(Heap& from) {
   borders.base = from.window().base();
   borders.ordinary = borders.small = from.window().size();
-  borders.entries = from.store().front_table.entries();
+  borders.slots = reinterpret_cast<uintptr_t>(from.store().front_table.slots()) -
+                  (borders.base >> FrontTable::kUnitShift) * sizeof(FrontTable::Slot);
   const bool would_hide = !je_opt_tcache || je_opt_prof || je_opt_zero || je_opt_junk_alloc ||
                           je_opt_junk_free || je_opt_utrace || je_opt_xmalloc;
   if (would_hide) state.store(State::kNever, std::memory_order_relaxed);
@@ -277,7 +278,7 @@ void FrontCache::give_slowly(void* object, Entry known) {
   const Entry number = known - 1;
   if (number >= kClasses || !is_aligned(object)) die("free", object);
   if (front == &not_yet) start();
-  if (front->give(object, known)) return;
+  if (front->give(object, known, entry_of(object))) return;
   Bin& bin = front->bins_[number];
   give_back(object);
   if (bin.most == 0) return;

@@ -41,7 +41,7 @@ struct Borders {
   size_t small = 0;     // below it: jemalloc's objects, of which no front cache knows
   size_t front = 0;     // below it the front table tells
   size_t ordinary = 0;  // below it: jemalloc's objects
-  std::atomic<FrontTable::Entry>* entries = nullptr;
+  uintptr_t slots = 0;  // where the front table would have the slot of address zero
 };
 [[gnu::visibility("hidden")]] extern constinit Borders borders;
 
@@ -77,8 +77,8 @@ class FrontCache {
     return object;
   }
 
-  // An object of which the caches know. False: give_slowly() must do it.
-  [[gnu::always_inline]] bool give(void* object, Entry known) {
+  // An object of which the caches know that, by its entry. False: give_slowly() must do it.
+  [[gnu::always_inline]] bool give(void* object, Entry known, std::atomic<Entry>& entry) {
     const Entry number = known - 1;
     if (number >= kClasses || !is_aligned(object)) [[unlikely]]
       return false;
@@ -87,10 +87,16 @@ class FrontCache {
       return false;
     room_ -= bin.big;
     bin.objects[bin.count++] = object;
-    entry_of(object).store(known | FrontTable::kCached, std::memory_order_relaxed);
+    entry.store(known | FrontTable::kCached, std::memory_order_relaxed);
     return true;
   }
 
+  // Of an object in the window, once its heap has been reserved.
+  [[gnu::always_inline]] static std::atomic<Entry>& entry_of(const void* object) {
+    const uintptr_t unit = reinterpret_cast<uintptr_t>(object) >> FrontTable::kUnitShift;
+    return reinterpret_cast<FrontTable::Slot*>(borders.slots + unit * sizeof(FrontTable::Slot))
+        ->entry;
+  }
   // What the caches know of an object; 0: nothing.
   [[gnu::always_inline]] static Entry known_of(const void* object) {
     const uintptr_t offset = reinterpret_cast<uintptr_t>(object) - borders.base;
@@ -168,10 +174,6 @@ class FrontCache {
 
   static bool is_aligned(const void* object) {
     return (reinterpret_cast<uintptr_t>(object) & (kAlignment - 1)) == 0;
-  }
-  static std::atomic<Entry>& entry_of(const void* object) {
-    const uintptr_t offset = reinterpret_cast<uintptr_t>(object) - borders.base;
-    return borders.entries[offset >> FrontTable::kUnitShift];
   }
   static void start();
   static bool is_kept();

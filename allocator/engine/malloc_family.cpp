@@ -190,10 +190,13 @@ EXPORT void* mallocx(size_t size, int flags) noexcept {
     je_free(pointer);
     return;
   }
-  if (const FrontCache::Entry known = FrontCache::known_of(pointer); known != 0) {
-    if (!front->give(pointer, known)) [[unlikely]]
-      FrontCache::give_slowly(pointer, known);
-    return;
+  if (offset < borders.front) {
+    std::atomic<FrontCache::Entry>& entry = FrontCache::entry_of(pointer);
+    if (const FrontCache::Entry known = entry.load(std::memory_order_relaxed); known != 0) {
+      if (!front->give(pointer, known, entry)) [[unlikely]]
+        FrontCache::give_slowly(pointer, known);
+      return;
+    }
   }
   if (offset < borders.ordinary) [[likely]] {
     je_free(pointer);

@@ -3,8 +3,8 @@
 // smaller objects, so no two of theirs start in one unit, whatever the page size is. Zero: they do
 // not know of one.
 //
-// Each entry has eight bytes, as each page has in BlockTable: where threads work on objects side by
-// side, two bytes of one cache line took a half longer.
+// A cache line has the entries of few objects: where threads worked on objects side by side, they
+// took up to a half longer with entries of eight bytes, and nearly twice as long with one byte.
 //
 // Read and written inside malloc, by the owner of the object.
 #pragma once
@@ -24,7 +24,11 @@ class FrontTable {
  public:
   using Entry = uint64_t;
   static constexpr unsigned kUnitShift = 12;
+  static constexpr size_t kStride = 16;
   static constexpr Entry kCached = Entry{1} << 32;
+  struct alignas(kStride) Slot {
+    std::atomic<Entry> entry;
+  };
 
   explicit constexpr FrontTable(const Window& window) : window_(window) {}
   FrontTable(const FrontTable&) = delete;
@@ -33,33 +37,33 @@ class FrontTable {
   // Reserves the table. Before there are threads.
   Status boot() {
     const Status reserved = table_.boot(bytes(), TwoEndedTable::Rest::kZero);
-    entries_ = static_cast<std::atomic<Entry>*>(table_.memory());
+    slots_ = static_cast<Slot*>(table_.memory());
     return reserved;
   }
 
   // Makes the entries of a region writable before it is published. False: no memory.
   bool cover(const Region& region) REQUIRES(growth_lock) {
-    return table_.cover(index_of(region.base) * sizeof(Entry),
-                        (index_of(region.end() - 1) + 1) * sizeof(Entry));
+    return table_.cover(index_of(region.base) * sizeof(Slot),
+                        (index_of(region.end() - 1) + 1) * sizeof(Slot));
   }
   // The region is gone, and so are all its objects: gives back memory that tells of no others. If
   // one of those becomes known at the same moment, that may be forgotten.
   void forget(const Region& region) REQUIRES(growth_lock) {
-    os::drop_zeros(entries_ + index_of(region.base), entries_ + index_of(region.end() - 1) + 1);
+    os::drop_zeros(slots_ + index_of(region.base), slots_ + index_of(region.end() - 1) + 1);
   }
   // The same for all objects that no cache has.
-  void forget_all() { (void)os::discard(entries_, bytes()); }
+  void forget_all() { (void)os::discard(slots_, bytes()); }
 
   // By the distance from the window's base, in units.
-  std::atomic<Entry>* entries() const { return entries_; }
+  Slot* slots() const { return slots_; }
   size_t metadata_bytes() const { return table_.bytes(); }
 
  private:
   size_t index_of(uintptr_t address) const { return (address - window_.base()) >> kUnitShift; }
-  size_t bytes() const { return (window_.size() >> kUnitShift) * sizeof(Entry); }
+  size_t bytes() const { return (window_.size() >> kUnitShift) * sizeof(Slot); }
 
   const Window& window_;
-  std::atomic<Entry>* entries_ = nullptr;
+  Slot* slots_ = nullptr;
   TwoEndedTable table_;
 };
 

@@ -487,7 +487,7 @@ TEST_CASE_METHOD(Fixture, "what front caches know of objects can be read of all 
   const size_t units = window.size() >> FrontTable::kUnitShift;
   const auto sum = [&] {
     FrontTable::Entry all = 0;
-    for (size_t i = 0; i < units; ++i) all += table.entries()[i];
+    for (size_t i = 0; i < units; ++i) all += table.slots()[i].entry;
     return all;
   };
   CHECK(sum() == 0);
@@ -496,8 +496,8 @@ TEST_CASE_METHOD(Fixture, "what front caches know of objects can be read of all 
   region.length = window.size() / 2;
   REQUIRE(table.cover(region));
   CHECK(table.metadata_bytes() != 0);
-  table.entries()[0] = 1;
-  table.entries()[units / 2 - 1] = 2 | FrontTable::kCached;
+  table.slots()[0].entry = 1;
+  table.slots()[units / 2 - 1].entry = 2 | FrontTable::kCached;
   CHECK(sum() == (3 | FrontTable::kCached));
   table.forget_all();
   CHECK(sum() == 0);
