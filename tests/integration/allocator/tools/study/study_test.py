@@ -250,7 +250,8 @@ def folders(folder):
 def full(folder):
     """The disk fills up during a study: a message names the file, and what was written stays."""
     folder.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12k", "none", folder],
+    size = max(12 << 10, 2 * os.sysconf("SC_PAGE_SIZE"))  # one file takes a page at least
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", folder],
                       capture_output=True).returncode != 0:
         skip("no file system can be mounted here")
     try:
