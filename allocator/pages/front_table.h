@@ -46,10 +46,10 @@ class FrontTable {
     return table_.cover(index_of(region.base) * sizeof(Slot),
                         (index_of(region.end() - 1) + 1) * sizeof(Slot));
   }
-  // The region is gone, and so are all its objects: gives back memory that tells of no others. If
-  // one of those becomes known at the same moment, that may be forgotten.
-  void forget(const Region& region) REQUIRES(growth_lock) {
-    os::drop_zeros(slots_ + index_of(region.base), slots_ + index_of(region.end() - 1) + 1);
+  // These addresses are retired, and no object lies there any more: gives back memory that tells of
+  // no others. If one of those becomes known at the same moment, that may be forgotten.
+  void forget(uintptr_t address, size_t size) REQUIRES(growth_lock) {
+    os::drop_zeros(slots_ + index_of(address), slots_ + index_of(address + size - 1) + 1);
   }
   // The same for all objects that no cache has.
   void forget_all() { (void)os::discard(slots_, bytes()); }

@@ -42,6 +42,7 @@ Acquired Publisher::publish(const Region& region, size_t charged, const Request&
 void Publisher::note_gathered(Region* region, uintptr_t address, size_t size) {
   note_lost(*region, size);
   forget_blocks(*region, address, size);
+  store_.front_table.forget(address, size);
   if (region->is_empty()) withdraw(region);
 }
 
@@ -64,7 +65,7 @@ void Publisher::withdraw(Region* region) {
   store_.observers.for_each([&](RegionObserver& observer)
                                 REQUIRES(growth_lock) { observer.on_retire(*region); });
   store_.marks.forget(*region);
-  store_.front_table.forget(*region);
+  store_.front_table.forget(region->base, region->length);
   if (region->use != RegionUse::kExtents) {
     store_.blocks.drop_page_tables(
         *region, [&](uintptr_t address, size_t size)

@@ -1,5 +1,6 @@
 // The page heap's tables by page (blocks, marks), and the per-processor caches.
 #include <sched.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
@@ -16,6 +17,7 @@
 #include "allocator/pages/window.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_os.h"
+#include "tests/support/kernel_abilities.h"
 #include "tests/support/processor.h"
 #include "tests/support/test_heap.h"
 
@@ -501,6 +503,33 @@ TEST_CASE_METHOD(Fixture, "what front caches know of objects can be read of all 
   CHECK(sum() == (3 | FrontTable::kCached));
   table.forget_all();
   CHECK(sum() == 0);
+}
+
+TEST_CASE_METHOD(
+    Fixture, "what front caches knew of retired addresses takes no memory, and of others stays") {
+  FrontTable table(window);
+  REQUIRE(ok(table.boot()));
+  Region region;
+  region.base = window.base();
+  region.length = window.size() / 2;
+  REQUIRE(table.cover(region));
+  const size_t units = kPage / sizeof(FrontTable::Slot);  // of which one page of the table tells
+  const auto is_there = [&](size_t page) {
+    unsigned char resident = 0;
+    REQUIRE(mincore(table.slots() + page * units, kPage, &resident) == 0);
+    return (resident & 1) != 0;
+  };
+  for (size_t page = 0; page < 4; ++page) table.slots()[page * units + units / 2].entry = 1;
+  for (const size_t page : {1, 2}) table.slots()[page * units + units / 2].entry = 0;
+  if (!test::has(is_there(0), "tell what pages there are (mincore)")) return;
+  const size_t bytes = units << FrontTable::kUnitShift;
+  table.forget(region.base + bytes / 4, 3 * bytes + bytes / 2);
+  CHECK(is_there(0));
+  CHECK_FALSE(is_there(1));
+  CHECK_FALSE(is_there(2));
+  CHECK(is_there(3));
+  CHECK(table.slots()[units / 2].entry == 1);
+  CHECK(table.slots()[3 * units + units / 2].entry == 1);
 }
 
 TEST_CASE_METHOD(Fixture, "marks say what a list of pages would") {
