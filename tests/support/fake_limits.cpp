@@ -1,3 +1,4 @@
+#include "allocator/os/clock.h"
 #include "allocator/os/cpu_clock.h"
 #include "allocator/os/environment.h"
 #include "allocator/os/huge_page_size.h"
@@ -11,12 +12,19 @@ void fake::compute(uint64_t ns) {
   state().cpu_ns += ns;
 }
 
+void fake::set_time(uint64_t ns) { __atomic_store_n(&state().time_ns, ns, __ATOMIC_RELAXED); }
+
 namespace os {
 namespace {
 
 uint64_t cpu_ns() {
   const std::lock_guard<std::mutex> guard(fake::state().mutex);
   return fake::state().cpu_ns;
+}
+
+uint64_t time_ns(clockid_t clock) {
+  const uint64_t set = __atomic_load_n(&fake::state().time_ns, __ATOMIC_RELAXED);
+  return set != 0 ? set : read_clock_ns(clock);
 }
 
 }  // namespace
@@ -47,6 +55,8 @@ MemoryLeft memory_left() {
   return {machine().to_touch, machine().available};
 }
 
+uint64_t now_ns() { return time_ns(CLOCK_MONOTONIC); }
+uint64_t now_about_ns() { return time_ns(CLOCK_MONOTONIC_COARSE); }
 uint64_t thread_cpu_ns() { return cpu_ns(); }
 uint64_t process_cpu_ns() { return cpu_ns(); }
 

@@ -224,6 +224,7 @@ void reset() {
   all.held.clear();
   all.huge_pages_used = 0;
   all.cpu_ns = 0;
+  __atomic_store_n(&all.time_ns, 0, __ATOMIC_RELAXED);
   all.violations.clear();
 }
 

@@ -1,7 +1,7 @@
 // Fake system calls: the functions of
-// allocator/os/{cpu_clock,environment,huge_page_size,limits,memory,topology}.h, linked in their
-// place. They work (ranges are real mappings, so memory can be written), count calls, fail when
-// told to, and remember what was done to every range.
+// allocator/os/{clock,cpu_clock,environment,huge_page_size,limits,memory,topology}.h, linked in
+// their place. They work (ranges are real mappings, so memory can be written), count calls, fail
+// when told to, and remember what was done to every range.
 //
 // Calls that a correct allocator never makes (populating memory that is not open, opening what was
 // moved away, closing what somebody holds) are recorded in violations(). Thread-safe, like the
@@ -94,6 +94,8 @@ void set_node(int node);
 
 // The CPU clocks go on by that much.
 void compute(uint64_t ns);
+// It is that time until this is called again. Otherwise time passes as outside.
+void set_time(uint64_t ns);
 
 // A thread of that node touches the range: pages that do not exist yet appear on that node, or
 // where the policy places them.

@@ -33,6 +33,7 @@ struct State {
   std::map<uintptr_t, size_t> held;
   uint64_t huge_pages_used = 0;
   uint64_t cpu_ns = 0;
+  uint64_t time_ns = 0;  // 0: as outside
   std::vector<std::string> violations;
 };
 
