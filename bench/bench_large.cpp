@@ -44,6 +44,7 @@ int main(int argc, char** argv) {
         compare(work.workload, mebibytes, peer, mebibytes == kBarredMebibytes ? work.at_most : 0);
       }
     }
+    compare("large_sparse", is_short_form() ? 64 : 1024, peer, 0);
     compare("large_growth", is_short_form() ? 16 : 256, peer, 0);
   }
   return run_all(argc, argv);

@@ -118,13 +118,9 @@ class BlockTable {
 
 template <typename IsUnused>
 void BlockTable::forget(uintptr_t base, size_t length, IsUnused is_unused) {
-  const auto first = reinterpret_cast<uintptr_t>(&at(base));
-  const auto last = reinterpret_cast<uintptr_t>(&at(base + length));
-  uintptr_t from = os::page_floor(first);
-  uintptr_t to = os::page_ceil(last);
-  if (!is_unused(told_by(from), base)) from = os::page_ceil(first);
-  if (!is_unused(base + length, told_by(to))) to = os::page_floor(last);
-  if (from < to) (void)os::discard(pointer(from), to - from);
+  give_back_entries(
+      &at(base), &at(base + length), base, base + length,
+      [&](uintptr_t word) { return told_by(word); }, is_unused);
 }
 
 template <typename IsVacant>

@@ -24,9 +24,8 @@ class FrontTable {
  public:
   using Entry = uint64_t;
   static constexpr unsigned kUnitShift = 12;
-  static constexpr size_t kStride = 16;
   static constexpr Entry kCached = Entry{1} << 32;
-  struct alignas(kStride) Slot {
+  struct alignas(16) Slot {
     std::atomic<Entry> entry;
   };
 
@@ -46,12 +45,20 @@ class FrontTable {
     return table_.cover(index_of(region.base) * sizeof(Slot),
                         (index_of(region.end() - 1) + 1) * sizeof(Slot));
   }
-  // These addresses are retired, and no object lies there any more: gives back memory that tells of
-  // no others. If one of those becomes known at the same moment, that may be forgotten.
-  void forget(uintptr_t address, size_t size) REQUIRES(growth_lock) {
-    os::drop_zeros(slots_ + index_of(address), slots_ + index_of(address + size - 1) + 1);
+  // The region is gone, and so are all its objects: gives back memory that tells of no others. If
+  // one of those becomes known at the same moment, that may be forgotten.
+  void forget(const Region& region) REQUIRES(growth_lock) {
+    os::drop_zeros(slots_ + index_of(region.base), slots_ + index_of(region.end() - 1) + 1);
   }
-  // The same for all objects that no cache has.
+  // Nobody uses these addresses, or others for which is_unused(from, to) is true: memory that tells
+  // of no others is given back.
+  template <typename IsUnused>
+  void forget(uintptr_t base, size_t length, IsUnused is_unused) REQUIRES(growth_lock) {
+    give_back_entries(
+        slots_ + index_of(base), slots_ + index_of(base + length), base, base + length,
+        [&](uintptr_t slot) { return told_by(slot); }, is_unused);
+  }
+  // Of all objects that no cache has.
   void forget_all() { (void)os::discard(slots_, bytes()); }
 
   // By the distance from the window's base, in units.
@@ -60,6 +67,10 @@ class FrontTable {
 
  private:
   size_t index_of(uintptr_t address) const { return (address - window_.base()) >> kUnitShift; }
+  uintptr_t told_by(uintptr_t slot) const {
+    const auto unit = static_cast<size_t>(reinterpret_cast<Slot*>(slot) - slots_);
+    return window_.base() + (unit << kUnitShift);
+  }
   size_t bytes() const { return (window_.size() >> kUnitShift) * sizeof(Slot); }
 
   const Window& window_;

@@ -41,13 +41,13 @@ Acquired Publisher::publish(const Region& region, size_t charged, const Request&
 
 void Publisher::note_gathered(Region* region, uintptr_t address, size_t size) {
   note_lost(*region, size);
-  forget_blocks(*region, address, size);
-  store_.front_table.forget(address, size);
+  forget_objects(*region, address, size);
   if (region->is_empty()) withdraw(region);
 }
 
 void Publisher::note_destroyed(Region* region) {
   store_.regions.remove(*region);
+  store_.front_table.forget(*region);
   withdraw(region);
   note_held();
 }
@@ -56,7 +56,7 @@ void Publisher::note_closed(Region* region) {
   note_lost(*region, region->length);
   region->set_retired(region->length);
   store_.regions.remove(*region);
-  forget_blocks(*region, region->base, region->length);
+  forget_objects(*region, region->base, region->length);
   withdraw(region);
   store_.books.note_growth(slots_in_use());
 }
@@ -65,7 +65,6 @@ void Publisher::withdraw(Region* region) {
   store_.observers.for_each([&](RegionObserver& observer)
                                 REQUIRES(growth_lock) { observer.on_retire(*region); });
   store_.marks.forget(*region);
-  store_.front_table.forget(region->base, region->length);
   if (region->use != RegionUse::kExtents) {
     store_.blocks.drop_page_tables(
         *region, [&](uintptr_t address, size_t size)
@@ -75,12 +74,13 @@ void Publisher::withdraw(Region* region) {
 }
 
 // What the program destroyed has words until it is freed.
-void Publisher::forget_blocks(const Region& region, uintptr_t address, size_t size) {
-  if (region.use == RegionUse::kExtents) return;
-  store_.blocks.forget(address, size, [&](uintptr_t from, uintptr_t to) REQUIRES(growth_lock) {
+void Publisher::forget_objects(const Region& region, uintptr_t address, size_t size) {
+  const auto is_unused = [&](uintptr_t from, uintptr_t to) REQUIRES(growth_lock) {
     return from == to ||
            (store_.marks.first_kept(from, to) == to && !store_.marks.is_changed(from, to - from));
-  });
+  };
+  if (region.use != RegionUse::kExtents) store_.blocks.forget(address, size, is_unused);
+  store_.front_table.forget(address, size, is_unused);
 }
 
 void Publisher::note_held() {

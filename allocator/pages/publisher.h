@@ -61,7 +61,7 @@ class Publisher {
  private:
   static size_t index(RegionUse use) { return static_cast<size_t>(use); }
   void withdraw(Region* region) REQUIRES(growth_lock);
-  void forget_blocks(const Region& region, uintptr_t address, size_t size) REQUIRES(growth_lock);
+  void forget_objects(const Region& region, uintptr_t address, size_t size) REQUIRES(growth_lock);
   void note_held() REQUIRES(growth_lock);
 
   PageStore& store_;

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "allocator/mutex.h"
+#include "allocator/os/memory.h"
 #include "allocator/status.h"
 
 namespace rdmalloc {
@@ -43,5 +44,20 @@ class TwoEndedTable {
   size_t to_ GUARDED_BY(growth_lock) = 0;
   size_t covered_ = 0;
 };
+
+// The entries of a table from `first` to `last` tell of the addresses from `begin` to `end`, which
+// nobody uses any more. Gives back the pages that hold no others, nor any of addresses for which
+// is_unused(from, to) is false. told_by(entry) is the first address that an entry tells of.
+template <typename ToldBy, typename IsUnused>
+void give_back_entries(const void* first, const void* last, uintptr_t begin, uintptr_t end,
+                       ToldBy told_by, IsUnused is_unused) REQUIRES(growth_lock) {
+  const auto low = reinterpret_cast<uintptr_t>(first);
+  const auto high = reinterpret_cast<uintptr_t>(last);
+  uintptr_t from = os::page_floor(low);
+  uintptr_t to = os::page_ceil(high);
+  if (!is_unused(told_by(from), begin)) from = os::page_ceil(low);
+  if (!is_unused(end, told_by(to))) to = os::page_floor(high);
+  if (from < to) (void)os::discard(reinterpret_cast<void*>(from), to - from);
+}
 
 }  // namespace rdmalloc

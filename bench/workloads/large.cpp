@@ -56,6 +56,25 @@ void run_large_calloc(const Arguments& arguments, Meter& meter) {
   });
 }
 
+// Most blocks of this size are never touched as a whole. Growing ones, of which none is the last
+// one again.
+void run_large_sparse(const Arguments& arguments, Meter& meter) {
+  const size_t turns = arguments.short_form ? 10 : 1000;
+  size_t size = arguments.bytes;
+  const auto turn = [&size] {
+    void* block = calloc(1, size);
+    touch(block, 0, 1);
+    touch(block, size - 1, size);
+    free(block);
+    size += 64 << 10;
+  };
+  turn();
+  meter.start();
+  for (size_t i = 0; i < turns; ++i) turn();
+  meter.stop();
+  report("turns", turns);
+}
+
 // A block that grows to the size in steps of 1 MiB, every new page touched. Other allocators move
 // pages with mremap; pages that devices read cannot be moved.
 void run_large_growth(const Arguments& arguments, Meter& meter) {

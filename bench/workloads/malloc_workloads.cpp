@@ -25,6 +25,7 @@ constexpr Workload kWorkloads[] = {
     {"large_touch", run_large_touch},
     {"large_memset", run_large_memset},
     {"large_calloc", run_large_calloc},
+    {"large_sparse", run_large_sparse},
     {"large_growth", run_large_growth},
     {"block_pair", run_block_pair},
     {"block_set", run_block_set},

@@ -93,6 +93,7 @@ void run_rptest(const Arguments& arguments, Meter& meter);
 void run_large_touch(const Arguments& arguments, Meter& meter);
 void run_large_memset(const Arguments& arguments, Meter& meter);
 void run_large_calloc(const Arguments& arguments, Meter& meter);
+void run_large_sparse(const Arguments& arguments, Meter& meter);
 void run_large_growth(const Arguments& arguments, Meter& meter);
 void run_block_pair(const Arguments& arguments, Meter& meter);
 void run_block_set(const Arguments& arguments, Meter& meter);

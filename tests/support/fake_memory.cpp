@@ -732,14 +732,7 @@ void renew_table(void* address, size_t bytes) {
   mmap(address, bytes, PROT_READ | PROT_WRITE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
-void drop_zeros(const void* from, const void* to) {
-  const uintptr_t end = page_ceil(fake::number(to));
-  for (uintptr_t page = page_floor(fake::number(from)); page < end; page += page_size()) {
-    const auto* const bytes = reinterpret_cast<const char*>(page);
-    const bool is_zero = bytes[0] == 0 && memcmp(bytes, bytes + 1, page_size() - 1) == 0;
-    if (is_zero) madvise(reinterpret_cast<void*>(page), page_size(), MADV_DONTNEED);
-  }
-}
+void drop_zeros(const void*, const void*) {}
 
 void unmap_metadata(void* address, size_t bytes) {
   const Guard guard(state().mutex);

@@ -510,13 +510,20 @@ TEST_CASE_METHOD(
   for (const size_t page : {1, 2}) table.slots()[page * units + units / 2].entry = 0;
   if (!test::has(is_there(0), "tell what pages there are (mincore)")) return;
   const size_t bytes = units << FrontTable::kUnitShift;
-  table.forget(region.base + bytes / 4, 3 * bytes + bytes / 2);
+  const uintptr_t end = region.base + 3 * bytes + 3 * bytes / 4;
+  bool is_unused_behind = false;
+  const auto is_unused = [&](uintptr_t from, uintptr_t) { return is_unused_behind && from >= end; };
+  table.forget(region.base + bytes / 4, 3 * bytes + bytes / 2, is_unused);
   CHECK(is_there(0));
   CHECK_FALSE(is_there(1));
   CHECK_FALSE(is_there(2));
   CHECK(is_there(3));
   CHECK(table.slots()[units / 2].entry == 1);
   CHECK(table.slots()[3 * units + units / 2].entry == 1);
+  is_unused_behind = true;
+  table.forget(region.base + bytes / 4, 3 * bytes + bytes / 2, is_unused);
+  CHECK(is_there(0));
+  CHECK_FALSE(is_there(3));
 }
 
 TEST_CASE_METHOD(Fixture, "marks say what a list of pages would") {
