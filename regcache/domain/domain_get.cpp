@@ -132,15 +132,14 @@ int get_of_window(Domain& domain, const void* address, size_t length, rdm_mr* ou
     constexpr int kTries = 10;
     bool is_beside_by_now = false;
     for (int i = 1; i <= kTries; ++i) {
-      const bool is_final = stays_refused(parts, region, at, length, i);
+      const auto is_refused = [&] { return stays_refused(parts, region, at, length, i); };
+      const bool was_refused = is_refused();
       is_beside_by_now = is_beside_now();
-      if (is_final || is_beside_by_now) break;
+      // The registrar may have succeeded between the two.
+      if (is_beside_by_now || (was_refused && is_refused())) break;
       if (domain.lookup(address, length, out) == RDM_OK) return RDM_OK;
     }
     if (!is_beside_by_now || is_callers_only) {
-      // The registrar may have succeeded since the region was seen refused.
-      const bool is_refused = stays_refused(parts, region, at, length, kTries);
-      if (!is_refused && domain.lookup(address, length, out) == RDM_OK) return RDM_OK;
       return fail(status, domain.why()[0] != '\0'
                               ? domain.why()
                               : "the device's limits do not allow to register all of "
