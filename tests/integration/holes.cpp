@@ -245,6 +245,7 @@ void try_block(probe::KeyedDevice& keyed, const char* way, size_t size, Hole hol
     check_content(hole, "realloc");
     // A block that grows where it lies keeps its hole.
     const size_t beyond = buffer == old ? before + hole.bytes : 0;
+    if (buffer == old) check(keyed, buffer, before, "what lies before the hole of a grown block");
     check(keyed, buffer + beyond, 2 * size - beyond, "what realloc returned");
   }
   free(buffer);
