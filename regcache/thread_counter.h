@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/os/cache_line.h"
+
 namespace rdmalloc {
 
 // One count for each type `What`. Threads count in places of their own, or share one when there
@@ -52,7 +54,7 @@ class ThreadCounter {
   }
 
  private:
-  struct alignas(64) Line {
+  struct alignas(os::kCacheLine) Line {
     Place value;
     std::atomic<uint32_t> index;  // its own
     std::atomic<uint32_t> hint;   // what the counting thread may ask for next

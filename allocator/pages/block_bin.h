@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/os/cache_line.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/processor_lock.h"
 
@@ -64,7 +65,7 @@ class BlockClasses {
 inline constexpr BlockClasses::Table BlockClasses::kTable = BlockClasses::make_table();
 
 template <unsigned kMost>
-class alignas(64) BlockBin {
+class alignas(os::kCacheLine) BlockBin {
  public:
   static_assert(kMost < 32);
 

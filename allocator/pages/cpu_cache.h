@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/os/cache_line.h"
 #include "allocator/os/processor_lock.h"
 #include "allocator/pages/block_bin.h"
 
@@ -19,7 +20,7 @@ namespace rdmalloc {
 // Of an attempt to change a cache.
 enum class Attempt : uint8_t { kDone, kImpossible, kInterrupted };
 
-class alignas(64) CpuCache {
+class alignas(os::kCacheLine) CpuCache {
  public:
   // How its blocks have been used in the last rounds: they come and go at once, slowly, or most of
   // those that are freed here are malloced elsewhere.

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/os/cache_line.h"
 #include "allocator/os/processor.h"
 #include "allocator/pages/cpu_cache.h"
 #include "allocator/pages/shared_bins.h"
@@ -167,7 +168,7 @@ class CpuCaches {
   std::atomic<size_t> used_{0};   // the highest number of one that was used, plus 1
   std::atomic<size_t> most_kept_[CpuCache::kUses] = {};  // pages, for each use of a cache
   // Apart from what every malloc reads.
-  alignas(64) std::atomic<size_t> bytes_then_{0};
+  alignas(os::kCacheLine) std::atomic<size_t> bytes_then_{0};
   std::atomic<size_t> calls_since_{0};
   std::atomic<bool> is_locked_{false};  // by fork
   size_t locked_ = 0;                   // how many are

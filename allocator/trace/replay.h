@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/os/cache_line.h"
 #include "allocator/trace/event.h"
 #include "allocator/trace/object_table.h"
 #include "allocator/trace/packed_reader.h"
@@ -57,7 +58,7 @@ class Replay {
   using Object = ObjectTable::Object;
 
   // A thread that stands for a recorded one, or for several if very many were recorded.
-  struct alignas(64) Lane {
+  struct alignas(os::kCacheLine) Lane {
     std::atomic<uint32_t> has_baton{0};
     bool is_started = false;
     pthread_t thread{};

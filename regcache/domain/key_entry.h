@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/os/cache_line.h"
 #include "include/rdmalloc/backend.h"
 #include "regcache/domain/cause.h"
 
@@ -41,7 +42,7 @@ struct Keys {
   uint32_t lkey, rkey;
 };
 
-struct alignas(64) KeyEntry {
+struct alignas(os::kCacheLine) KeyEntry {
   std::atomic<size_t> length{0};  // of the one MR; 0: none, or pieces
   std::atomic<uintptr_t> base{0};
   std::atomic<uint64_t> keys{0};  // lkey and rkey, as they lie in an rdm_mr

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "allocator/mutex.h"
+#include "allocator/os/cache_line.h"
 #include "include/rdmalloc/backend.h"
 
 namespace rdmalloc {
@@ -22,7 +23,7 @@ enum class EntryState : uint32_t {
   kRemoving    // idle, and somebody's to deregister
 };
 
-struct alignas(64) CacheEntry {
+struct alignas(os::kCacheLine) CacheEntry {
   using Hook =
       boost::intrusive::set_member_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>>;
   using Link = boost::intrusive::list_member_hook<
@@ -37,7 +38,8 @@ struct alignas(64) CacheEntry {
   std::atomic<uint64_t> keys{0};  // lkey, rkey as they lie in memory
   std::atomic<void*> handle{nullptr};
 
-  alignas(64) Hook in_index GUARDED_BY(cache_lock);  // of the cache: by address, by peer, ...
+  alignas(os::kCacheLine) Hook in_index
+      GUARDED_BY(cache_lock);  // of the cache: by address, by peer, ...
   // Of the cache while it is being built, and then of the policy, unless it is in `by_use`.
   Link in_turn GUARDED_BY(cache_lock);
   Hook by_use GUARDED_BY(cache_lock);  // of the policy: kLive, and listed anew

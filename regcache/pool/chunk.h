@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/os/cache_line.h"
 #include "include/rdmalloc/rdmalloc.h"
 
 namespace rdmalloc {
@@ -35,7 +36,7 @@ inline constexpr rdm_mr kNoKey{};
 
 // Written by the thread that adds it to a pool, before the table of units refers to it, and when
 // its pool is closed; `states` and `keys` change in between.
-struct alignas(64) Chunk {
+struct alignas(os::kCacheLine) Chunk {
   static constexpr unsigned kUnitShift = 16;
   static constexpr size_t kUnit = size_t{1} << kUnitShift;
   // So that an offset has 32 bits.

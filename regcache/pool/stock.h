@@ -11,11 +11,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/os/cache_line.h"
 #include "regcache/pool/chunk.h"
 
 namespace rdmalloc {
 
-struct alignas(64) Stock {
+struct alignas(os::kCacheLine) Stock {
   static constexpr uint32_t kMost = 64;
 
   // For the owner. False: it is revoked; take FreeBuffers::members_ instead.

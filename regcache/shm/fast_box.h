@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "allocator/os/cache_line.h"
 #include "regcache/shm/ring.h"
 
 namespace rdmalloc::shm {
@@ -17,7 +18,7 @@ struct Slot {
 };
 
 // The head of a fast box; the slots follow on their own lines.
-struct alignas(64) BoxHead {
+struct alignas(os::kCacheLine) BoxHead {
   std::atomic<uint32_t> sender;  // rank plus 1, permanently; 0: unclaimed
   uint64_t after;  // that sender's messages that went to the inbox; they precede the box's
 };

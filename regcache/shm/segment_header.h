@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "allocator/os/cache_line.h"
 #include "regcache/shm/doorbell.h"
 #include "regcache/shm/layout.h"
 #include "regcache/shm/plan.h"
@@ -51,7 +52,7 @@ struct RankSlot {
   Process process;  // valid from kAttached on
   std::atomic<uint32_t> state;
   // On its own line: peers read it with each message.
-  alignas(64) Doorbell::Words bell;
+  alignas(os::kCacheLine) Doorbell::Words bell;
 };
 static_assert(sizeof(RankSlot) == kSlotBytes);
 

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/os/cache_line.h"
+
 namespace rdmalloc {
 
 class Announcements {
@@ -14,7 +16,7 @@ class Announcements {
   // A range in one word, so that one step takes the slot and announces the range: the number of its
   // first page, and in the low bits how many pages it has. Pages are 4 KiB here; larger pages of a
   // kernel are multiples of these. 0: free.
-  struct alignas(64) Slot {
+  struct alignas(os::kCacheLine) Slot {
     std::atomic<uint64_t> pages{0};
   };
 

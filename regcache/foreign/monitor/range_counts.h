@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "allocator/os/cache_line.h"
+
 namespace rdmalloc {
 
 class RangeCounts {
@@ -40,7 +42,7 @@ class RangeCounts {
 
   std::atomic<bool> has_counted_{false};  // some range was ever counted in
   std::atomic<uint32_t> long_ranges_{0};  // those of them with too many granules to count
-  alignas(64) std::atomic<uint16_t> counts_[kCounts] = {};
+  alignas(os::kCacheLine) std::atomic<uint16_t> counts_[kCounts] = {};
 };
 
 }  // namespace rdmalloc

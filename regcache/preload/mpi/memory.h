@@ -11,13 +11,14 @@
 
 #include <atomic>
 
+#include "allocator/os/cache_line.h"
 #include "regcache/preload/mpi/real.h"
 #include "regcache/preload/mpi/table.h"
 
 namespace rdmalloc::mpi {
 
 // What the fast path reads, in one cache line.
-struct alignas(64) Fast {
+struct alignas(os::kCacheLine) Fast {
   // An info is null if (info & mask) == null_info: never, until the fast path is in use. Then MPI
   // is running and is one we know, no profiling tool is in between, malloc is rdmalloc's, and
   // memory is not to be exposed.
