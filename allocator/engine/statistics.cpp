@@ -85,12 +85,19 @@ bool drops_objects(const char* name) {
          (strstr(name, ".reset") != nullptr || strstr(name, ".destroy") != nullptr);
 }
 
-// Before a call: the front cache must not hide anything from it.
-void prepare(bool is_of_thread, bool drops, bool reads, bool writes) {
-  if (is_of_thread && reads) FrontCache::add_to_figures();
-  if (reads && !writes) return;
+struct Call {
+  bool is_of_thread;  // may be about the thread's figures
+  bool drops;         // may free objects by other ways than free()
+  bool reads;
+  bool writes;
+};
+
+// The front cache must not hide anything from it.
+void prepare(const Call& call) {
+  if (call.is_of_thread && call.reads) FrontCache::add_to_figures();
+  if (call.reads && !call.writes) return;
   FrontCache::empty();
-  if (drops) heap.store().front_table.forget_all();
+  if (call.drops) heap.store().front_table.forget_all();
 }
 
 int corrected(Statistic which, int error, void* old, const size_t* old_size) {
@@ -108,7 +115,10 @@ extern "C" {
 [[gnu::visibility("default")]] int mallctl(const char* name, void* old, size_t* old_size,
                                            void* next, size_t next_size) noexcept {
   if (name != nullptr) {
-    prepare(begins_with(name, "thread."), drops_objects(name), old != nullptr, next != nullptr);
+    prepare({.is_of_thread = begins_with(name, "thread."),
+             .drops = drops_objects(name),
+             .reads = old != nullptr,
+             .writes = next != nullptr});
   }
   const int error = je_mallctl(name, old, old_size, next, next_size);
   return name == nullptr ? error : corrected(by_name(name), error, old, old_size);
@@ -118,7 +128,10 @@ extern "C" {
                                                 size_t* old_size, void* next,
                                                 size_t next_size) noexcept {
   // What the numbers stand for is jemalloc's secret.
-  prepare(true, old == nullptr && next == nullptr, old != nullptr, next != nullptr);
+  prepare({.is_of_thread = true,
+           .drops = old == nullptr && next == nullptr,
+           .reads = old != nullptr,
+           .writes = next != nullptr});
   const int error = je_mallctlbymib(mib, length, old, old_size, next, next_size);
   if (error != 0 || old == nullptr || length != kNumbers) return error;
   return corrected(by_mib(mib), error, old, old_size);
