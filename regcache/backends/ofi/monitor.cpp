@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "allocator/last_error.h"
@@ -14,19 +15,35 @@
 #include "include/rdmalloc/ofi.h"
 #include "regcache/backends/ofi/library.h"
 #include "regcache/backends/ofi/watch.h"
+#include "regcache/domain/ofi_known.h"
 
 namespace rdmalloc {
 namespace {
 
 constexpr uint32_t kSince = FI_VERSION(1, 13);
 
+// Whether the program itself unmapped or replaced a page of the range.
+bool has_hole_of_program(uintptr_t address, size_t length) {
+  const PageMarks& marks = heap.marks();
+  if (!marks.is_changed(address, length)) return false;
+  const uintptr_t end = address + length;
+  for (uintptr_t from = marks.first_retired(address, end); from < end;) {
+    const uintptr_t to = marks.first_kept(from, end);
+    if (marks.is_changed(from, to - from)) return true;
+    from = marks.first_retired(to, end);
+  }
+  return false;
+}
+
 // True for memory whose pages never change while the process lives, unless the program itself
-// unmaps or replaces them. Overflow and sparse regions drop their pages while they are free.
+// unmaps or replaces them. Overflow and sparse regions drop their pages while they are free. A
+// region stays what it is when pages are gathered from it: nobody has the addresses of those, and
+// otherwise libfabric would register each buffer in the others by itself from then on.
 bool is_for_ever(const void* address, size_t length) {
   const Region* region = heap.regions().find(address);
+  const auto at = reinterpret_cast<uintptr_t>(address);
   return region != nullptr && region->kind == RegionKind::kPinned && region->locked &&
-         length <= region->end() - reinterpret_cast<uintptr_t>(address) &&
-         !heap.marks().is_retired(reinterpret_cast<uintptr_t>(address), length);
+         length <= region->end() - at && !has_hole_of_program(at, length);
 }
 
 int start(fid_mem_monitor*) { return 0; }
@@ -110,5 +127,13 @@ int import_monitor() {
 
 }  // namespace
 }  // namespace rdmalloc
+
+extern "C" int rdm_shim_is_retired(const void* address, size_t length) {
+  using rdmalloc::heap;
+  const rdmalloc::Region* region = heap.regions().find(address);
+  if (region == nullptr) return 0;
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  return heap.marks().is_retired(at, std::min(length, region->end() - at)) ? 1 : 0;
+}
 
 extern "C" int rdm_ofi_import_monitor() { return rdmalloc::import_monitor(); }

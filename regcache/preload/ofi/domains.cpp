@@ -1,5 +1,6 @@
 #include "regcache/preload/ofi/domains.h"
 
+#include <rdma/fi_errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,37 +53,46 @@ Covered* covered_of(fid* domain) {
 
 // Registers a newly acquired region before libfabric would register the buffer in it. Only for
 // calls without flags: others pass by libfabric's cache, as those for ofi_rxm's own pools do
-// (OFI_MR_NOCACHE), or contain no addresses (FI_MR_DMABUF).
-void cover(fid* domain, const void* address, size_t length) {
+// (OFI_MR_NOCACHE), or contain no addresses (FI_MR_DMABUF). Returns what the caller shall get if
+// the memory is gone, as from the kernel without a cache; otherwise 0.
+int cover(fid* domain, const void* address, size_t length) {
   const Covered* covered = covered_of(domain);
+  if (covered->domain == nullptr) return 0;
+  if (rdm_shim_is_retired(address, length) != 0) return -FI_EFAULT;
   rdm_mr mr;
-  if (covered->domain != nullptr && rdm_owns(address) != 0) {
-    (void)rdm_lookup(covered->domain, address, length, &mr);
-  }
+  if (rdm_owns(address) != 0) (void)rdm_lookup(covered->domain, address, length, &mr);
+  return 0;
 }
 
-void cover(fid* domain, const iovec* pieces, size_t count) {
-  for (size_t i = 0; i < count; ++i) cover(domain, pieces[i].iov_base, pieces[i].iov_len);
+int cover(fid* domain, const iovec* pieces, size_t count) {
+  int status = 0;
+  for (size_t i = 0; i < count && status == 0; ++i) {
+    status = cover(domain, pieces[i].iov_base, pieces[i].iov_len);
+  }
+  return status;
 }
 
 int register_one(fid* domain, const void* address, size_t length, uint64_t access, uint64_t offset,
                  uint64_t key, uint64_t flags, fid_mr** out, void* context) {
   fi_ops_mr* real = covered_of(domain)->real_mr;
-  if (flags == 0) cover(domain, address, length);
+  const int status = flags == 0 ? cover(domain, address, length) : 0;
+  if (status != 0) return status;
   return real->reg(domain, address, length, access, offset, key, flags, out, context);
 }
 
 int register_pieces(fid* domain, const iovec* pieces, size_t count, uint64_t access,
                     uint64_t offset, uint64_t key, uint64_t flags, fid_mr** out, void* context) {
   fi_ops_mr* real = covered_of(domain)->real_mr;
-  if (flags == 0) cover(domain, pieces, count);
+  const int status = flags == 0 ? cover(domain, pieces, count) : 0;
+  if (status != 0) return status;
   return real->regv(domain, pieces, count, access, offset, key, flags, out, context);
 }
 
 int register_by_attributes(fid* domain, const fi_mr_attr* attributes, uint64_t flags,
                            fid_mr** out) {
   fi_ops_mr* real = covered_of(domain)->real_mr;
-  if (flags == 0) cover(domain, attributes->mr_iov, attributes->iov_count);
+  const int status = flags == 0 ? cover(domain, attributes->mr_iov, attributes->iov_count) : 0;
+  if (status != 0) return status;
   return real->regattr(domain, attributes, flags, out);
 }
 

@@ -33,6 +33,30 @@ void steady() {
   if (cost > kFewRegistrations) verdict.broken("%lu registrations", cost);
 }
 
+// What moved to another address cannot be registered at the old one, in whatever way, although
+// libfabric's cache has registered the region around it.
+void retired() {
+  Speaker speaker;
+  constexpr size_t kMoved = kLargest;
+  auto* const old = static_cast<char*>(malloc(kMoved));
+  auto* const beside = static_cast<char*>(malloc(kMoved));
+  memset(old, 1, kMoved);
+  speaker.use(old, kMoved);
+  auto* const moved = static_cast<char*>(realloc(old, 16 * kMoved));
+  if (moved == old) probe::skip("the block grew where it lay");
+  if (probe::library().owns(old) != 0) probe::skip("the block was copied");
+  for (int how = 0; how < 3; ++how) {
+    if (speaker.try_use(old, kMoved, how) == 0)
+      verdict.broken("an address without a page was registered");
+    if (speaker.try_use(old + kMoved - 1, 1, how) == 0)
+      verdict.broken("its last byte was registered");
+  }
+  speaker.use(moved, 16 * kMoved);
+  speaker.use(beside, kMoved);
+  free(moved);
+  free(beside);
+}
+
 // A domain that declares that it pins is believed, and what passes by the cache is registered by
 // the provider alone.
 void economy() {
@@ -177,6 +201,7 @@ void copying() {
 constexpr probe::Case kCases[] = {{"steady", steady},
                                   {"foreign", foreign},
                                   {"economy", economy},
+                                  {"retired", retired},
                                   {"unwatched", unwatched},
                                   {"threads", threads},
                                   {"two_caches", two_caches},

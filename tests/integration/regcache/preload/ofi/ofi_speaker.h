@@ -60,6 +60,12 @@ class Speaker {
 
   // Registers and deregisters, as for a message.
   void use(void* address, size_t length, int how = 0) {
+    if (const int status = try_use(address, length, how)) {
+      verdict.broken("registering: error %d", -status);
+    }
+  }
+  // The same, if it is not refused: returns libfabric's status.
+  int try_use(void* address, size_t length, int how) {
     fid_mr* mr = nullptr;
     const iovec piece{address, length};
     fi_mr_attr attributes{};
@@ -78,9 +84,10 @@ class Speaker {
         status = fi_mr_regattr(domain_, &attributes, 0, &mr);
         break;
     }
-    if (status != 0) return verdict.broken("registering: error %d", -status);
+    if (status != 0) return status;
     if (fi_mr_key(mr) == 0 || fi_mr_desc(mr) == nullptr) verdict.broken("no key, no descriptor");
     if (fi_close(&mr->fid) != 0) verdict.broken("a memory region does not close");
+    return 0;
   }
 
   // Registrations with the device that this causes: all, or those of some memory. The heap may grow
