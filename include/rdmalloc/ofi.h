@@ -33,8 +33,9 @@ extern "C" {
  * This function imports a monitor of ours: registrations of the window's pinned regions stay valid
  * for ever and cost no monitoring; all other memory is watched by the monitor that rdm_monitor()
  * names, and what that cannot watch is registered for each use. The monitor only tells the cache
- * what to trust; it is a domain of rdm_domain_open_ofi that registers whole regions. In the
- * statistics, watched memory counts as one domain's foreign memory.
+ * what to trust; it is a domain of rdm_domain_open_ofi that registers whole regions. Those serve
+ * the cache also for freed memory whose pages moved away; the shim refuses it. In the statistics,
+ * watched memory counts as one domain's foreign memory.
  *
  * Call it once in a process, before the first domain that caches. It needs a libfabric of 1.13 or
  * newer that is loaded already, and keeps it loaded. RDM_OK, also if our monitor was imported
