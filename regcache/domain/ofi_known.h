@@ -16,8 +16,9 @@ extern "C" {
 RDM_API int rdm_shim_open_known_ofi(fid_domain* domain, uint64_t access,
                                     const rdm_domain_options* options, rdm_domain** out);
 
-// 1: pages of the range moved away, or were unmapped, after the program freed what was there. What
-// libfabric has registered of the region around them must not serve a request for them. 0: not.
-RDM_API int rdm_shim_is_retired(const void* address, size_t length);
+// 1: pages of the range moved away after the program freed what was there. What libfabric has
+// registered of the region around them must not serve a request for them. 0: not, or the program
+// itself has put something there.
+RDM_API int rdm_shim_has_moved(const void* address, size_t length);
 
 }  // extern "C"

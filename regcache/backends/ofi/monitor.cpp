@@ -25,7 +25,7 @@ constexpr uint32_t kSince = FI_VERSION(1, 13);
 // Whether the program itself unmapped or replaced a page of the range.
 bool has_hole_of_program(uintptr_t address, size_t length) {
   const PageMarks& marks = heap.marks();
-  if (!marks.is_changed(address, length)) return false;
+  if (marks.changes() == 0 || !marks.is_changed(address, length)) return false;
   const uintptr_t end = address + length;
   for (uintptr_t from = marks.first_retired(address, end); from < end;) {
     const uintptr_t to = marks.first_kept(from, end);
@@ -128,12 +128,13 @@ int import_monitor() {
 }  // namespace
 }  // namespace rdmalloc
 
-extern "C" int rdm_shim_is_retired(const void* address, size_t length) {
+extern "C" int rdm_shim_has_moved(const void* address, size_t length) {
   using rdmalloc::heap;
   const rdmalloc::Region* region = heap.regions().find(address);
   if (region == nullptr) return 0;
   const auto at = reinterpret_cast<uintptr_t>(address);
-  return heap.marks().is_retired(at, std::min(length, region->end() - at)) ? 1 : 0;
+  const size_t inside = std::min(length, region->end() - at);
+  return heap.marks().is_retired(at, inside) && !heap.marks().is_changed(at, inside) ? 1 : 0;
 }
 
 extern "C" int rdm_ofi_import_monitor() { return rdmalloc::import_monitor(); }

@@ -58,7 +58,7 @@ Covered* covered_of(fid* domain) {
 int cover(fid* domain, const void* address, size_t length) {
   const Covered* covered = covered_of(domain);
   if (covered->domain == nullptr) return 0;
-  if (rdm_shim_is_retired(address, length) != 0) return -FI_EFAULT;
+  if (rdm_shim_has_moved(address, length) != 0) return -FI_EFAULT;
   rdm_mr mr;
   if (rdm_owns(address) != 0) (void)rdm_lookup(covered->domain, address, length, &mr);
   return 0;

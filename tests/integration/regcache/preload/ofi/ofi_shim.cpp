@@ -79,6 +79,25 @@ void* map(void* at = nullptr) {
   return memory;
 }
 
+// The program maps something of its own over pages of a block.
+void replaced() {
+  Speaker speaker;
+  auto* const block = static_cast<char*>(malloc(kLargest));
+  auto* const beside = static_cast<char*>(malloc(kLargest));
+  memset(block, 1, kLargest);
+  memset(beside, 1, kLargest);
+  speaker.use(block, kLargest);
+  const auto within = (reinterpret_cast<uintptr_t>(block) + kLargest / 2) & ~(probe::kPage - 1);
+  (void)map(reinterpret_cast<void*>(within));
+  const uint64_t cost = speaker.cost_of(block, [&] { speaker.use(block, kLargest); });
+  if (cost == 0) verdict.broken("replaced pages were not registered anew");
+  for (int how = 0; how < 3; ++how) {
+    speaker.use(block, kLargest, how);
+    speaker.use(reinterpret_cast<void*>(within), 1, how);
+    speaker.use(beside, kLargest, how);
+  }
+}
+
 // The program's own memory is registered once, and again after it has changed.
 void foreign() {
   Speaker speaker;
@@ -201,6 +220,7 @@ constexpr probe::Case kCases[] = {{"steady", steady},
                                   {"foreign", foreign},
                                   {"economy", economy},
                                   {"retired", retired},
+                                  {"replaced", replaced},
                                   {"unwatched", unwatched},
                                   {"threads", threads},
                                   {"two_caches", two_caches},

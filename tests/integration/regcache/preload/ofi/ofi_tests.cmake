@@ -65,6 +65,7 @@ ofi_case(ofi_shim steady "thousands of messages cost a few registrations under t
 ofi_case(ofi_shim retired
   "a region that lost pages serves messages without another registration, and none where those pages were"
   CONTROL "lost pages were registered" LABELS memlock)
+ofi_case(ofi_shim replaced "what the program maps over pages of a block is registered anew" LABELS memlock)
 ofi_case(ofi_shim foreign "other memory is registered once under the shim, and anew when it changed"
   CONTROL "^1000 registrations of unchanged memory" LABELS memlock_8M)
 ofi_case(ofi_shim economy "neither a trial nor a provider's own pools cost a registration more")
