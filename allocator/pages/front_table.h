@@ -45,8 +45,9 @@ class FrontTable {
     return table_.cover(index_of(region.base) * sizeof(Slot),
                         (index_of(region.end() - 1) + 1) * sizeof(Slot));
   }
-  // The region is gone, and so are all its objects: gives back memory that tells of no others. If
-  // one of those becomes known at the same moment, that may be forgotten.
+  // The program destroyed the region, and may still free what lies there: gives back memory that
+  // tells of no object, for which it reads all of it. If one becomes known at the same moment, that
+  // may be forgotten.
   void forget(const Region& region) REQUIRES(growth_lock) {
     os::drop_zeros(slots_ + index_of(region.base), slots_ + index_of(region.end() - 1) + 1);
   }
