@@ -5,6 +5,7 @@
 //
 // Without the library `larger` is the control: the driver refuses a cache that releases nothing
 // when a larger buffer appears at the same address.
+#include <algorithm>
 #include <map>
 #include <vector>
 
@@ -75,21 +76,23 @@ void check_larger() {
 
 // The same without an unmapping that could be noticed, while the smaller one is in use.
 void check_wider() {
+  const size_t half = std::max(kSmall, probe::kPage);
+  const size_t whole = 2 * half;
   rdm_domain* domain = open_domain(verdict);
-  char* memory = map_pages(kLarge);
-  use(domain, memory, kSmall, 1, "32 KiB");
-  use(domain, memory, kLarge, 2, "64 KiB at the same address");
-  if (fake()->registered_bytes < kLarge) verdict.broken("not all is registered");
-  char* other = map_pages(kLarge);
+  char* memory = map_pages(whole);
+  use(domain, memory, half, 1, "a half");
+  use(domain, memory, whole, 2, "the whole at the same address");
+  if (fake()->registered_bytes < whole) verdict.broken("not all is registered");
+  char* other = map_pages(whole);
   rdm_mr held{};
   rdm_mr wide{};
-  if (domains().get(domain, other, kSmall, &held) != RDM_OK) verdict.broken("rdm_get failed");
-  const int status = domains().get(domain, other, kLarge, &wide);
+  if (domains().get(domain, other, half, &held) != RDM_OK) verdict.broken("rdm_get failed");
+  const int status = domains().get(domain, other, whole, &wide);
   if (status == RDM_OK) verdict.broken("memory in use was given up");
   if (domains().last_error()[0] == '\0') verdict.broken("nothing is said of memory in use");
-  if (!covers(other, kSmall)) verdict.broken("memory in use is not registered any more");
+  if (!covers(other, half)) verdict.broken("memory in use is not registered any more");
   if (domains().put(domain, &held) != RDM_OK) verdict.broken("rdm_put failed");
-  use(domain, other, kLarge, 3, "64 KiB when the smaller part is idle");
+  use(domain, other, whole, 3, "the whole when its half is idle");
   close_domain(domain, verdict);
   expect_nothing_left();
 }
