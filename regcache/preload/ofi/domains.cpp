@@ -55,27 +55,24 @@ Covered* covered_of(fid* domain) {
 // calls without flags: others pass by libfabric's cache, as those for ofi_rxm's own pools do
 // (OFI_MR_NOCACHE), or contain no addresses (FI_MR_DMABUF). Returns what the caller shall get if
 // the memory is gone, as from the kernel without a cache; otherwise 0.
-int cover(fid* domain, const void* address, size_t length) {
+int cover(fid* domain, uint64_t flags, const iovec* pieces, size_t count) {
   const Covered* covered = covered_of(domain);
-  if (covered->domain == nullptr) return 0;
-  if (rdm_shim_has_moved(address, length) != 0) return -FI_EFAULT;
-  rdm_mr mr;
-  if (rdm_owns(address) != 0) (void)rdm_lookup(covered->domain, address, length, &mr);
-  return 0;
-}
-
-int cover(fid* domain, const iovec* pieces, size_t count) {
-  int status = 0;
-  for (size_t i = 0; i < count && status == 0; ++i) {
-    status = cover(domain, pieces[i].iov_base, pieces[i].iov_len);
+  if (flags != 0 || covered->domain == nullptr) return 0;
+  for (size_t i = 0; i < count; ++i) {
+    const void* address = pieces[i].iov_base;
+    const size_t length = pieces[i].iov_len;
+    if (rdm_shim_has_moved(address, length) != 0) return -FI_EFAULT;
+    rdm_mr mr;
+    if (rdm_owns(address) != 0) (void)rdm_lookup(covered->domain, address, length, &mr);
   }
-  return status;
+  return 0;
 }
 
 int register_one(fid* domain, const void* address, size_t length, uint64_t access, uint64_t offset,
                  uint64_t key, uint64_t flags, fid_mr** out, void* context) {
   fi_ops_mr* real = covered_of(domain)->real_mr;
-  const int status = flags == 0 ? cover(domain, address, length) : 0;
+  const iovec piece{const_cast<void*>(address), length};
+  const int status = cover(domain, flags, &piece, 1);
   if (status != 0) return status;
   return real->reg(domain, address, length, access, offset, key, flags, out, context);
 }
@@ -83,7 +80,7 @@ int register_one(fid* domain, const void* address, size_t length, uint64_t acces
 int register_pieces(fid* domain, const iovec* pieces, size_t count, uint64_t access,
                     uint64_t offset, uint64_t key, uint64_t flags, fid_mr** out, void* context) {
   fi_ops_mr* real = covered_of(domain)->real_mr;
-  const int status = flags == 0 ? cover(domain, pieces, count) : 0;
+  const int status = cover(domain, flags, pieces, count);
   if (status != 0) return status;
   return real->regv(domain, pieces, count, access, offset, key, flags, out, context);
 }
@@ -91,7 +88,7 @@ int register_pieces(fid* domain, const iovec* pieces, size_t count, uint64_t acc
 int register_by_attributes(fid* domain, const fi_mr_attr* attributes, uint64_t flags,
                            fid_mr** out) {
   fi_ops_mr* real = covered_of(domain)->real_mr;
-  const int status = flags == 0 ? cover(domain, attributes->mr_iov, attributes->iov_count) : 0;
+  const int status = cover(domain, flags, attributes->mr_iov, attributes->iov_count);
   if (status != 0) return status;
   return real->regattr(domain, attributes, flags, out);
 }

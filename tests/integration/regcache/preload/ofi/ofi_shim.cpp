@@ -33,14 +33,19 @@ void steady() {
   if (cost > kFewRegistrations) verdict.broken("%lu registrations", cost);
 }
 
+char* full_block() {
+  auto* const block = static_cast<char*>(malloc(kLargest));
+  if (block == nullptr) probe::skip("no memory");
+  memset(block, 1, kLargest);
+  return block;
+}
+
 // A block moves out of a region that libfabric's cache has registered. What is left there needs no
 // registration of its own, and what moved away cannot be registered at its old address.
 void retired() {
   Speaker speaker;
-  auto* const old = static_cast<char*>(malloc(kLargest));
-  auto* const beside = static_cast<char*>(malloc(kLargest));
-  memset(old, 1, kLargest);
-  memset(beside, 1, kLargest);
+  auto* const old = full_block();
+  auto* const beside = full_block();
   speaker.use(old, kLargest);
   speaker.use(beside, kLargest);
   auto* const moved = static_cast<char*>(realloc(old, 16 * kLargest));
@@ -82,10 +87,8 @@ void* map(void* at = nullptr) {
 // The program maps something of its own over pages of a block.
 void replaced() {
   Speaker speaker;
-  auto* const block = static_cast<char*>(malloc(kLargest));
-  auto* const beside = static_cast<char*>(malloc(kLargest));
-  memset(block, 1, kLargest);
-  memset(beside, 1, kLargest);
+  auto* const block = full_block();
+  auto* const beside = full_block();
   speaker.use(block, kLargest);
   const auto within = (reinterpret_cast<uintptr_t>(block) + kLargest / 2) & ~(probe::kPage - 1);
   (void)map(reinterpret_cast<void*>(within));
