@@ -32,6 +32,8 @@ inline constexpr uint32_t kRawVersion = 1;
 // The size of a thread's first chunk, and of the longest; each is twice the one before.
 inline size_t first_chunk() { return os::page_size(); }
 inline constexpr size_t kLongestChunk = size_t{256} << 10;
+// The least that a process's file may be limited to: the header, and little or nothing else.
+inline constexpr uint64_t kSmallestLimit = 64 << 10;
 
 // Why recording ended before the process did.
 enum class StopReason : uint32_t { kNone, kLimit, kNoSpace };

@@ -19,7 +19,6 @@ using os::Text;
 using os::text;
 
 constexpr uint64_t kDefaultLimit = uint64_t{1} << 30;
-constexpr uint64_t kSmallestPages = 16;
 constexpr size_t kLongestPath = 4096;
 constexpr uint64_t kStretch = 4 << 20;
 
@@ -166,8 +165,7 @@ bool RawWriter::start() {
 bool RawWriter::map(int fd, uint64_t limit) {
   void* memory = MAP_FAILED;
   errno = EFBIG;
-  for (; memory == MAP_FAILED && limit >= kSmallestPages * os::page_size();
-       limit = os::page_floor(limit / 2)) {
+  for (; memory == MAP_FAILED && limit >= kSmallestLimit; limit = os::page_floor(limit / 2)) {
     limit_ = limit;
     const long error = os::system_call(SYS_ftruncate, fd, static_cast<long>(limit));
     errno = static_cast<int>(-error);

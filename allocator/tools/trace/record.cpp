@@ -18,6 +18,7 @@
 #include "allocator/tools/text.h"
 #include "allocator/tools/trace/recorded_run.h"
 #include "allocator/tools/trace/recording_report.h"
+#include "allocator/trace/raw_format.h"
 #include "allocator/trace/ticks.h"
 
 namespace rdmalloc::cli {
@@ -26,13 +27,12 @@ namespace {
 namespace fs = std::filesystem;
 using trace::RawFile;
 
-constexpr uint64_t kSmallestLimit = 64 << 10;
 constexpr const char* kExtension = ".rdtrace";
 
 uint64_t parse_limit(const std::string& text) {
   Amount amount;
   const bool parsed = parse_amount({text.data(), text.size()}, &amount);
-  if (!parsed || amount.unit != Amount::Unit::kBytes || amount.value < kSmallestLimit) {
+  if (!parsed || amount.unit != Amount::Unit::kBytes || amount.value < trace::kSmallestLimit) {
     throw Refusal("--limit " + text + ": give bytes with K, M or G, from 64K up");
   }
   return amount.value;

@@ -117,7 +117,7 @@ void check_memory() {
   expect_get(device, "memory that ends in a hole", pages, 5 * kPage, RDM_SYSTEM);
   expect_get(device, "memory that is not mapped", pages + 4 * kPage, kPage, RDM_SYSTEM);
   expect_get(device, "the null page", nullptr, kPage, RDM_SYSTEM);
-  expect_get(device, "the kernel's half", reinterpret_cast<void*>(UINTPTR_MAX << 12 << 4), kPage,
+  expect_get(device, "the kernel's half", reinterpret_cast<void*>(UINTPTR_MAX << 20), kPage,
              RDM_SYSTEM);
   char* closed = probe::map_pages(4 * kPage);
   mprotect(closed, 4 * kPage, PROT_NONE);

@@ -13,6 +13,7 @@
 namespace {
 
 const size_t kRoom = probe::Ranges::kPages * probe::kPage;
+const size_t kLittle = 8 * kRoom;
 
 probe::ChurnShared shared;
 
@@ -69,8 +70,8 @@ int main(int argc, char** argv) {
   const uint64_t before = probe::pinned_by_kernel();
   // One with defaults, and one in which threads evict each other's registrations.
   shared.devices[0] = new probe::ForeignDevice(kRoom, {}, shared.staleness.verdict());
-  shared.devices[1] = new probe::ForeignDevice(kRoom, {size_t{1} << 20, 12, 1000, 0, 0},
-                                               shared.staleness.verdict());
+  shared.devices[1] =
+      new probe::ForeignDevice(kRoom, {kLittle, 12, 1000, 0, 0}, shared.staleness.verdict());
   probe::need_monitor(monitor);
   run_threads(rounds, seconds);
   const rdm_stats books = probe::stats();

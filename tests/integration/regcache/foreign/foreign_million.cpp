@@ -9,7 +9,7 @@
 
 namespace {
 
-constexpr size_t kStretch = 4096;       // pages mapped at any one time
+const size_t kStretch = (size_t{16} << 20) / probe::kPage;  // pages mapped at any one time
 constexpr uint64_t kMappingEvery = 16;  // every such buffer is a separate mapping
 constexpr uint64_t kSendEvery = 64;
 constexpr uint64_t kGrowth = size_t{64} << 20;  // allowed growth of resident memory

@@ -131,7 +131,7 @@ void check_messages(size_t length) {
 
 // The only piece does not fit as a whole, so it is shortened.
 void check_tight() {
-  probe::ForeignDevice device(kMiB, {64 * probe::kPage, 0, 0, 0, 0}, verdict);
+  probe::ForeignDevice device(kMiB, {kMiB / 4, 0, 0, 0, 0}, verdict);
   char* mapped = probe::map_pages(8 * kMiB);
   send(device, {"pieces longer than the budget", mapped + 9, 8 * kMiB - 10, kMiB, 1});
   send(device, {"two pieces longer than the budget", mapped + 9, 8 * kMiB - 10, kMiB, 2});

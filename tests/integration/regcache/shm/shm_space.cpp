@@ -39,7 +39,9 @@ void expect(bool is_right, const char* what) {
 }
 
 int small() {
-  mount_small("size=256k,mode=1777");
+  char size[64];
+  snprintf(size, sizeof size, "size=%ld,mode=1777", 64 * sysconf(_SC_PAGESIZE));
+  mount_small(size);
   rdm_shm* shm = nullptr;
   const rdm_shm_plan_options plan = plan_for(16, RDM_SHM_PAGE);
   expect(rdm_shm_create("s", &plan, 0, nullptr, &shm) == RDM_OUT_OF_BUDGET, "it was not refused");
