@@ -87,8 +87,12 @@ int main() {
   rdm_domain* domain = probe::open_domain(-1, verdict);
   if (domain == nullptr) return verdict.status();
   const pid_t neighbour = start_neighbour();
-  refuse(domain, neighbour, 0, kTooMany, "no more than 7372 KiB may be pinned");
-  refuse(domain, neighbour, RDM_EXPOSED, kTooMany, "no more than 7372 KiB may be pinned");
+  // Whole pages of nine tenths of the limit.
+  const size_t budget = (size_t{8} << 20) * 9 / 10 / probe::kPage * probe::kPage;
+  char pinnable[64];
+  snprintf(pinnable, sizeof pinnable, "no more than %zu KiB may be pinned", budget >> 10);
+  refuse(domain, neighbour, 0, kTooMany, pinnable);
+  refuse(domain, neighbour, RDM_EXPOSED, kTooMany, pinnable);
   // What the budget would allow, if nothing else were pinned.
   void* const others = probe::grow(kOthers);
   refuse(domain, neighbour, 0, kTooManyBeside, "beyond the budget for pinned memory, and so in no");
