@@ -195,8 +195,20 @@ void close(void* address, size_t bytes) {
 
 bool moves_locks() { return may_leave_holes.load(std::memory_order_relaxed); }
 
+// The range could grow by a page where it lies only if something behind it were unmapped. That it
+// is not one mapping is the first thing that the kernel finds.
+bool is_one_mapping(void* address, size_t bytes) {
+  const KeepErrno keep;
+  const size_t longer = bytes + page_size();
+  if (mremap(address, bytes, longer, 0, nullptr) == MAP_FAILED) return errno != EFAULT;
+  // The program had unmapped that page.
+  (void)mremap(address, longer, bytes, 0, nullptr);
+  return true;
+}
+
 Status move(void* from, size_t bytes, void* to) {
   const KeepErrno keep;
+  if (bytes > page_size() && !is_one_mapping(from, bytes)) return Status::kRefused;
   constexpr int kMove = MREMAP_MAYMOVE | MREMAP_FIXED;
   const int kept = may_leave_holes.load(std::memory_order_relaxed) ? 0 : kMremapDontUnmap;
   if (mremap(from, bytes, bytes, kMove | kept, to) == to) {

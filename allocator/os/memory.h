@@ -34,10 +34,14 @@ Status open(void* address, size_t bytes, PageKind kind);
 void close(void* address, size_t bytes);
 
 // Moves the pages of an open range, with their settings (locked, placed, huge), to an unused part
-// of the reservation. Moves one mapping's pages at a time; locked ones only if moves_locks().
-// leave() must follow for the old addresses, and may cover several moves at once. kNoMemory: the
-// process has too many mappings. After any failure nothing has moved.
+// of the reservation: pages of one mapping, and locked ones only if moves_locks(). leave() must
+// follow for the old addresses, and may cover several moves at once. kRefused: they are not one
+// mapping. kNoMemory: the process has too many mappings. After any failure nothing has moved.
 Status move(void* from, size_t bytes, void* to);
+
+// False: the range is of several mappings, or has a hole. Then the kernel refuses to move it, or
+// since Linux 6.17 moves one mapping after the other and may stop in between with an error.
+bool is_one_mapping(void* address, size_t bytes);
 
 // True when the kernel moves locked pages with their lock. It does so if it may leave a hole. If
 // the old addresses must stay mapped (MREMAP_DONTUNMAP), it unlocks the whole mapping of which it
