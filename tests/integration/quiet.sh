@@ -36,10 +36,11 @@ awk -v calls=32000 '
   marks != 1 || /<\.\.\. / { next }
   # Growth: populating is an madvise too (23 in an strace that does not know it). Free pages may be
   # moved to an address of our choice (MREMAP_FIXED is 2), and the range they leave is reserved.
-  # Stock malloc lets the kernel choose the address. Each new region is to be in core dumps.
+  # Before, we try to make that range grow where it lies, which the kernel refuses. Stock malloc lets
+  # the kernel choose the address. Each new region is to be in core dumps.
   /MADV_DODUMP/ { regions++ }
   /MADV_POPULATE_WRITE|0x17 |, 23\)|MADV_DODUMP|MADV_DONTDUMP|MADV_(NO)?HUGEPAGE/ { grown++; next }
-  / mprotect\(/ || / mmap\(/ || / mremap\(.*(MREMAP_FIXED|0x3)/ { grown++; next }
+  / mprotect\(/ || / mmap\(/ || / mremap\(.*(MREMAP_FIXED|0x3| = -1 )/ { grown++; next }
   size != 0 && / madvise\(.*MADV_DONTNEED/ {
     match($0, /0x[0-9a-f]+/)
     address = number(substr($0, RSTART, RLENGTH))
