@@ -146,6 +146,19 @@ void* reserve_anywhere(size_t bytes, size_t alignment, size_t beside) {
   return raw == MAP_FAILED ? nullptr : trim(raw, padded, bytes, beside, alignment);
 }
 
+// False: the range is of several mappings, or has a hole. Then the kernel refuses to move it, or
+// since Linux 6.17 moves one mapping after the other and may stop in between with an error.
+//
+// The range could grow by a page where it lies only if something behind it were unmapped. That it
+// is not one mapping is the first thing that the kernel finds.
+bool is_one_mapping(void* address, size_t bytes) {
+  const size_t longer = bytes + page_size();
+  if (mremap(address, bytes, longer, 0, nullptr) == MAP_FAILED) return errno != EFAULT;
+  // The program had unmapped that page.
+  (void)mremap(address, longer, bytes, 0, nullptr);
+  return true;
+}
+
 }  // namespace
 
 void* reserve(size_t bytes, size_t alignment, size_t beside) {
@@ -194,17 +207,6 @@ void close(void* address, size_t bytes) {
 }
 
 bool moves_locks() { return may_leave_holes.load(std::memory_order_relaxed); }
-
-// The range could grow by a page where it lies only if something behind it were unmapped. That it
-// is not one mapping is the first thing that the kernel finds.
-bool is_one_mapping(void* address, size_t bytes) {
-  const KeepErrno keep;
-  const size_t longer = bytes + page_size();
-  if (mremap(address, bytes, longer, 0, nullptr) == MAP_FAILED) return errno != EFAULT;
-  // The program had unmapped that page.
-  (void)mremap(address, longer, bytes, 0, nullptr);
-  return true;
-}
 
 Status move(void* from, size_t bytes, void* to) {
   const KeepErrno keep;

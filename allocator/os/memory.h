@@ -39,10 +39,6 @@ void close(void* address, size_t bytes);
 // mapping. kNoMemory: the process has too many mappings. After any failure nothing has moved.
 Status move(void* from, size_t bytes, void* to);
 
-// False: the range is of several mappings, or has a hole. Then the kernel refuses to move it, or
-// since Linux 6.17 moves one mapping after the other and may stop in between with an error.
-bool is_one_mapping(void* address, size_t bytes);
-
 // True when the kernel moves locked pages with their lock. It does so if it may leave a hole. If
 // the old addresses must stay mapped (MREMAP_DONTUNMAP), it unlocks the whole mapping of which it
 // moves a part, and since Linux 6.15 it counts the moved pages as locked at both places, forever.

@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -174,6 +175,14 @@ inline void need_page_frames() {
   static char touched = 1;
   touched = 2;
   if (page_frame(&touched) == 0) skip("page frames are hidden: needs root (CAP_SYS_ADMIN)");
+}
+
+// For a promise about what one processor, or its NUMA node, has.
+inline void stay_on_processor() {
+  cpu_set_t here;
+  CPU_ZERO(&here);
+  CPU_SET(sched_getcpu(), &here);
+  if (sched_setaffinity(0, sizeof here, &here) != 0) skip("no affinity");
 }
 
 // xorshift64*: small, seeded, the same on every machine.

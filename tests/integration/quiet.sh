@@ -40,7 +40,7 @@ awk -v calls=32000 '
   # the kernel choose the address. Each new region is to be in core dumps.
   /MADV_DODUMP/ { regions++ }
   /MADV_POPULATE_WRITE|0x17 |, 23\)|MADV_DODUMP|MADV_DONTDUMP|MADV_(NO)?HUGEPAGE/ { grown++; next }
-  / mprotect\(/ || / mmap\(/ || / mremap\(.*(MREMAP_FIXED|0x3| = -1 )/ { grown++; next }
+  / mprotect\(/ || / mmap\(/ || / mremap\(.*(MREMAP_FIXED|0x3|, 0\) = -1 )/ { grown++; next }
   size != 0 && / madvise\(.*MADV_DONTNEED/ {
     match($0, /0x[0-9a-f]+/)
     address = number(substr($0, RSTART, RLENGTH))

@@ -2,7 +2,6 @@
 // buffer per message has used all its sizes, it continues to work with io_uring_register forbidden.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <sched.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -58,18 +57,11 @@ void forbid_registering() {
   }
 }
 
-// Whoever moves to another NUMA node gets other memory there, which must be registered once more.
-void stay_on_node() {
-  cpu_set_t here;
-  CPU_ZERO(&here);
-  CPU_SET(sched_getcpu(), &here);
-  if (sched_setaffinity(0, sizeof here, &here) != 0) probe::skip("no affinity");
-}
-
 }  // namespace
 
 int main() {
-  stay_on_node();
+  // Whoever moves to another NUMA node gets other memory there, which must be registered once more.
+  probe::stay_on_processor();
   static probe::KeyedDevice keyed(kLargest, verdict);
   if (verdict.count() != 0) return verdict.status();
   send_all(keyed, kWarmUp, 0);

@@ -2,7 +2,6 @@
 // and go without registrations, and libucs' books balance at the end.
 //
 //   adapter_ucs ours|exposed|mmap      mmap: UCX's own chunks, a control
-#include <sched.h>
 #include <ucs/datastruct/mpool.h>
 
 #include "include/rdmalloc/adapters.h"
@@ -50,19 +49,13 @@ void refuse_the_impossible() {
   }
 }
 
-// Chunks that were freed on another processor stay in its cache while the heap has little to spare.
-void stay_on_processor() {
-  cpu_set_t here;
-  CPU_ZERO(&here);
-  CPU_SET(sched_getcpu(), &here);
-  if (sched_setaffinity(0, sizeof here, &here) != 0) probe::skip("no affinity");
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   if (!probe::library().loaded()) probe::skip("needs the library");
-  stay_on_processor();
+  // Chunks that were freed on another processor stay in its cache while the heap has little to
+  // spare.
+  probe::stay_on_processor();
   rdm_domain* domain = probe::open_domain(-1, verdict);
   if (domain == nullptr) return verdict.status();
   const char* way = argc > 1 ? argv[1] : "ours";

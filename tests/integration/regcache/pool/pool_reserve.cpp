@@ -8,6 +8,7 @@
 
 namespace {
 
+constexpr size_t kMemlock = size_t{8} << 20;  // the limit, in bytes
 constexpr size_t kBytes = 32768;
 constexpr size_t kTooMany = 1024;
 constexpr size_t kTooManyBeside = 200;
@@ -76,7 +77,7 @@ void refuse(rdm_domain* domain, pid_t neighbour, unsigned flags, size_t count, c
   if (strstr(why, rdm_last_error()) != why) verdict.broken("rdm_last_error() says another thing");
   if (!probe::comes_to(pinned, probe::pinned_by_kernel)) {
     // Regions stay registered, but within the limit.
-    if (probe::pinned_by_kernel() > (size_t{8} << 20)) verdict.broken("more is pinned than may be");
+    if (probe::pinned_by_kernel() > kMemlock) verdict.broken("more is pinned than may be");
   }
 }
 
@@ -88,7 +89,7 @@ int main() {
   if (domain == nullptr) return verdict.status();
   const pid_t neighbour = start_neighbour();
   // Whole pages of nine tenths of the limit.
-  const size_t budget = (size_t{8} << 20) * 9 / 10 / probe::kPage * probe::kPage;
+  const size_t budget = kMemlock * 9 / 10 / probe::kPage * probe::kPage;
   char pinnable[64];
   snprintf(pinnable, sizeof pinnable, "no more than %zu KiB may be pinned", budget >> 10);
   refuse(domain, neighbour, 0, kTooMany, pinnable);
