@@ -17,6 +17,10 @@ constexpr uint64_t kGroupShare = 20;
 // yet.
 constexpr uint64_t kNeverAhead = 4;
 
+// Where any number of processes may come later, only this part of their memory is filled with pages
+// that nobody needs yet: whoever comes needs the rest.
+constexpr uint64_t kAheadOfAll = 16;
+
 // A process that holds no more does not join a group's ledger: that would cost more than its whole
 // heap.
 constexpr uint64_t kUnrecorded = uint64_t{8} << 20;
@@ -43,8 +47,11 @@ uint64_t SharedLimit::join(const Options& options, uint64_t node_cap, const os::
 void SharedLimit::join_group(const Options& options, const os::Cgroup& group) {
   const uint64_t cap = less(group.limit, std::max(group.limit / kGroupShare, kProcessReserve));
   ledger_.boot(options.path(OptionId::ledger), cap, group.id);
+  const bool at_once = options.choice(OptionId::populate) == kPopulateNow;
+  const uint64_t ranks = ranks_on_machine();
+  expected_ = ranks > 1 || at_once ? ranks : 0;
   group_cap_.store(cap, std::memory_order_release);
-  if (options.choice(OptionId::populate) == kPopulateNow) note_ahead();
+  if (at_once) note_ahead();
 }
 
 uint64_t SharedLimit::ask(size_t need, size_t want) {
@@ -63,9 +70,13 @@ uint64_t SharedLimit::room_ahead() const {
   if (room == 0 || cap == 0) return room;
   // In a sandbox neither the ledger nor /proc can be read.
   if (os::is_confined()) return 0;
+  if (expected_ == 0) {
+    const uint64_t used = less(memory_.total(), room);
+    return std::min(room, less(memory_.total() / kAheadOfAll, used));
+  }
   if (const size_t now = ledger_.sharers(); now != 0) sharers_ = now;
-  const size_t sharers = sharers_;
-  if (sharers == 0) return 0;
+  if (sharers_ == 0) return 0;
+  const uint64_t sharers = std::max<uint64_t>(sharers_, expected_);
   const uint64_t shared = sharers == 1 ? cap : cap - cap / kNeverAhead;
   return std::min(room, less(shared / sharers, os::resident_memory()));
 }

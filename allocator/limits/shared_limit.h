@@ -48,9 +48,9 @@ class SharedLimit {
   void note_ahead() REQUIRES(growth_lock);
 
   // How much all threads that are populating may populate together now, of pages that nobody needs
-  // yet: of a control group in which other processes have a heap too, this process gets at most an
-  // even share for them. Reads /proc. Any thread may read the ledger's file; the ledger's other
-  // members are not used.
+  // yet: of a control group an even share, if a launcher says how many processes there are or if
+  // the user wants pages at once; else a little, because more processes may come. Reads /proc. Any
+  // thread may read the ledger's file; the ledger's other members are not used.
   uint64_t room_ahead() const NO_THREAD_SAFETY_ANALYSIS;
 
   // Locks are not inherited.
@@ -65,6 +65,7 @@ class SharedLimit {
   const Charges& charges_;
   const MemoryLimit& memory_;
   std::atomic<uint64_t> group_cap_{0};      // what a control group's processes share; 0: nothing
+  std::atomic<uint64_t> expected_{0};       // how many at least; 0: nobody says
   mutable std::atomic<size_t> sharers_{0};  // how many shared it lately; 0: not known
   MachineLedger ledger_ GUARDED_BY(growth_lock);
 };

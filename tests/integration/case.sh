@@ -10,7 +10,8 @@
 #   --user             run as an ordinary user without capabilities
 #   --memlock KIB      RLIMIT_MEMLOCK
 #   --address-space KIB  RLIMIT_AS
-#   --cgroup MIB       inside its own memory control group with this limit, of either version
+#   --cgroup MIB       inside its own memory control group with this limit, of either version; the
+#                      program finds in the file $CASE_GROUP_BYTES how much of it is used
 #   --high MIB         in version 2, also with this memory.high, which must not slow the program
 #                      down
 #   --lines N REGEX    standard error has exactly N lines that match (may be repeated)
@@ -94,10 +95,12 @@ if [ -n "$cgroup" ]; then
   # Below this process's group, or below the mount if that group is not visible from here.
   root=/sys/fs/cgroup/memory
   limit=memory.limit_in_bytes
+  used=memory.usage_in_bytes
   own=$root$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)
   if [ ! -d "$root" ]; then
     root=/sys/fs/cgroup
     limit=memory.max
+    used=memory.current
     grep -qw memory "$root/cgroup.controllers" 2>/dev/null || skip "no memory control group at $root"
     # Except for the root, a group with processes cannot have subgroups with limits.
     own=$root
@@ -107,6 +110,7 @@ if [ -n "$cgroup" ]; then
   group=$own/rdm_case_$$
   mkdir "$group" 2>/dev/null || { group=; skip "cannot make a control group in $own"; }
   echo $((cgroup << 20)) >"$group/$limit" || skip "cannot limit the control group"
+  export CASE_GROUP_BYTES="$group/$used"
   if [ -n "$high" ]; then
     [ -f "$group/memory.high" ] || skip "version 1 of control groups has no memory.high"
     echo $((high << 20)) >"$group/memory.high"

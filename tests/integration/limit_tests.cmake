@@ -163,6 +163,8 @@ foreach(wish "2 300 220 307200" "4 150 110 51200" "16 60 28 256")
   rdm_case("${count} processes share a control group 200 times, each with a domain"
     PROGRAM shared_group ARGUMENTS ${wish} 200 domain LIMITS --cgroup 512 LABELS root long
     TIMEOUT 1500)
+  rdm_case("${count} processes start one after the other in a control group, and none is killed or refused"
+    PROGRAM shared_group ARGUMENTS ${wish} 3 domain in-turn LIMITS --cgroup 512 LABELS root TIMEOUT 60)
   rdm_test("control: ${count} processes that want as much live on glibc's malloc" LABELS root
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --cgroup 512
             -- $<TARGET_FILE:integration_shared_group> ${wish} 3)

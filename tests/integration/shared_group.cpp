@@ -1,11 +1,11 @@
-// Several processes of one control group allocate at the same time and use part of the memory: none
-// may be killed that would have survived on glibc's malloc, and none refused.
+// Several processes of one control group allocate, at the same time or in turn, and use part of the
+// memory: none may be killed that would have survived on glibc's malloc, and none refused.
 //
-//   shared_group PROCESSES EACH_MIB TOUCHED_MIB BLOCK_KIB [ROUNDS [domain]]
+//   shared_group PROCESSES EACH_MIB TOUCHED_MIB BLOCK_KIB [ROUNDS [domain [in-turn]]]
 //
 // In each round this many processes malloc EACH_MIB in blocks and write to the first TOUCHED_MIB.
 // With `domain` each has an open domain, which registers its pinned memory. Nothing is freed until
-// all have what they asked for.
+// all have what they asked for. With `in-turn` a process starts when the one before has that.
 #include <poll.h>
 #include <signal.h>
 
@@ -15,13 +15,14 @@ namespace {
 
 constexpr size_t kMostProcesses = 64;
 constexpr int kPatienceMs = 60'000;
-constexpr useconds_t kRingsEndUs = 300'000;
+constexpr uint64_t kLeftBytes = 16 << 20;  // page tables, page cache, statistics of the kernel
 
 struct Wish {
   size_t each;     // bytes
   size_t touched;  // bytes
   size_t block;    // bytes
   bool has_domain;
+  bool in_turn;
 };
 
 struct Process {
@@ -96,16 +97,43 @@ void end(const Process& process, size_t* killed) {
   *killed += probe::end_of(process.number).signal() != 0 ? 1 : 0;
 }
 
+// What the control group uses, in bytes; 0 if the program is not in one.
+uint64_t group_bytes() {
+  const char* const file = getenv("CASE_GROUP_BYTES");
+  FILE* const opened = file == nullptr ? nullptr : fopen(file, "re");
+  if (opened == nullptr) return 0;
+  unsigned long long bytes = 0;
+  if (fscanf(opened, "%llu", &bytes) != 1) verdict.broken("%s has no number", file);
+  fclose(opened);
+  return bytes;
+}
+
+// The kernel dismantles a ring and unpins its memory at some time after the process has ended.
+void wait_for_rings(uint64_t before) {
+  for (int passed = 0; group_bytes() > before + kLeftBytes; ++passed) {
+    if (passed == kPatienceMs)
+      return verdict.broken("memory of ended processes is not free in time");
+    usleep(1000);
+  }
+}
+
 void run(char** arguments, size_t count, const Wish& wish) {
+  const uint64_t before = group_bytes();
   static Process processes[kMostProcesses];
-  for (size_t i = 0; i < count; ++i) processes[i] = start(arguments);
-  for (size_t i = 0; i < count; ++i) (void)!write(processes[i].commands, "g", 1);
   size_t served = 0;
   size_t killed = 0;
-  for (size_t i = 0; i < count; ++i) served += wait_for(processes[i]) >= wish.each ? 1 : 0;
+  const auto go = [](size_t i) { (void)!write(processes[i].commands, "g", 1); };
+  const auto wait = [&](size_t i) { served += wait_for(processes[i]) >= wish.each ? 1 : 0; };
+  for (size_t i = 0; i < count; ++i) {
+    processes[i] = start(arguments);
+    if (!wish.in_turn) continue;
+    go(i);
+    wait(i);
+  }
+  for (size_t i = 0; !wish.in_turn && i < count; ++i) go(i);
+  for (size_t i = 0; !wish.in_turn && i < count; ++i) wait(i);
   for (size_t i = 0; i < count; ++i) end(processes[i], &killed);
-  // The kernel dismantles a ring and unpins its memory only after the process has ended.
-  if (wish.has_domain) usleep(kRingsEndUs);
+  if (wish.has_domain) wait_for_rings(before);
   if (killed != 0) verdict.broken("%zu of %zu processes were killed", killed, count);
   if (served + killed != count) verdict.broken("%zu got all that they wanted", served);
 }
@@ -120,6 +148,7 @@ int main(int argc, char** argv) {
   wish.touched = probe::argument(argc, argv, 3, 200) << 20;
   wish.block = probe::argument(argc, argv, 4, 1024) << 10;
   wish.has_domain = argc > 6 && strcmp(argv[6], "domain") == 0;
+  wish.in_turn = argc > 7 && strcmp(argv[7], "in-turn") == 0;
   if (getenv("SHARED_GROUP") != nullptr) serve(wish);
   if (count == 0 || count > kMostProcesses) return probe::kBroken;
   signal(SIGPIPE, SIG_IGN);

@@ -287,12 +287,23 @@ TEST_CASE_METHOD(Fixture, "processes of a control group pin no more together tha
   CHECK(budget.pin_limit().limited_by() == LimitedBy::kAvailable);
 }
 
-TEST_CASE_METHOD(Fixture, "ahead of need a process has no more than its share of a control group") {
-  fake::machine().cgroup = kGiB;
-  fake::machine().group = {kGiB, 4711};
+// A control group of 1 GiB.
+struct Grouped : Fixture {
+  Grouped() {
+    fake::machine().cgroup = kGiB;
+    fake::machine().group = {kGiB, 4711};
+    fake::machine().available = kGiB;
+  }
+  void boot(std::initializer_list<const char*> settings = {}) {
+    fake::environment().push_back(std::string("RDMALLOC_LEDGER=") + file.path());
+    Fixture::boot(settings);
+  }
+
   test::LedgerFile file;
-  const std::string setting = std::string("LEDGER=") + file.path();
-  boot({setting.c_str()});
+};
+
+TEST_CASE_METHOD(Grouped, "ahead of need a process has no more than its share of a control group") {
+  boot({"POPULATE=now"});
   const uint64_t alone = budget.shared().room_ahead();
   test::LedgerProcess other(file.path(), kGiB, 4711);
   REQUIRE(other.ask(0, 0) == 0);
@@ -300,7 +311,25 @@ TEST_CASE_METHOD(Fixture, "ahead of need a process has no more than its share of
   CHECK(alone > kGiB / 2);
   CHECK(with_another < kGiB / 2);
   CHECK(with_another > kGiB / 4);
-  CHECK(budget.memory().room_to_populate() > kGiB);
+  CHECK(budget.memory().room_to_populate() > kGiB / 2);
+}
+
+TEST_CASE_METHOD(Grouped, "ahead of need a rank leaves their shares to ranks that start later") {
+  fake::environment().emplace_back("OMPI_COMM_WORLD_LOCAL_SIZE=4");
+  boot();
+  test::LedgerProcess other(file.path(), kGiB, 4711);
+  REQUIRE(other.ask(0, 0) == 0);
+  CHECK(budget.shared().room_ahead() < kGiB / 4);
+  CHECK(budget.shared().room_ahead() > kGiB / 8);
+}
+
+TEST_CASE_METHOD(Grouped, "ahead of need a control group is filled to a sixteenth, by all of it") {
+  boot();
+  CHECK(budget.shared().room_ahead() < kGiB / 16);
+  CHECK(budget.shared().room_ahead() > kGiB / 64);
+  fake::machine().available = kGiB - kGiB / 16;
+  CHECK(budget.shared().room_ahead() == 0);
+  CHECK(budget.memory().room_to_populate() > kGiB / 2);
 }
 
 TEST_CASE_METHOD(Fixture,

@@ -326,7 +326,7 @@ TEST_CASE("what is more than one mapping is moved at once or refused, and nothin
     CHECK(range.at(0)[0] == 'a');
     CHECK(range.at(page_size())[0] == 'b');
     CHECK(range.at(2 * page_size())[0] == 'c');
-    CHECK_FALSE(is_unmapped(range.at(2 * kMiB)));
+    if (can_tell_what_is_mapped()) CHECK_FALSE(is_unmapped(range.at(2 * kMiB)));
     CHECK(ok(move(range.base, 2 * page_size(), range.at(2 * kMiB))));
     CHECK(ok(move(range.at(2 * page_size()), page_size(), range.at(2 * kMiB + 2 * page_size()))));
   }
