@@ -165,6 +165,9 @@ foreach(wish "2 300 220 307200" "4 150 110 51200" "16 60 28 256")
     TIMEOUT 1500)
   rdm_case("${count} processes start one after the other in a control group, and none is killed or refused"
     PROGRAM shared_group ARGUMENTS ${wish} 3 domain in-turn LIMITS --cgroup 512 LABELS root TIMEOUT 60)
+  rdm_case("${count} ranks start one after the other in a control group, and none is killed or refused"
+    PROGRAM shared_group ARGUMENTS ${wish} 3 domain in-turn
+    LIMITS --cgroup 512 OMPI_COMM_WORLD_LOCAL_SIZE=${count} LABELS root TIMEOUT 60)
   rdm_test("control: ${count} processes that want as much live on glibc's malloc" LABELS root
     COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --cgroup 512
             -- $<TARGET_FILE:integration_shared_group> ${wish} 3)
