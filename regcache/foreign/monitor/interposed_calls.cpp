@@ -65,10 +65,11 @@ Result caught_up(Result mapped, size_t length) {
   return mapped;
 }
 
-// mremap() accepts only one mapping, and watching may have split it into several. Trying mremap()
-// first is wrong: when it fails, it may already have unmapped the target, which another thread may
-// then map. And madvise() lets go of the mapping while it reports a drop of watched pages: if it is
-// split meanwhile, Linux 6.1 drops the first part, and says that it has dropped all.
+// Watching may have split a mapping into several, of which mremap() moves none before Linux 6.17,
+// and later perhaps the first ones only. Trying mremap() first is wrong: when it fails, it may
+// already have unmapped the target, which another thread may then map. And madvise() lets go of the
+// mapping while it reports a drop of watched pages: if it is split meanwhile, Linux 6.1 drops the
+// first part, and says that it has dropped all.
 void make_one_mapping(const void* address, size_t length) {
   if (LateMonitor* const late = changes.late()) {
     const os::KeepErrno keep;
