@@ -46,9 +46,11 @@ promise_refused() {
 promise_json() {
   need python3
   python3 -c '
-import json, sys
+import json, re, sys
 report = json.load(open(sys.argv[1]))
-sys.exit(0 if eval(sys.argv[2]) else 1)' "$1" "$2" || fail "not so of $1: $2"
+if eval(sys.argv[2]): sys.exit(0)
+for key in re.findall(r"report\[.(\w+).\]", sys.argv[2]): print("in the report:", key, report.get(key))
+sys.exit(1)' "$1" "$2" || fail "not so of $1: $2"
 }
 
 run_case() {
