@@ -71,8 +71,9 @@ uint64_t SharedLimit::room_ahead() const {
   // In a sandbox neither the ledger nor /proc can be read.
   if (os::is_confined()) return 0;
   if (expected_ == 0) {
+    // What room_to_populate() reserves for others counts as used.
     const uint64_t used = less(memory_.total(), room);
-    return std::min(room, less(memory_.total() / kAheadOfAll, used));
+    return less(memory_.total() / kAheadOfAll, used);
   }
   if (const size_t now = ledger_.sharers(); now != 0) sharers_ = now;
   if (sharers_ == 0) return 0;

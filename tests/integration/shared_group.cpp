@@ -133,14 +133,17 @@ void run(char** arguments, size_t count, const Wish& wish) {
   size_t killed = 0;
   const auto go = [](size_t i) { (void)!write(processes[i].commands, "g", 1); };
   const auto wait = [&](size_t i) { served += wait_for(processes[i]) >= wish.each ? 1 : 0; };
-  for (size_t i = 0; i < count; ++i) {
-    processes[i] = start(arguments);
-    if (!wish.in_turn) continue;
-    go(i);
-    wait(i);
+  if (wish.in_turn) {
+    for (size_t i = 0; i < count; ++i) {
+      processes[i] = start(arguments);
+      go(i);
+      wait(i);
+    }
+  } else {
+    for (size_t i = 0; i < count; ++i) processes[i] = start(arguments);
+    for (size_t i = 0; i < count; ++i) go(i);
+    for (size_t i = 0; i < count; ++i) wait(i);
   }
-  for (size_t i = 0; !wish.in_turn && i < count; ++i) go(i);
-  for (size_t i = 0; !wish.in_turn && i < count; ++i) wait(i);
   for (size_t i = 0; i < count; ++i) end(processes[i], &killed);
   if (wish.has_domain) wait_for_rings(before);
   if (killed != 0) verdict.broken("%zu of %zu processes were killed", killed, count);

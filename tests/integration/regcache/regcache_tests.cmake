@@ -125,4 +125,5 @@ rdm_case("a thread that is cancelled as it opens, looks up and closes leaves no 
 rdm_case("a malloc that succeeds keeps errno, whatever a backend does to it"
   PROGRAM domain_manners ARGUMENTS errno LIMITS ${registered_at_once} LABELS memlock)
 rdm_case("a malloc that succeeds keeps errno in a control group, one of whose processes has ended"
-  PROGRAM domain_manners ARGUMENTS errno LIMITS --cgroup 2048 RDMALLOC_POPULATE=now ${registered_at_once} LABELS root memlock)
+  PROGRAM domain_manners ARGUMENTS errno
+  LIMITS --cgroup 2048 RDMALLOC_POPULATE=now ${registered_at_once} LABELS root memlock)

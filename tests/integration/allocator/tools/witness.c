@@ -23,7 +23,7 @@ static void spin(int seconds) {
 static void print_locked(void) {
   char status[8192];
   const int file = open("/proc/self/status", O_RDONLY);
-  ssize_t length = file < 0 ? -1 : read(file, status, sizeof status - 1);
+  const ssize_t length = file < 0 ? -1 : read(file, status, sizeof status - 1);
   if (length < 0) exit(3);
   close(file);
   status[length] = '\0';
@@ -31,8 +31,9 @@ static void print_locked(void) {
   const char* const field = strstr(status, "VmLck:");
   if (field == NULL || sscanf(field, "VmLck: %lu", &kib) != 1) exit(3);
   fflush(stdout);
-  length = snprintf(status, sizeof status, "%lu\n", kib * 1024);
-  if (write(STDOUT_FILENO, status, (size_t)length) != length) exit(3);
+  char line[32];
+  const int digits = snprintf(line, sizeof line, "%lu\n", kib * 1024);
+  if (write(STDOUT_FILENO, line, (size_t)digits) != digits) exit(3);
 }
 
 int main(int argc, char** argv) {
