@@ -17,6 +17,9 @@
 #   --lines N REGEX    standard error has exactly N lines that match (may be repeated)
 #   --only-lines N     standard error has exactly N lines
 #   --says REGEX       standard output has a line that matches: the reason for a control's failure
+#   --at-once          a region is registered when it is acquired. By default it is registered when
+#                      it is looked up on a machine with several NUMA nodes, and in a control group
+#                      that limits memory from a sixteenth of the limit on
 #   NAME=VALUE         environment of the program
 #
 # Exit status: 0 as promised, 1 not, 77 skipped (the reason is printed).
@@ -33,6 +36,25 @@ environment=
 lines=
 only_lines=
 says=
+at_once=no
+
+# Whether a control group limits the memory of this process, and its subgroups with it.
+is_memory_limited() {
+  groups=/sys/fs/cgroup/memory
+  if [ -d $groups ]; then
+    own=$groups$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)
+    [ -d "$own" ] || own=$groups
+    [ "$(sed -n 's/^hierarchical_memory_limit //p' "$own/memory.stat")" -lt "$(sed -n 's/^MemTotal: *\([0-9]*\) kB$/\1/p' /proc/meminfo)000" ]
+    return
+  fi
+  groups=/sys/fs/cgroup
+  own=$groups$(sed -n 's/^0:://p' /proc/self/cgroup)
+  while [ "$own" != $groups ] && [ "$own" != / ]; do
+    ! grep -qs '[0-9]' "$own/memory.max" || return 0
+    own=$(dirname "$own")
+  done
+  grep -qs '[0-9]' $groups/memory.max  # in a container
+}
 
 while [ "$1" != -- ]; do
   case $1 in
@@ -47,12 +69,23 @@ while [ "$1" != -- ]; do
 "; shift 2 ;;
     --only-lines) only_lines=$2; shift ;;
     --says) says=$2; shift ;;
+    --at-once) at_once=yes ;;
     *=*) environment="$environment $1" ;;
     *) echo "case.sh: unknown option $1" >&2; exit 2 ;;
   esac
   shift
 done
 shift
+
+if [ $at_once = yes ]; then
+  if is_memory_limited; then
+    case $environment in
+      *RDMALLOC_POPULATE=touch*) skip "a control group limits memory: its last pages are registered when they are touched" ;;
+      *) environment=" RDMALLOC_POPULATE=now$environment" ;;
+    esac
+  fi
+  environment=" RDMALLOC_NUMA=local$environment"
+fi
 
 if [ "$expect" = 1 ] && [ -z "$says$lines" ]; then
   echo "case.sh: a control fails of what it is there for: add --says or --lines" >&2

@@ -30,17 +30,17 @@ rdm_case("a registered heap that is sealed cannot be unmapped, moved or protecte
   PROGRAM domain_stability ARGUMENTS sealed LIMITS RDMALLOC_SEAL=on LABELS root ALONE)
 
 rdm_case("the books equal the kernel's with 0, 1 and 2 domains"
-  PROGRAM domain_books ARGUMENTS 64 LIMITS ${registered_at_once} LABELS memlock)
+  PROGRAM domain_books ARGUMENTS 64 LIMITS --at-once LABELS memlock)
 rdm_case("the books equal the kernel's when a buffer beyond 1 GiB is registered in pieces"
-  PROGRAM domain_books ARGUMENTS 1100 LIMITS ${registered_at_once} LABELS memlock)
+  PROGRAM domain_books ARGUMENTS 1100 LIMITS --at-once LABELS memlock)
 rdm_case("the books equal the kernel's with huge pages"
-  PROGRAM domain_books ARGUMENTS 64 LIMITS ${registered_at_once} RDMALLOC_HUGE=thp LABELS memlock)
+  PROGRAM domain_books ARGUMENTS 64 LIMITS --at-once RDMALLOC_HUGE=thp LABELS memlock)
 
 foreach(way ${page_ways})
   rdm_case("no page of a registered heap moves or goes with ${way}"
     PROGRAM domain_stability ARGUMENTS advice LIMITS ${way} LABELS root ALONE)
   rdm_case("the books equal the kernel's with 0, 1 and 2 domains with ${way}"
-    PROGRAM domain_books ARGUMENTS 64 LIMITS ${registered_at_once} ${way} LABELS memlock)
+    PROGRAM domain_books ARGUMENTS 64 LIMITS --at-once ${way} LABELS memlock)
   rdm_case("the peer gets the new buffer's bytes in 3 threads with ${way}"
     PROGRAM classic ARGUMENTS 20000 3 LIMITS ${way} LABELS memlock)
   rdm_case("a forked child owns no registration with ${way}"
@@ -50,7 +50,7 @@ foreach(way ${page_ways})
 endforeach()
 
 rdm_case("closefrom() does not close a ring of our own"
-  PROGRAM domain_descriptors ARGUMENTS own LIMITS ${registered_at_once} RDMALLOC_COUNTERS_FROM=0 LABELS memlock)
+  PROGRAM domain_descriptors ARGUMENTS own LIMITS --at-once RDMALLOC_COUNTERS_FROM=0 LABELS memlock)
 rdm_case("control: closefrom() closes a ring of the caller's"
   PROGRAM domain_descriptors ARGUMENTS caller
   LIMITS --expect 1 --says "memory acquired after closefrom.. has no key" RDMALLOC_COUNTERS_FROM=0)
@@ -70,9 +70,8 @@ foreach(seconds 5 60)
     PROGRAM domain_limits ARGUMENTS idle ${seconds} LIMITS --user --memlock 8192
     LABELS ${labels} TIMEOUT 120 ALONE)
 endforeach()
-# With several nodes whoever looks a region up registers it.
 rdm_case("control: where its heap grows meanwhile a thread of ours wakes up"
-  PROGRAM domain_limits ARGUMENTS idle 1 grows LIMITS RDMALLOC_NUMA=off --expect 1 --says "threads of ours woke up" LABELS memlock)
+  PROGRAM domain_limits ARGUMENTS idle 1 grows LIMITS --at-once --expect 1 --says "threads of ours woke up" LABELS memlock)
 rdm_case("control: where no memlock limit applies everything is registered"
   PROGRAM domain_limits LIMITS --expect 1 --says "the limit was not reached" LABELS memlock ALONE)
 
@@ -123,7 +122,7 @@ endforeach()
 rdm_case("a thread that is cancelled as it opens, looks up and closes leaves no lock behind"
   PROGRAM domain_manners ARGUMENTS cancelled)
 rdm_case("a malloc that succeeds keeps errno, whatever a backend does to it"
-  PROGRAM domain_manners ARGUMENTS errno LIMITS ${registered_at_once} LABELS memlock)
+  PROGRAM domain_manners ARGUMENTS errno LIMITS --at-once LABELS memlock)
 rdm_case("a malloc that succeeds keeps errno in a control group, one of whose processes has ended"
   PROGRAM domain_manners ARGUMENTS errno
-  LIMITS --cgroup 2048 RDMALLOC_POPULATE=now ${registered_at_once} LABELS root memlock)
+  LIMITS --cgroup 2048 --at-once RDMALLOC_POPULATE=now LABELS root memlock)

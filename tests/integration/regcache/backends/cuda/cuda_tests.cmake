@@ -4,7 +4,7 @@ foreach(program domain foreign real)
   rdm_program(cuda_${program})
   add_dependencies(integration_cuda_${program} fake_libcuda)
 endforeach()
-set(fake LD_LIBRARY_PATH=${RDMALLOC_FAKE_CUDA_FOLDER} ${registered_at_once})
+set(fake LD_LIBRARY_PATH=${RDMALLOC_FAKE_CUDA_FOLDER} --at-once)
 
 # cuda_case(PROGRAM MODE "sentence" [CONTROL "sentence" SAYS "regex"] [OPTIONS ...]
 #   [LABELS ...]): one mode of cuda_PROGRAM.

@@ -29,23 +29,23 @@ function(ucx_case name sentence)
 endfunction()
 
 ucx_case(steady "each region is mapped once, and messages are right over shared memory"
-  CONTROL "regions were mapped 0 times" OPTIONS ${registered_at_once} ${ucx_shared_memory} --only-lines 0 LABELS memlock)
+  CONTROL "regions were mapped 0 times" OPTIONS --at-once ${ucx_shared_memory} --only-lines 0 LABELS memlock)
 ucx_case(steady "each region is mapped once, and messages are right over TCP"
-  OPTIONS ${registered_at_once} ${ucx_tcp} --only-lines 0 LABELS memlock)
+  OPTIONS --at-once ${ucx_tcp} --only-lines 0 LABELS memlock)
 ucx_case(steady "each region is mapped once with UCX's newer protocols"
-  OPTIONS ${registered_at_once} ${ucx_shared_memory} UCX_PROTO_ENABLE=y --only-lines 0 LABELS memlock)
+  OPTIONS --at-once ${ucx_shared_memory} UCX_PROTO_ENABLE=y --only-lines 0 LABELS memlock)
 ucx_case(steady "of an ordinary user's heap beyond the memlock limit what is pinned is mapped"
-  OPTIONS ${registered_at_once} ${ucx_shared_memory} --user --memlock 8192)
+  OPTIONS --at-once ${ucx_shared_memory} --user --memlock 8192)
 ucx_case(many "several contexts each have the heap, and end in any order"
-  CONTROL "one more context: 0 bytes mapped" OPTIONS ${registered_at_once} ${ucx_shared_memory} --only-lines 0 LABELS memlock)
+  CONTROL "one more context: 0 bytes mapped" OPTIONS --at-once ${ucx_shared_memory} --only-lines 0 LABELS memlock)
 ucx_case(own "a program may map what it malloc'd itself, too"
-  CONTROL "after its own mappings: 0 bytes mapped" OPTIONS ${registered_at_once} ${ucx_shared_memory} --only-lines 0 LABELS memlock)
+  CONTROL "after its own mappings: 0 bytes mapped" OPTIONS --at-once ${ucx_shared_memory} --only-lines 0 LABELS memlock)
 ucx_case(asks "a program that asks UCX where its own mapping lies hears what it mapped"
   OPTIONS ${ucx_shared_memory} --only-lines 0 LABELS memlock)
 ucx_case(threads "contexts come and go while threads malloc"
   OPTIONS ${ucx_shared_memory} --only-lines 0 LABELS memlock)
 ucx_case(shared "threads with workers in one context send while the heap grows"
-  OPTIONS ${registered_at_once} ${ucx_shared_memory} --only-lines 0 LABELS memlock)
+  OPTIONS --at-once ${ucx_shared_memory} --only-lines 0 LABELS memlock)
 ucx_case(unclean "a program may end without ucp_cleanup, with a thread at work"
   OPTIONS ${ucx_shared_memory} --only-lines 0 LABELS memlock)
 ucx_case(fork "children have their heap and own no mapping"
@@ -53,7 +53,7 @@ ucx_case(fork "children have their heap and own no mapping"
 ucx_case(refused "a context that cannot be shared by threads is left alone, with one warning"
   OPTIONS ${ucx_shared_memory} --lines 1 "mt_workers_shared" --only-lines 1 LABELS memlock)
 ucx_case(uring "a ring and a context have each region registered once, both"
-  CONTROL "a context: 0 bytes mapped" OPTIONS ${registered_at_once} ${ucx_shared_memory} --only-lines 0 LABELS memlock)
+  CONTROL "a context: 0 bytes mapped" OPTIONS --at-once ${ucx_shared_memory} --only-lines 0 LABELS memlock)
 
 # Attached explicitly, without the shim.
 function(ucx_handles_case name sentence)
@@ -98,7 +98,7 @@ if(LIBFABRIC_HEADERS AND LIBFABRIC)
   rdm_program(ucx_ofi ${RDMALLOC_UCP} ${RDMALLOC_UCS} ${LIBFABRIC})
   set(run -- $<TARGET_FILE:integration_ucx_ofi>)
   rdm_test("ucx: a UCP context and libfabric have each region registered once, both" LABELS ucx memlock
-    COMMAND ${ucx_case} --library ${ucx_libraries} ${registered_at_once} ${ucx_shared_memory} ${run})
+    COMMAND ${ucx_case} --library ${ucx_libraries} --at-once ${ucx_shared_memory} ${run})
   rdm_test("control: ucx, without the shim libfabric alone has it" LABELS ucx
     COMMAND ${ucx_case} --library $<TARGET_FILE:rdmalloc> --expect 1 --says "both: .* in 1 domains" ${ucx_shared_memory} ${run})
 endif()
