@@ -66,14 +66,19 @@ for symbol in $renamed; do rename="$rename --redefine-sym $symbol=je_$symbol"; d
 # new and delete meet blocks of the page heap by the functions that we put in the place of jemalloc's:
 # malloc and free, and what they call for large and for sized objects. What operator new throws and
 # catches comes from the program's libstdc++, if it has one.
+of_program="_ZSt20__throw_system_errori _ZSt9terminatev _ZTISt9bad_alloc __cxa_begin_catch __cxa_end_catch
+  __gxx_personality_v0"
+# shellcheck disable=SC2046  # a list of words
 "$objcopy" --redefine-sym je_je_sdallocx_noflags=rdmalloc_sized_free \
   --redefine-sym je_malloc_default=rdmalloc_malloc_default \
   --redefine-sym _ZSt15set_new_handlerPFvvE=rdmalloc_set_new_handler \
   --redefine-sym _ZSt17__throw_bad_allocv=rdmalloc_throw_bad_alloc \
   --redefine-sym _Unwind_Resume=rdmalloc_unwind_resume \
-  --weaken-symbol _ZSt20__throw_system_errori --weaken-symbol _ZTISt9bad_alloc \
-  --weaken-symbol __cxa_begin_catch --weaken-symbol __cxa_end_catch \
-  --weaken-symbol __gxx_personality_v0 "$work"/jemalloc_cpp.*o
+  $(for symbol in $of_program; do echo --weaken-symbol "$symbol"; done) "$work"/jemalloc_cpp.*o
+for symbol in $of_program; do
+  ! "$nm" --undefined-only "$work"/jemalloc_cpp.*o | grep -q " U $symbol$" ||
+    fail "$objcopy cannot weaken its reference to $symbol (binutils 2.36 can)"
+done
 # The heap profiler alone has to do with numbers that are not whole: see profiler_math.cpp.
 for object in "$work"/prof*.o; do
   "$objcopy" --redefine-sym log=rdmalloc_log --redefine-sym exp=rdmalloc_exp \

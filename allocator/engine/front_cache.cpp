@@ -71,7 +71,7 @@ constexpr uint32_t kMallocsBetween = 64;  // looks at the clock, at least
 
 enum class State : uint8_t { kNotYet, kOn, kNever };
 std::atomic<State> state{State::kNotYet};
-std::atomic<uint32_t> mallocs{0};
+std::atomic<uint32_t> first_mallocs{0};
 
 bool is_on() { return state.load(std::memory_order_acquire) == State::kOn; }
 
@@ -249,7 +249,7 @@ void FrontCache::make_room() {
 
 void* FrontCache::fill(size_t size) {
   const bool counts = state.load(std::memory_order_relaxed) == State::kNotYet;
-  if (counts && mallocs.fetch_add(1, std::memory_order_relaxed) >= kMallocsBefore) turn_on();
+  if (counts && first_mallocs.fetch_add(1, std::memory_order_relaxed) >= kMallocsBefore) turn_on();
   const bool on = is_on();
   if (on && front == &not_yet) start();
   const unsigned number = class_of(size);

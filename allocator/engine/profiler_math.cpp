@@ -3,7 +3,6 @@
 // start. Accurate to 1e-14, where a sampler would do with two digits.
 #include "allocator/engine/profiler_math.h"
 
-#include <bit>
 #include <cstdint>
 
 namespace rdmalloc::engine {
@@ -18,7 +17,7 @@ constexpr int kMantissaBits = 52;
 constexpr int kBias = 1023;
 
 double power_of_two(int exponent) {
-  return std::bit_cast<double>(static_cast<uint64_t>(kBias + exponent) << kMantissaBits);
+  return __builtin_bit_cast(double, static_cast<uint64_t>(kBias + exponent) << kMantissaBits);
 }
 
 }  // namespace
@@ -33,10 +32,10 @@ double natural_log(double x) {
     x *= power_of_two(kMantissaBits);
     exponent = -kMantissaBits;
   }
-  const auto bits = std::bit_cast<uint64_t>(x);
+  const auto bits = __builtin_bit_cast(uint64_t, x);
   exponent += static_cast<int>(bits >> kMantissaBits) - kBias;
   constexpr uint64_t kMantissa = (uint64_t{1} << kMantissaBits) - 1;
-  double m = std::bit_cast<double>((bits & kMantissa) | uint64_t{kBias} << kMantissaBits);
+  double m = __builtin_bit_cast(double, (bits & kMantissa) | uint64_t{kBias} << kMantissaBits);
   if (m > kSqrt2) {
     m /= 2;
     ++exponent;

@@ -2,11 +2,11 @@
 
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/memory_calls.h"
+#include "allocator/os/newer_headers.h"
 #include "allocator/os/processor_lock.h"
 #include "allocator/os/topology.h"
 

@@ -4,7 +4,6 @@
 #include <linux/mempolicy.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -15,15 +14,12 @@
 #include "allocator/os/file.h"
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/memory_calls.h"
+#include "allocator/os/newer_headers.h"
 
 namespace rdmalloc::os {
 namespace {
 
-// Constants that Debian 12's headers may lack. Older kernels answer ENOSYS or EINVAL.
-constexpr int kMadvPopulateWrite = 23;  // Linux 5.14
-constexpr long kSysMseal = 462;         // Linux 6.10, the same number on every architecture
-constexpr int kMremapDontUnmap = 4;     // Linux 5.7
-
+// Kernels that do not know a call or a flag answer ENOSYS or EINVAL.
 Status from_errno(int error) {
   switch (error) {
     case ENOMEM:
@@ -212,7 +208,7 @@ Status move(void* from, size_t bytes, void* to) {
   const KeepErrno keep;
   if (bytes > page_size() && !is_one_mapping(from, bytes)) return Status::kRefused;
   constexpr int kMove = MREMAP_MAYMOVE | MREMAP_FIXED;
-  const int kept = may_leave_holes.load(std::memory_order_relaxed) ? 0 : kMremapDontUnmap;
+  const int kept = may_leave_holes.load(std::memory_order_relaxed) ? 0 : MREMAP_DONTUNMAP;
   if (mremap(from, bytes, bytes, kMove | kept, to) == to) {
     if (kept != 0) keeps_mapped.store(true, std::memory_order_relaxed);
     return Status::kOk;
@@ -254,12 +250,12 @@ void drop_page_tables(void* address, size_t bytes) {
 
 Status populate(void* address, size_t bytes) {
   const KeepErrno keep;
-  const Status populated = result(madvise(address, bytes, kMadvPopulateWrite));
+  const Status populated = result(madvise(address, bytes, MADV_POPULATE_WRITE));
   if (populated != Status::kUnsupported) return populated;
   // EINVAL: before Linux 5.14, or the range was moved away since the caller looked. Do not touch
   // the pages instead: other threads may own some of the range, and what was moved away has no
   // owner.
-  return madvise(address, 0, kMadvPopulateWrite) == 0 ? Status::kRefused : Status::kUnsupported;
+  return madvise(address, 0, MADV_POPULATE_WRITE) == 0 ? Status::kRefused : Status::kUnsupported;
 }
 
 void ask_for_base_pages(void* address, size_t bytes) {
@@ -340,7 +336,7 @@ void copy_readable(void* to, const void* from, size_t bytes) {
 Status seal(void* address, size_t bytes) {
   const KeepErrno keep;
   if (is_confined()) return Status::kUnsupported;
-  return result(syscall(kSysMseal, address, bytes, 0UL));
+  return result(syscall(SYS_mseal, address, bytes, 0UL));
 }
 
 Status prefer_node(void* address, size_t bytes, int node) {

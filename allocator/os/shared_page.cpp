@@ -1,11 +1,9 @@
 #include "allocator/os/shared_page.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/memfd.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 #include "allocator/os/clock.h"
@@ -14,6 +12,7 @@
 #include "allocator/os/file.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/memory_calls.h"
+#include "allocator/os/newer_headers.h"
 #include "allocator/os/system_call.h"
 
 #ifndef MFD_NOEXEC_SEAL

@@ -2,13 +2,11 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "allocator/os/file.h"
+#include "allocator/os/newer_headers.h"
 
 namespace rdmalloc::os {
 namespace {

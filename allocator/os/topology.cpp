@@ -1,10 +1,7 @@
 #include "allocator/os/topology.h"
 
 #include <linux/mempolicy.h>
-#include <sched.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -14,6 +11,7 @@
 #include "allocator/os/file.h"
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/memory.h"
+#include "allocator/os/newer_headers.h"
 #include "allocator/os/processor.h"
 
 namespace rdmalloc::os {

@@ -1,5 +1,7 @@
 #include "allocator/pages/page_marks.h"
 
+#include <initializer_list>
+
 #include "allocator/breakage.h"
 
 namespace rdmalloc {

@@ -6,8 +6,10 @@
 #include <sys/stat.h>
 
 #include "allocator/os/environment.h"
+#include "allocator/os/error_text.h"
 #include "allocator/os/file.h"
 #include "allocator/os/memory_calls.h"
+#include "allocator/os/newer_headers.h"
 #include "allocator/os/page_size.h"
 #include "allocator/os/standard_error.h"
 #include "allocator/trace/ticks.h"
@@ -74,7 +76,7 @@ void note_variable(void*, Text entry) {
 bool refuse(const char* what, const char* path, long error) {
   Line line;
   line.add("rdmalloc trace: ").add(what).add(path).add(": ");
-  line.add(strerrordesc_np(static_cast<int>(error))).add("; this process is not recorded\n");
+  line.add(os::error_text(static_cast<int>(error))).add("; this process is not recorded\n");
   os::write_standard_error(line.c_string(), line.size());
   return false;
 }
@@ -113,9 +115,6 @@ uint64_t within_file_limit(uint64_t bytes) {
 // Faults the pages in. If there is no space for them this returns an error, while a write to them
 // would be a SIGBUS. -EINVAL: the kernel is older than Linux 5.14.
 long populate(void* memory, size_t bytes) {
-#ifndef MADV_POPULATE_WRITE
-  constexpr int MADV_POPULATE_WRITE = 23;
-#endif
   long error = 0;
   do {
     error = os::system_call(SYS_madvise, os::word(memory), static_cast<long>(bytes),

@@ -6,7 +6,10 @@
 // writes to its own chunks.
 #pragma once
 
+#include <features.h>
+#if __GLIBC_PREREQ(2, 32)
 #include <sys/single_threaded.h>
+#endif
 
 #include <bit>
 #include <cstddef>
@@ -110,6 +113,15 @@ inline void record(RawKind kind, const void* pointer, uint64_t size, uint64_t al
   note_last(mine, call);
 }
 
+// Whether the process has no thread but this one; an older glibc does not tell.
+inline bool is_single_threaded() {
+#if __GLIBC_PREREQ(2, 32)
+  return __libc_single_threaded != 0;
+#else
+  return false;
+#endif
+}
+
 inline uint64_t fresh_stamp(ThreadState& of) {
   // While there is one thread, the order of calls is known without stamps. If it calls malloc more
   // often than this, only one call in kRun + 1 reads the counter, because that takes longer than a
@@ -131,7 +143,7 @@ inline uint64_t stamp_of(const void* address) {
   constexpr uintptr_t kHeader = 16;
   ThreadState& mine = *thread_state;
   const bool large = (reinterpret_cast<uintptr_t>(address) & within_page & ~kHeader) == 0;
-  if (__libc_single_threaded && mine.unstamped != 0 && !large) {
+  if (is_single_threaded() && mine.unstamped != 0 && !large) {
     --mine.unstamped;
     return mine.last_stamp;
   }
@@ -142,7 +154,7 @@ inline uint64_t stamp_of(const void* address) {
 // gone before another thread resizes it in place and hands it over, and no later call of the two
 // threads would reveal the mistake. For calls that hand an object out, the packer can tell.
 inline uint64_t stamp_of_return(const void* address) {
-  if (!__libc_single_threaded) wait_for_earlier_loads();
+  if (!is_single_threaded()) wait_for_earlier_loads();
   return stamp_of(address);
 }
 

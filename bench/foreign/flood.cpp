@@ -2,12 +2,11 @@
 
 #include <benchmark/benchmark.h>
 #include <stdio.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 
 #include <algorithm>
 #include <numeric>
 
+#include "allocator/os/newer_headers.h"
 #include "allocator/os/system_call.h"
 #include "bench/lookup/race.h"
 #include "bench/peers/free_device.h"

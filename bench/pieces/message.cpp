@@ -1,11 +1,11 @@
 #include "bench/pieces/message.h"
 
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
 
+#include "allocator/os/newer_headers.h"
 #include "bench/lookup/race.h"
 #include "bench/workloads/meter.h"
 

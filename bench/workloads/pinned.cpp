@@ -2,16 +2,11 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
+#include "allocator/os/newer_headers.h"
 #include "bench/workloads/meter.h"
 
 namespace rdmalloc::bench {
-namespace {
-
-constexpr int kMadvPopulateWrite = 23;  // Linux 5.14; Debian 12's headers may lack it
-
-}  // namespace
 
 void* map_pinned(size_t bytes, const char* kind) {
   const bool hugetlb = strcmp(kind, "hugetlb") == 0;
@@ -19,7 +14,7 @@ void* map_pinned(size_t bytes, const char* kind) {
   void* block = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
   if (block == MAP_FAILED) fail("mmap", strerror(errno));
   if (strcmp(kind, "thp") == 0) madvise(block, bytes, MADV_HUGEPAGE);
-  if (madvise(block, bytes, kMadvPopulateWrite) != 0) fail("MADV_POPULATE_WRITE", strerror(errno));
+  if (madvise(block, bytes, MADV_POPULATE_WRITE) != 0) fail("MADV_POPULATE_WRITE", strerror(errno));
   if (mlock(block, bytes) != 0) fail("mlock", strerror(errno));
   return block;
 }

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -74,14 +73,14 @@ struct alignas(os::kCacheLine) KeyEntry {
 
   void publish(uintptr_t at, size_t bytes, const rdm_backend_key& key) {
     base.store(at, std::memory_order_relaxed);
-    keys.store(std::bit_cast<uint64_t>(Keys{key.lkey, key.rkey}), std::memory_order_relaxed);
+    keys.store(__builtin_bit_cast(uint64_t, Keys{key.lkey, key.rkey}), std::memory_order_relaxed);
     handle.store(key.handle, std::memory_order_relaxed);
     length.store(bytes, std::memory_order_release);
   }
 
   // To be called after length was read with acquire order and was not zero.
   rdm_backend_key key() const {
-    const auto both = std::bit_cast<Keys>(keys.load(std::memory_order_relaxed));
+    const auto both = __builtin_bit_cast(Keys, keys.load(std::memory_order_relaxed));
     return {both.lkey, both.rkey, handle.load(std::memory_order_relaxed)};
   }
 };

@@ -44,6 +44,12 @@ target_link_libraries(integration_plugin_host PRIVATE rdmalloc_flags dl)
 rdm_test("operator new throws in a C++ plugin of a C program"
   COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/case.sh --library $<TARGET_FILE:rdmalloc>
           -- $<TARGET_FILE:integration_plugin_host> $<TARGET_FILE:integration_plugin>)
+# Before glibc 2.34. bad_alloc looks functions up at its end, too.
+add_library(integration_old_dlsym MODULE old_dlsym.c)
+target_link_libraries(integration_old_dlsym PRIVATE rdmalloc_flags)
+target_compile_options(integration_old_dlsym PRIVATE -fno-builtin)
+rdm_case("malloc starts, and operator new throws, where dlsym() mallocs"
+  PROGRAM bad_alloc LIMITS --library $<TARGET_FILE:rdmalloc>:$<TARGET_FILE:integration_old_dlsym> TIMEOUT 60)
 
 rdm_case("libc's code stays as its file has it"
   PROGRAM hygiene ARGUMENTS libc)

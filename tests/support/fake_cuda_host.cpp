@@ -1,6 +1,5 @@
 // The fake CUDA driver's host memory: what is registered, and what may be.
-#include <sys/mman.h>
-
+#include "allocator/os/newer_headers.h"
 #include "tests/support/fake_cuda_state.h"
 
 #ifdef FAKE_CUDA_OLD

@@ -1,12 +1,12 @@
 #include <pthread.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <sstream>
 
+#include "allocator/os/newer_headers.h"
 #include "allocator/os/topology.h"
 #include "tests/support/fake_state.h"
 
@@ -169,12 +169,11 @@ void close_for_real(const void* address, size_t bytes) {
 
 // Moves the real pages too, however the kernel has split them.
 void move_for_real(uintptr_t from, size_t bytes, uintptr_t to) {
-  constexpr int kMremapDontUnmap = 4;
   for (size_t step = bytes, done = 0; done < bytes;) {
     if (step > bytes - done) step = bytes - done;
     auto* const source = reinterpret_cast<void*>(from + done);
     auto* const target = reinterpret_cast<void*>(to + done);
-    if (mremap(source, step, step, MREMAP_MAYMOVE | MREMAP_FIXED | kMremapDontUnmap, target) ==
+    if (mremap(source, step, step, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, target) ==
         target) {
       close_for_real(source, step);
       done += step;

@@ -75,7 +75,7 @@ int query_device_ex(ibv_context*, const ibv_query_device_ex_input*, ibv_device_a
   return 0;
 }
 
-ibv_fork_status is_fork_initialized() { return fake->fork_status; }
+ForkStatus is_fork_initialized() { return fake->fork_status; }
 
 }  // namespace
 

@@ -28,7 +28,7 @@ struct FakeVerbs {
   int max_mr = 1000;
   uint64_t max_mr_size = UINT64_MAX;
   ibv_odp_caps odp{};
-  ibv_fork_status fork_status = IBV_FORK_UNNEEDED;
+  ForkStatus fork_status = ForkStatus::kUnneeded;
   bool hides_from_children = false;  // as libibverbs does after ibv_fork_init()
   bool query_fails = false;
 

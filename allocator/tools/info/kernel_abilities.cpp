@@ -5,8 +5,6 @@
 #include <linux/mempolicy.h>
 #include <linux/userfaultfd.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,13 +13,13 @@
 
 #include "allocator/os/limits.h"
 #include "allocator/os/memory.h"
+#include "allocator/os/newer_headers.h"
 #include "allocator/tools/child.h"
 
 namespace rdmalloc::cli {
 namespace {
 
-constexpr int kMadvPopulateWrite = 23;
-constexpr long kSysMseal = 462;
+constexpr int kUserModeOnly = 1;  // UFFD_USER_MODE_ONLY, since Linux 5.11
 
 // Runs an attempt in a child; returns 0 or its errno. It must not allocate: the parent may have
 // threads.
@@ -42,14 +40,14 @@ void* map_pages(size_t count) {
               -1, 0);
 }
 
-bool try_populate() { return madvise(map_pages(1), os::page_size(), kMadvPopulateWrite) == 0; }
+bool try_populate() { return madvise(map_pages(1), os::page_size(), MADV_POPULATE_WRITE) == 0; }
 
 bool try_lock() { return syscall(SYS_mlock2, map_pages(1), os::page_size(), MLOCK_ONFAULT) == 0; }
 
 // Sealed means that munmap is refused: test that instead of trusting the call's return value.
 bool try_seal() {
   void* page = map_pages(1);
-  if (syscall(kSysMseal, page, os::page_size(), 0) != 0) return false;
+  if (syscall(SYS_mseal, page, os::page_size(), 0) != 0) return false;
   return munmap(page, os::page_size()) != 0 && errno == EPERM;
 }
 
@@ -65,7 +63,7 @@ bool try_io_uring() {
 }
 
 bool try_userfaultfd() {
-  return syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY) >= 0;
+  return syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | kUserModeOnly) >= 0;
 }
 
 bool try_to_move() {

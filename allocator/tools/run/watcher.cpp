@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,13 +10,10 @@
 #include <cstring>
 #include <utility>
 
+#include "allocator/os/newer_headers.h"
 #include "allocator/report/whole_file.h"
 #include "allocator/tools/text.h"
 #include "allocator/tools/top/json.h"
-
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
 
 namespace rdmalloc::cli {
 namespace {

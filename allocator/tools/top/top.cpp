@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -25,8 +26,11 @@ constexpr double kShortest = 0.1;  // seconds
 constexpr double kLongest = 86'400;
 
 std::optional<double> parse_seconds(const std::string& text) {
-  const auto seconds = parse_number<double>(text);
-  return seconds && *seconds >= kShortest && *seconds <= kLongest ? seconds : std::nullopt;
+  char* end = nullptr;
+  const double seconds = strtod(text.c_str(), &end);
+  const bool is_number = !text.empty() && end == text.c_str() + text.size();
+  return is_number && seconds >= kShortest && seconds <= kLongest ? std::optional(seconds)
+                                                                  : std::nullopt;
 }
 
 std::string objection_to_seconds(const std::string& text) {

@@ -27,7 +27,7 @@ class Rdmalloc(CMakePackage):
 
     depends_on("c", type="build")
     depends_on("cxx", type="build")
-    depends_on("cmake@3.22:", type="build")
+    depends_on("cmake@3.18:", type="build")
     depends_on("ninja", type="build")
     depends_on("pkgconfig", type="build")
     # The engine: its static archive becomes part of the library.

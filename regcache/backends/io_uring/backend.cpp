@@ -1,7 +1,6 @@
 #include "regcache/backends/io_uring/backend.h"
 
 #include <errno.h>
-#include <linux/io_uring.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +22,6 @@ constexpr unsigned kTableSlots = 1024;              // for a table that we regis
 constexpr size_t kLongestBuffer = size_t{1} << 30;  // the kernel's limit
 constexpr uint64_t kLongestWaitNs = 60'000'000;     // for memory that other threads are giving back
 constexpr long kWaitStepNs = 2'000'000;
-
-static_assert(sizeof(IoUringTable) == sizeof(io_uring_rsrc_register));
 
 }  // namespace
 
@@ -65,7 +62,8 @@ int IoUringBackend::create(int ring_fd, unsigned first_slot, unsigned slots, IoU
 void IoUringBackend::destroy(IoUringBackend* backend, bool forked) {
   if (!forked) {
     // Unregistering the table also frees at once what some kernels would free later.
-    if (backend->owns_table_) (void)backend->ring_.call(IORING_UNREGISTER_BUFFERS, nullptr, 0);
+    if (backend->owns_table_)
+      (void)backend->ring_.call(IoUringOperation::kUnregisterBuffers, nullptr, 0);
     backend->ring_.release();
   }
   free(backend);
@@ -108,7 +106,7 @@ int IoUringBackend::open_own(char* why, size_t why_size) {
 int IoUringBackend::register_table(char* why, size_t why_size) {
   IoUringTable table{};
   table.slots = kTableSlots;
-  const int result = ring_.call(IORING_REGISTER_BUFFERS2, &table, sizeof table);
+  const int result = ring_.call(IoUringOperation::kRegisterBuffers2, &table, sizeof table);
   if (result < 0) {
     return explain_io_uring_failure(IoUringStep::kTable, -result, 0, why, why_size);
   }
@@ -138,11 +136,11 @@ void IoUringBackend::try_unpinning() {
 // Returns 0 or -errno. A length of 0 empties the slot.
 int IoUringBackend::update(unsigned slot, void* base, size_t length) {
   iovec buffer{base, length};
-  io_uring_rsrc_update2 change{};
+  IoUringUpdate change{};
   change.offset = slot;
   change.data = reinterpret_cast<uintptr_t>(&buffer);
-  change.nr = 1;
-  const int result = ring_.call(IORING_REGISTER_BUFFERS_UPDATE, &change, sizeof change);
+  change.count = 1;
+  const int result = ring_.call(IoUringOperation::kRegisterBuffersUpdate, &change, sizeof change);
   if (result == 1) return 0;
   return result < 0 ? result : -EAGAIN;
 }

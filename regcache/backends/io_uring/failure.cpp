@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "allocator/message.h"
+#include "allocator/os/error_text.h"
 #include "allocator/os/limits.h"
 #include "regcache/backends/io_uring/backend.h"
 
@@ -42,11 +43,7 @@ int explain_any(IoUringStep step, int error, char* why, size_t size) {
   static constexpr const char* kTried[] = {
       "setting up a ring failed: ", "registering a table of buffers failed: ",
       "the slots of the ring's table cannot be used: ", "registering with the ring failed: "};
-  const char* text = strerrordesc_np(error);
-  Message()
-      .add(kTried[static_cast<int>(step)])
-      .add(text == nullptr ? "unknown error" : text)
-      .copy_to(why, size);
+  Message().add(kTried[static_cast<int>(step)]).add(os::error_text(error)).copy_to(why, size);
   return RDM_SYSTEM;
 }
 

@@ -166,14 +166,14 @@ ibv_mr* VerbsBackend::call(const rdm_backend_request& request, unsigned access) 
 // The kernel copies what is pinned, and libibverbs knows it.
 bool VerbsBackend::never_hides() const {
   return library_.is_fork_initialized != nullptr &&
-         library_.is_fork_initialized() == IBV_FORK_UNNEEDED;
+         library_.is_fork_initialized() == ForkStatus::kUnneeded;
 }
 
 // Whether children must see the memory again after libibverbs hid it. Foreign memory that the
 // program itself hides stays hidden.
 bool VerbsBackend::is_to_be_shown(const rdm_backend_request& request) const {
   return request.foreign == 0 || library_.is_fork_initialized == nullptr ||
-         library_.is_fork_initialized() == IBV_FORK_ENABLED;
+         library_.is_fork_initialized() == ForkStatus::kEnabled;
 }
 
 // Called when a registration failed with this error. One failed command proves nothing; a device

@@ -36,7 +36,7 @@ bool hides_what_it_registers(const VerbsLibrary& library, ibv_pd* pd) {
 
 bool is_fork_safety_in_force(const VerbsLibrary& library, ibv_pd* pd) {
   if (library.is_fork_initialized != nullptr) {
-    return library.is_fork_initialized() == IBV_FORK_ENABLED;
+    return library.is_fork_initialized() == ForkStatus::kEnabled;
   }
   return !library.kernel_copies_at_fork && hides_what_it_registers(library, pd);
 }

@@ -9,6 +9,9 @@
 
 namespace rdmalloc {
 
+// libibverbs' ibv_fork_status, which headers before rdma-core 35 lack.
+enum class ForkStatus : int { kDisabled, kEnabled, kUnneeded };
+
 // Tests substitute others.
 struct VerbsLibrary {
   ibv_mr* (*reg_mr)(ibv_pd*, void*, size_t, int) = nullptr;
@@ -21,7 +24,7 @@ struct VerbsLibrary {
   int (*close_device)(ibv_context*) = nullptr;
   int (*get_async_event)(ibv_context*, ibv_async_event*) = nullptr;  // may be null
   void (*unimport_pd)(ibv_pd*) = nullptr;                            // may be null
-  ibv_fork_status (*is_fork_initialized)() = nullptr;                // null before rdma-core 35
+  ForkStatus (*is_fork_initialized)() = nullptr;                     // null before rdma-core 35
   bool kernel_copies_at_fork = true;  // what is pinned: see os/copy_on_fork.h
 
   // As the program asked, through the last of the three that exists: ibv_reg_mr itself calls

@@ -4,14 +4,13 @@
 // another namespace, and files that are truncated or punched. Callers bound past us (RTLD_DEEPBIND,
 // UCX_MEM_MMAP_HOOK_MODE=reloc) are detected: see interposed_bindings.h.
 #include <errno.h>
-#include <sys/mman.h>
 #include <sys/shm.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "allocator/os/confinement.h"
 #include "allocator/os/keep_errno.h"
 #include "allocator/os/memory.h"
+#include "allocator/os/newer_headers.h"
 #include "allocator/os/system_call.h"
 #include "allocator/pages/heap.h"
 #include "regcache/foreign/monitor/interposed.h"
@@ -19,6 +18,8 @@
 #include "regcache/foreign/monitor/interposed_ranges.h"
 
 #define RDM_INTERPOSED extern "C" [[gnu::visibility("default")]]
+
+extern "C" void* __sbrk(intptr_t increment) noexcept __attribute__((weak));  // glibc's own sbrk()
 
 namespace rdmalloc::interposed {
 namespace {
@@ -181,9 +182,7 @@ bool changes_memory(long number) {
     case SYS_shmat:
     case SYS_shmdt:
     case SYS_remap_file_pages:
-#ifdef SYS_process_madvise
     case SYS_process_madvise:
-#endif
       return true;
     default:
       return false;
@@ -370,7 +369,7 @@ RDM_INTERPOSED int remap_file_pages(void* address, size_t length, int protection
   return result;
 }
 
-// libc keeps the break in its own variable, so this must go through libc.
+// libc keeps the break in its own variable, so these two must go through libc.
 RDM_INTERPOSED int brk(void* end) noexcept {
   probe.note(end);
   const Announced announced(of_brk(address_of(end)));
@@ -379,8 +378,11 @@ RDM_INTERPOSED int brk(void* end) noexcept {
   return -1;
 }
 
+// jemalloc calls it when it starts, where dlsym() must not be called: before glibc 2.34 that
+// mallocs.
 RDM_INTERPOSED void* sbrk(intptr_t increment) noexcept {
-  auto* const call = next.sbrk.find();
+  auto* const known = next.sbrk.get();
+  auto* const call = known == nullptr ? __sbrk : known;
   if (call == nullptr) {
     errno = ENOMEM;
     return reinterpret_cast<void*>(-1);

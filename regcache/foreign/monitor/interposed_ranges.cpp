@@ -2,12 +2,11 @@
 
 #include <string.h>
 #include <sys/ipc.h>
-#include <sys/mman.h>
 #include <sys/shm.h>
-#include <sys/syscall.h>
 
 #include "allocator/os/file.h"
 #include "allocator/os/keep_errno.h"
+#include "allocator/os/newer_headers.h"
 #include "allocator/os/system_call.h"
 
 namespace rdmalloc::interposed {

@@ -1,12 +1,11 @@
 #include "regcache/foreign/monitor/userfaultfd_keeper.h"
 
 #include <errno.h>
-#include <linux/close_range.h>
 #include <sched.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "allocator/os/memory.h"
+#include "allocator/os/newer_headers.h"
 #include "regcache/foreign/monitor/changes.h"
 #include "regcache/foreign/monitor/userfaultfd_thread.h"
 

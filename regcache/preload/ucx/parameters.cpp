@@ -22,7 +22,9 @@ constexpr Field kFields[] = {
     RDM_FIELD(MT_WORKERS_SHARED, mt_workers_shared),
     RDM_FIELD(ESTIMATED_NUM_EPS, estimated_num_eps),
     RDM_FIELD(ESTIMATED_NUM_PPN, estimated_num_ppn),
+#if UCP_API_VERSION >= UCP_VERSION(1, 12)
     RDM_FIELD(NAME, name),
+#endif
 };
 #undef RDM_FIELD
 

@@ -123,8 +123,9 @@ bool heap_must_be_shown(const RealVerbs& real) {
   static constinit std::atomic<int> known{-1};
   int shown = known.load(std::memory_order_relaxed);
   if (shown < 0) {
-    shown = real.is_fork_initialized != nullptr ? real.is_fork_initialized() == IBV_FORK_UNNEEDED
-                                                : os::copies_pinned_at_fork();
+    shown = real.is_fork_initialized != nullptr
+                ? real.is_fork_initialized() == ForkStatus::kUnneeded
+                : os::copies_pinned_at_fork();
     known.store(shown, std::memory_order_relaxed);
   }
   return shown != 0;

@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 # configure ARGUMENTS...: configures the engine alone as a project; its output goes to $work/log.
 mkdir "$work/project"
 cat > "$work/project/CMakeLists.txt" << END
-cmake_minimum_required(VERSION 3.22)
+cmake_minimum_required(VERSION 3.18)
 project(engine LANGUAGES C CXX)
 if(NOTHING_IS_INSTALLED)
   set(CMAKE_FIND_USE_CMAKE_SYSTEM_PATH OFF)

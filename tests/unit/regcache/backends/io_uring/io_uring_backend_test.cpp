@@ -3,9 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <linux/io_uring.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -17,12 +15,21 @@
 #include <vector>
 
 #include "allocator/os/limits.h"
+#include "allocator/os/newer_headers.h"
 #include "tests/support/catch.h"
 #include "tests/support/child.h"
 #include "tests/support/comes.h"
 
+#if __has_include(<linux/io_uring.h>)
+#include <linux/io_uring.h>
+static_assert(sizeof(rdmalloc::IoUringParameters) == sizeof(io_uring_params));
+static_assert(sizeof(rdmalloc::IoUringTable) == sizeof(io_uring_rsrc_register));
+static_assert(sizeof(rdmalloc::IoUringUpdate) == sizeof(io_uring_rsrc_update2));
+#endif
+
 using rdmalloc::explain_io_uring_failure;
 using rdmalloc::IoUringBackend;
+using rdmalloc::IoUringOperation;
 using rdmalloc::IoUringSlots;
 using rdmalloc::IoUringStep;
 using rdmalloc::test::comes;
@@ -34,7 +41,7 @@ constexpr size_t kSize = size_t{256} << 10;
 constexpr unsigned kSingleIssuer = 1U << 12;  // IORING_SETUP_SINGLE_ISSUER, since Linux 6.0
 
 int set_up_ring(unsigned flags = 0) {
-  io_uring_params parameters{};
+  rdmalloc::IoUringParameters parameters{};
   parameters.flags = flags;
   return static_cast<int>(syscall(SYS_io_uring_setup, 1, &parameters));
 }
@@ -61,8 +68,8 @@ bool skipped_without_memlock() {
 int register_table(int ring, unsigned slots) {
   rdmalloc::IoUringTable table{};
   table.slots = slots;
-  const long result =
-      syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS2, &table, sizeof table);
+  const long result = syscall(SYS_io_uring_register, ring, IoUringOperation::kRegisterBuffers2,
+                              &table, sizeof table);
   return result == 0 ? 0 : errno;
 }
 

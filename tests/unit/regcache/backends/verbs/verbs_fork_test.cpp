@@ -204,11 +204,12 @@ TEST_CASE("where fork safety was asked for and the kernel does not copy, a domai
   FakeVerbs& fake = test::reset_fake_verbs();
   VerbsBackend* backend = nullptr;
   char why[320];
-  for (const ibv_fork_status status : {IBV_FORK_ENABLED, IBV_FORK_DISABLED, IBV_FORK_UNNEEDED}) {
+  for (const ForkStatus status :
+       {ForkStatus::kEnabled, ForkStatus::kDisabled, ForkStatus::kUnneeded}) {
     fake.fork_status = status;
     const int got = VerbsBackend::create(test::fake_verbs_library(), &fake.pd,
                                          IBV_ACCESS_LOCAL_WRITE, &backend, why, sizeof why);
-    CHECK(got == (status == IBV_FORK_ENABLED ? RDM_UNSUPPORTED : RDM_OK));
+    CHECK(got == (status == ForkStatus::kEnabled ? RDM_UNSUPPORTED : RDM_OK));
     if (got == RDM_OK) VerbsBackend::destroy(backend);
   }
   CHECK(strstr(why, "RDMAV_FORK_SAFE") != nullptr);

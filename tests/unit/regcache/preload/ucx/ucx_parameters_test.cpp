@@ -18,18 +18,27 @@ const size_t kPage = os::page_size();
 
 TEST_CASE("every field that is set is passed on, and the context is shared by threads") {
   ucp_params_t given{};
-  given.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE | UCP_PARAM_FIELD_NAME;
+  given.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE;
   given.features = UCP_FEATURE_TAG;
   given.request_size = 24;
-  given.name = "some name";
   const shim::SharedParameters shared(&given);
   CHECK(shared.get()->field_mask == (given.field_mask | UCP_PARAM_FIELD_MT_WORKERS_SHARED));
   CHECK(shared.get()->mt_workers_shared == 1);
   CHECK(shared.get()->features == UCP_FEATURE_TAG);
   CHECK(shared.get()->request_size == 24);
-  CHECK(shared.get()->name == given.name);
   CHECK(given.mt_workers_shared == 0);
 }
+
+#if UCP_API_VERSION >= UCP_VERSION(1, 12)
+TEST_CASE("a context keeps the name that the caller gives it") {
+  ucp_params_t given{};
+  given.field_mask = UCP_PARAM_FIELD_NAME;
+  given.name = "some name";
+  const shim::SharedParameters shared(&given);
+  CHECK(shared.get()->field_mask == (UCP_PARAM_FIELD_NAME | UCP_PARAM_FIELD_MT_WORKERS_SHARED));
+  CHECK(shared.get()->name == given.name);
+}
+#endif
 
 TEST_CASE("a caller that says the context is for one thread gets one that is shared") {
   ucp_params_t given{};
