@@ -128,11 +128,10 @@ its sources, and call this again with RDMALLOC_JEMALLOC_SOURCE=DIR in the enviro
     *) refuse_system "$@" ;;
   esac
   if [ "$system" = "debian 11" ]; then
-    refuse "$system has no CLI11, its GCC is 10 and its CMake 3.18: unpack libcli11-dev of a newer release (dpkg -x \
-FILE DIR), and install cmake-latest and clang-16 of its security updates, and \
-$(in_one_line "$@" make | sed 's/^cmake //; s/ libjemalloc-dev / /; s/ libcli11-dev / /')
-bootstrap: then call it again with CC=clang-16 CXX=clang++-16 CMAKE_PREFIX_PATH=DIR/usr in the environment, and with \
---no-packages"
+    [ -n "${CMAKE_PREFIX_PATH:-}" ] || refuse "$system has no CLI11: unpack libcli11-dev of a newer release (dpkg -x \
+FILE DIR), and call this again with CMAKE_PREFIX_PATH=DIR/usr in the environment"
+    # shellcheck disable=SC2046  # a list of words
+    set -- $(in_one_line "$@" clang-16 | sed 's/ libcli11-dev / /')
   fi
   if [ -n "${RDMALLOC_JEMALLOC_SOURCE:-}" ]; then
     # shellcheck disable=SC2046  # a list of words
@@ -193,13 +192,13 @@ make_packages() {
   (cd build/package && cpack)
 }
 
-# Configures each time: what was missing at the last time may be there now.
+# build OPTIONS... Configures each time: what was missing at the last time may be there now.
 build() {
   # shellcheck disable=SC2046  # one word or none
   if [ -e build/CMakeCache.txt ]; then
-    cmake -S . -B build $(from_source)
+    cmake -S . -B build "$@" $(from_source)
   else
-    cmake -S . -B build -G Ninja $(from_source)
+    cmake -S . -B build -G Ninja "$@" $(from_source)
   fi
   cmake --build build
 }
@@ -211,14 +210,20 @@ run_tests() {
   status=0
   jobs=$(($(nproc) + 1))
   [ "$jobs" -le 4 ] || jobs=4
-  ctest --test-dir build -j "$jobs" --output-on-failure --no-tests=error --timeout 600 -LE long \
-    --output-junit tests.xml --test-output-size-passed 65536 || status=$?
-  /usr/bin/python3 tests/summary.py build/tests.xml
+  # Since CMake 3.21.
+  junit=
+  ! ctest --help | grep -q -e --output-junit || junit="--output-junit tests.xml"
+  # shellcheck disable=SC2086  # two words or none
+  (cd build && ctest -j "$jobs" --output-on-failure --no-tests=error --timeout 600 -LE long \
+    $junit --test-output-size-passed 65536) || status=$?
+  [ -z "$junit" ] || /usr/bin/python3 tests/summary.py build/tests.xml
   return $status
 }
 
 packages=yes
 system=$(find_system)
+# Its GCC is 10. Its clang 16 takes libstdc++ and the linker from there.
+[ "$system" != "debian 11" ] || export CC="${CC:-clang-16}" CXX="${CXX:-clang++-16}"
 if [ "${1:-}" = --no-packages ]; then
   packages=no
   shift
@@ -243,7 +248,7 @@ esac
 case $goal in
   build) build && say "built: build/bin/rdmalloc, build/lib/librdmalloc.so" ;;
   test)
-    build
+    build -DRDMALLOC_WERROR=ON
     [ $packages = no ] || fetch_arm64
     run_tests
     ;;

@@ -14,7 +14,7 @@ work=$BUILD/$cc
 mkdir -p "$work"
 if ! CC=$cc CXX=$cxx "$CMAKE" -S "$SOURCE" -B "$work" -G "$GENERATOR" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
   -DCMAKE_UNITY_BUILD=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DRDMALLOC_TESTS=OFF -DRDMALLOC_BENCH=OFF \
-  -DRDMALLOC_REPORT_CHARTS=OFF > "$work/log" 2>&1 ||
+  -DRDMALLOC_WERROR=ON -DRDMALLOC_REPORT_CHARTS=OFF > "$work/log" 2>&1 ||
   ! "$CMAKE" --build "$work" -j2 > "$work/log" 2>&1; then
   grep -E "error|warning" "$work/log" | head -20
   tail -20 "$work/log"

@@ -14,7 +14,7 @@ need mmdebstrap
 work=$(mktemp -d "${TMPDIR:-/tmp}/rdmalloc-root.XXXXXX")
 chmod 755 "$work"  # apt reads keys there as another user
 # Lazily: what stayed mounted would be emptied with it.
-trap 'umount --recursive --lazy "$work"/root/* 2> /dev/null || :; rm -rf --one-file-system "$work"' EXIT
+trap 'umount --recursive --lazy "$work"/root/* "$work"/root/old/proc 2> /dev/null || :; rm -rf --one-file-system "$work"' EXIT
 root=$work/root
 
 # make_root SUITE ARGUMENTS...: those of mmdebstrap.
