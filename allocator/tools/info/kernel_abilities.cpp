@@ -1,7 +1,6 @@
 #include "allocator/tools/info/kernel_abilities.h"
 
 #include <fcntl.h>
-#include <linux/io_uring.h>
 #include <linux/mempolicy.h>
 #include <linux/userfaultfd.h>
 #include <signal.h>
@@ -11,6 +10,7 @@
 
 #include <cerrno>
 
+#include "allocator/os/io_uring.h"
 #include "allocator/os/limits.h"
 #include "allocator/os/memory.h"
 #include "allocator/os/newer_headers.h"
@@ -58,7 +58,7 @@ bool try_place() {
 }
 
 bool try_io_uring() {
-  io_uring_params parameters{};
+  os::IoUringParameters parameters{};
   return syscall(SYS_io_uring_setup, 2, &parameters) >= 0;
 }
 
@@ -82,33 +82,40 @@ bool try_to_move() {
 
 // A ring with one registered page, using system calls only. A failure sets errno.
 class Ring {
+  static constexpr off_t kSubmissionRing = 0;        // IORING_OFF_SQ_RING
+  static constexpr off_t kSubmissions = 0x10000000;  // IORING_OFF_SQES
+  static constexpr uint8_t kReadFixed = 4;           // IORING_OP_READ_FIXED
+  static constexpr unsigned kGetEvents = 1;          // IORING_ENTER_GETEVENTS
+
  public:
   bool open(void* page) {
-    io_uring_params parameters{};
+    os::IoUringParameters parameters{};
     fd_ = static_cast<int>(syscall(SYS_io_uring_setup, 2, &parameters));
     if (fd_ < 0) return false;
     const iovec buffer{page, os::page_size()};
-    if (syscall(SYS_io_uring_register, fd_, IORING_REGISTER_BUFFERS, &buffer, 1) != 0) return false;
-    const size_t indices = parameters.sq_off.array + parameters.sq_entries * sizeof(unsigned);
-    rings_ = static_cast<char*>(map(indices, IORING_OFF_SQ_RING));
-    entries_ = static_cast<io_uring_sqe*>(
-        map(parameters.sq_entries * sizeof(io_uring_sqe), IORING_OFF_SQES));
-    tail_at_ = parameters.sq_off.tail;
-    array_at_ = parameters.sq_off.array;
+    if (syscall(SYS_io_uring_register, fd_, os::IoUringOperation::kRegisterBuffers, &buffer, 1) !=
+        0)
+      return false;
+    const size_t indices = parameters.ring.array + parameters.submissions * sizeof(unsigned);
+    rings_ = static_cast<char*>(map(indices, kSubmissionRing));
+    entries_ = static_cast<os::IoUringSubmission*>(
+        map(parameters.submissions * sizeof(os::IoUringSubmission), kSubmissions));
+    tail_at_ = parameters.ring.tail;
+    array_at_ = parameters.ring.array;
     return rings_ != MAP_FAILED && entries_ != MAP_FAILED;
   }
 
   // Makes the kernel write into the page through its registration.
   bool read_into(void* page, int from) {
     entries_[0] = {};
-    entries_[0].opcode = IORING_OP_READ_FIXED;
-    entries_[0].fd = from;
-    entries_[0].addr = reinterpret_cast<uintptr_t>(page);
-    entries_[0].len = 1;
+    entries_[0].opcode = kReadFixed;
+    entries_[0].descriptor = from;
+    entries_[0].address = reinterpret_cast<uintptr_t>(page);
+    entries_[0].length = 1;
     auto* const tail = reinterpret_cast<unsigned*>(rings_ + tail_at_);
     *reinterpret_cast<unsigned*>(rings_ + array_at_) = 0;
     __atomic_store_n(tail, *tail + 1, __ATOMIC_RELEASE);
-    return syscall(SYS_io_uring_enter, fd_, 1, 1, IORING_ENTER_GETEVENTS, nullptr, 0) == 1;
+    return syscall(SYS_io_uring_enter, fd_, 1, 1, kGetEvents, nullptr, 0) == 1;
   }
 
  private:
@@ -118,7 +125,7 @@ class Ring {
 
   int fd_ = -1;
   char* rings_ = nullptr;
-  io_uring_sqe* entries_ = nullptr;
+  os::IoUringSubmission* entries_ = nullptr;
   unsigned tail_at_ = 0;
   unsigned array_at_ = 0;
 };

@@ -63,7 +63,7 @@ void IoUringBackend::destroy(IoUringBackend* backend, bool forked) {
   if (!forked) {
     // Unregistering the table also frees at once what some kernels would free later.
     if (backend->owns_table_)
-      (void)backend->ring_.call(IoUringOperation::kUnregisterBuffers, nullptr, 0);
+      (void)backend->ring_.call(os::IoUringOperation::kUnregisterBuffers, nullptr, 0);
     backend->ring_.release();
   }
   free(backend);
@@ -104,9 +104,9 @@ int IoUringBackend::open_own(char* why, size_t why_size) {
 }
 
 int IoUringBackend::register_table(char* why, size_t why_size) {
-  IoUringTable table{};
+  os::IoUringTable table{};
   table.slots = kTableSlots;
-  const int result = ring_.call(IoUringOperation::kRegisterBuffers2, &table, sizeof table);
+  const int result = ring_.call(os::IoUringOperation::kRegisterBuffers2, &table, sizeof table);
   if (result < 0) {
     return explain_io_uring_failure(IoUringStep::kTable, -result, 0, why, why_size);
   }
@@ -136,11 +136,12 @@ void IoUringBackend::try_unpinning() {
 // Returns 0 or -errno. A length of 0 empties the slot.
 int IoUringBackend::update(unsigned slot, void* base, size_t length) {
   iovec buffer{base, length};
-  IoUringUpdate change{};
-  change.offset = slot;
+  os::IoUringUpdate change{};
+  change.first_slot = slot;
   change.data = reinterpret_cast<uintptr_t>(&buffer);
-  change.count = 1;
-  const int result = ring_.call(IoUringOperation::kRegisterBuffersUpdate, &change, sizeof change);
+  change.slots = 1;
+  const int result =
+      ring_.call(os::IoUringOperation::kRegisterBuffersUpdate, &change, sizeof change);
   if (result == 1) return 0;
   return result < 0 ? result : -EAGAIN;
 }

@@ -16,7 +16,7 @@ constexpr size_t kKeeperStack = size_t{128} << 10;
 
 int result_of(long returned) { return returned < 0 ? -errno : static_cast<int>(returned); }
 
-int register_call(int fd, IoUringOperation operation, void* argument, unsigned count) {
+int register_call(int fd, os::IoUringOperation operation, void* argument, unsigned count) {
   for (;;) {
     const int result = result_of(syscall(SYS_io_uring_register, fd, operation, argument, count));
     if (result != -EINTR) return result;
@@ -50,7 +50,7 @@ void IoUringRing::release() {
   fd_ = -1;
 }
 
-int IoUringRing::call(IoUringOperation operation, void* argument, unsigned count) {
+int IoUringRing::call(os::IoUringOperation operation, void* argument, unsigned count) {
   if (!own_) return register_call(fd_, operation, argument, count);
   pthread_mutex_lock(&callers_);
   operation_ = operation;
@@ -80,7 +80,7 @@ void IoUringRing::keep() {
   if (syscall(SYS_close_range, 0U, ~0U, CLOSE_RANGE_UNSHARE) != 0) {
     result_ = -errno;
   } else {
-    IoUringParameters parameters{};
+    os::IoUringParameters parameters{};
     result_ = result_of(syscall(SYS_io_uring_setup, 1, &parameters));
     if (result_ >= 0) {
       fd_ = result_;

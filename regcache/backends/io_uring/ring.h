@@ -15,35 +15,9 @@
 #include <atomic>
 #include <cstdint>
 
-namespace rdmalloc {
+#include "allocator/os/io_uring.h"
 
-// What we use of linux/io_uring.h: headers before Linux 5.13 lack it, or all of the file.
-enum class IoUringOperation : unsigned {
-  kUnregisterBuffers = 1,  // IORING_UNREGISTER_BUFFERS, and so on
-  kRegisterBuffers2 = 15,
-  kRegisterBuffersUpdate = 16,
-};
-// io_uring_rsrc_register: so many empty slots.
-struct IoUringTable {
-  uint32_t slots = 0;
-  uint32_t flags = 1;  // IORING_RSRC_REGISTER_SPARSE, since Linux 5.19
-  uint64_t rest[3] = {};
-};
-// io_uring_rsrc_update2
-struct IoUringUpdate {
-  uint32_t offset = 0;  // the first slot's number
-  uint32_t reserved = 0;
-  uint64_t data = 0;  // address of iovecs
-  uint64_t tags = 0;
-  uint32_t count = 0;  // of slots
-  uint32_t reserved_too = 0;
-};
-// io_uring_params
-struct IoUringParameters {
-  uint32_t entries[2] = {};
-  uint32_t flags = 0;
-  uint32_t rest[27] = {};
-};
+namespace rdmalloc {
 
 class IoUringRing {
  public:
@@ -64,7 +38,7 @@ class IoUringRing {
   int fd() const { return fd_; }
 
   // Calls io_uring_register(). Returns its result, or -errno.
-  int call(IoUringOperation operation, void* argument, unsigned count);
+  int call(os::IoUringOperation operation, void* argument, unsigned count);
 
  private:
   // What the mailbox holds; each value is written by one side only.
@@ -81,7 +55,7 @@ class IoUringRing {
   pthread_mutex_t callers_ =
       PTHREAD_MUTEX_INITIALIZER;  // one request at a time; guards what follows
   std::atomic<uint32_t> mailbox_{kIdle};
-  IoUringOperation operation_{};
+  os::IoUringOperation operation_{};
   void* argument_ = nullptr;
   unsigned count_ = 0;
   int result_ = 0;

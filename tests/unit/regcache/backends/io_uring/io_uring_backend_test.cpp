@@ -22,16 +22,25 @@
 
 #if __has_include(<linux/io_uring.h>)
 #include <linux/io_uring.h>
-static_assert(sizeof(rdmalloc::IoUringParameters) == sizeof(io_uring_params));
-static_assert(sizeof(rdmalloc::IoUringTable) == sizeof(io_uring_rsrc_register));
-static_assert(sizeof(rdmalloc::IoUringUpdate) == sizeof(io_uring_rsrc_update2));
+
+namespace rdmalloc::os {
+static_assert(sizeof(IoUringTable) == sizeof(io_uring_rsrc_register));
+static_assert(sizeof(IoUringUpdate) == sizeof(io_uring_rsrc_update2));
+static_assert(offsetof(IoUringUpdate, slots) == offsetof(io_uring_rsrc_update2, nr));
+static_assert(sizeof(IoUringParameters) == sizeof(io_uring_params));
+static_assert(offsetof(IoUringParameters, ring) == offsetof(io_uring_params, sq_off));
+static_assert(offsetof(IoUringParameters::SubmissionRing, array) ==
+              offsetof(io_sqring_offsets, array));
+static_assert(sizeof(IoUringSubmission) == sizeof(io_uring_sqe));
+static_assert(offsetof(IoUringSubmission, length) == offsetof(io_uring_sqe, len));
+}  // namespace rdmalloc::os
 #endif
 
 using rdmalloc::explain_io_uring_failure;
 using rdmalloc::IoUringBackend;
-using rdmalloc::IoUringOperation;
 using rdmalloc::IoUringSlots;
 using rdmalloc::IoUringStep;
+using rdmalloc::os::IoUringOperation;
 using rdmalloc::test::comes;
 using rdmalloc::test::run_child;
 
@@ -41,7 +50,7 @@ constexpr size_t kSize = size_t{256} << 10;
 constexpr unsigned kSingleIssuer = 1U << 12;  // IORING_SETUP_SINGLE_ISSUER, since Linux 6.0
 
 int set_up_ring(unsigned flags = 0) {
-  rdmalloc::IoUringParameters parameters{};
+  rdmalloc::os::IoUringParameters parameters{};
   parameters.flags = flags;
   return static_cast<int>(syscall(SYS_io_uring_setup, 1, &parameters));
 }
@@ -66,7 +75,7 @@ bool skipped_without_memlock() {
 }
 
 int register_table(int ring, unsigned slots) {
-  rdmalloc::IoUringTable table{};
+  rdmalloc::os::IoUringTable table{};
   table.slots = slots;
   const long result = syscall(SYS_io_uring_register, ring, IoUringOperation::kRegisterBuffers2,
                               &table, sizeof table);
