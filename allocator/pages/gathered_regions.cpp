@@ -11,6 +11,8 @@ namespace {
 // A block that grows by moving gets a quarter of its size in spare new pages, so that it need not
 // move at each step.
 constexpr size_t kSpareOfBlock = 4;
+// As many times what is wanted is looked at to find pages that somebody has touched.
+constexpr size_t kLookedAt = 4;
 
 RegionUse other_than(RegionUse use) {
   return use == RegionUse::kExtents ? RegionUse::kBlocks : RegionUse::kExtents;
@@ -58,6 +60,16 @@ bool GatheredRegions::collect(const Request& request, size_t target, bool pinned
   return policy_.is_enough(got);
 }
 
+// After collect(). The longest runs are often what was acquired last and nobody has touched yet:
+// then looks further for some that take memory.
+bool GatheredRegions::collect_touched(const Request& request, size_t target, bool pinned,
+                                      Gathering::Way way) {
+  Pieces& pieces = gathering_.pieces();
+  if (pieces.are_touched()) return true;
+  (void)collect(request, kLookedAt * target, pinned, way);
+  return pieces.keep_touched(target);
+}
+
 Acquired GatheredRegions::gather(const Request& request, const RegionPlan& plan, bool pinned,
                                  Worth worth) {
   const size_t target = policy_.amount_to_gather(request, plan.bytes);
@@ -76,7 +88,8 @@ Acquired GatheredRegions::gather(const Request& request, const RegionPlan& plan,
 Acquired GatheredRegions::gather_by(const Request& request, const RegionPlan& plan, size_t target,
                                     bool pinned, Worth worth, Gathering::Way way) {
   const bool is_any = worth == Worth::kAll || policy_.may_move_untouched();
-  if (!collect(request, target, pinned, way) || (!is_any && !gathering_.pieces().are_touched())) {
+  if (!collect(request, target, pinned, way) ||
+      (!is_any && !collect_touched(request, target, pinned, way))) {
     gathering_.pieces().put_back();
     return {};
   }

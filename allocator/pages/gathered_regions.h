@@ -73,6 +73,8 @@ class GatheredRegions {
       REQUIRES(growth_lock);
   size_t collect_of(const Request& request, int node, size_t missing, bool pinned,
                     Gathering::Way way) REQUIRES(growth_lock);
+  bool collect_touched(const Request& request, size_t target, bool pinned, Gathering::Way way)
+      REQUIRES(growth_lock);
   Acquired gather_by(const Request& request, const RegionPlan& plan, size_t target, bool pinned,
                      Worth worth, Gathering::Way way) REQUIRES(growth_lock);
   bool collect_last(const Request& request, bool pinned, Gathering::Way way) REQUIRES(growth_lock);

@@ -39,6 +39,7 @@ constexpr const Tolerance& tolerance_of(size_t size) {
 constexpr size_t kSmallHeap = GrowthPolicy::kSmallHeap;
 constexpr size_t kTolerated = size_t{16} << 20;
 constexpr size_t kToleratedInLargeHeap = size_t{5} << 20;
+constexpr size_t kToleratedForLargest = size_t{12} << 20;  // in a heap of kSmallHeap
 constexpr size_t kShareOfRestless = 6;
 constexpr size_t kShareOfSparing = 8;
 constexpr size_t kShareUntouched = 2;
@@ -114,7 +115,8 @@ bool GatheringPolicy::is_tight(size_t size, size_t cached) const {
   if (size < kLargest) {
     return idle < std::max(share, held < kSmallHeap ? kTolerated : kToleratedInLargeHeap);
   }
-  const size_t of_small = kTolerated / os::page_size() * kSmallHeap / (held / os::page_size() + 1);
+  const size_t of_small =
+      kToleratedForLargest / os::page_size() * kSmallHeap / (held / os::page_size() + 1);
   const size_t tolerated = std::max(share, std::min(kTolerated, of_small));
   return size <= tolerated && idle < tolerated;
 }

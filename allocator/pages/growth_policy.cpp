@@ -34,8 +34,9 @@ size_t GrowthPolicy::step(RegionUse use) const {
   const bool is_first_granule = use == RegionUse::kExtents && held < Window::kGranule;
   const size_t early = is_first_granule ? held : std::min(held / kEarlyShare, kLargestEarlyStep);
   size_t step = std::max({early, held / share, least});
-  if (held > kSmallHeap && store_.live.given() > held / kEarlyShare) {
-    step = std::max(held / kShareInChurn, kLeastStepInChurn);
+  const size_t all = store_.budget.charges().held();
+  if (all > kSmallHeap && store_.live.given() > all / kEarlyShare) {
+    step = std::min(step, std::max(held / kShareInChurn, kLeastStepInChurn));
   }
   // If RLIMIT_AS made the window small, regions below a granule would use it up.
   if (store_.window.granules() < kFewGranules)

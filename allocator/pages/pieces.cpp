@@ -1,5 +1,6 @@
 #include "allocator/pages/pieces.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "allocator/pages/touched.h"
@@ -46,14 +47,40 @@ bool Pieces::are_touched() const {
   return touched >= enough;
 }
 
-void Pieces::put_back() {
+// The touched pieces keep their order. Returns how many bytes these are.
+size_t Pieces::put_untouched_last() {
+  size_t touched = 0;
+  size_t used = 0;
   for (size_t i = 0; i < count_; ++i) {
+    if (!is_touched(pieces_[i].address, pieces_[i].size)) continue;
+    touched += pieces_[i].size;
+    std::swap(pieces_[used++], pieces_[i]);
+  }
+  return touched;
+}
+
+bool Pieces::keep_touched(size_t bytes) {
+  const size_t touched = put_untouched_last();
+  size_t kept = 0;
+  size_t first = 0;
+  while (first < count_ && kept < bytes) kept += pieces_[first++].size;
+  put_back_from(first);
+  bytes_ = kept;
+  return touched >= kept / kShareTouched;
+}
+
+void Pieces::put_back_from(size_t first) {
+  for (size_t i = first; i < count_; ++i) {
     const Piece& piece = pieces_[i];
     if (piece.depot == nullptr) continue;
     (void)piece.depot->give_back(pointer(piece.address), piece.size);
   }
-  count_ = 0;
-  first_small_ = 0;
+  count_ = std::min(count_, first);
+  first_small_ = std::min(first_small_, first);
+}
+
+void Pieces::put_back() {
+  put_back_from(0);
   bytes_ = 0;
 }
 

@@ -43,6 +43,10 @@ class Pieces {
   // nobody has touched costs as much, and saves no memory.
   bool are_touched() const REQUIRES(growth_lock);
 
+  // Gives back all but so many bytes in whole pieces, those first that nobody has touched. True if
+  // somebody has touched a quarter of what stays.
+  bool keep_touched(size_t bytes) REQUIRES(growth_lock);
+
   // Gives all of it back to its depot.
   void put_back() REQUIRES(growth_lock);
 
@@ -94,6 +98,8 @@ class Pieces {
   static constexpr size_t kMostPieces = 2048;
 
   void put_clean_last() REQUIRES(growth_lock);
+  size_t put_untouched_last() REQUIRES(growth_lock);
+  void put_back_from(size_t first) REQUIRES(growth_lock);
   void forget(size_t count) REQUIRES(growth_lock);
 
   size_t count_ GUARDED_BY(growth_lock) = 0;

@@ -152,6 +152,36 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("free pages that take memory are moved, though the longest runs are untouched ones") {
+  TestHeap tested;
+  tested.boot();
+  std::vector<void*> touched;
+  for (int i = 0; i < 2048; ++i) {
+    touched.push_back(tested.malloc(kPiece));
+    REQUIRE(touched.back() != nullptr);
+    write(touched.back(), kPiece, 1);
+  }
+  constexpr size_t kLong = 3 * kMiB;
+  std::vector<void*> untouched;
+  for (int i = 0; i < 2; ++i) {
+    untouched.push_back(tested.malloc(kLong));
+    REQUIRE(untouched.back() != nullptr);
+    REQUIRE(tested.malloc(kPiece) != nullptr);  // keeps the runs apart
+  }
+  for (size_t i = 0; i < touched.size(); i += 3) REQUIRE(tested.free(touched[i]));
+  for (void* const block : untouched) REQUIRE(tested.free(block));
+  tested->blocks().freed().drain(true);
+  const size_t held = tested->budget().charges().held();
+  REQUIRE(heap_counters(*tested).largest_free >= kLong);
+
+  REQUIRE(tested.malloc(4 * kMiB) != nullptr);
+  CHECK(tested->budget().charges().held() == held);
+  CHECK(heap_counters(*tested).gathered == 4 * kMiB);
+  // The longest stayed.
+  CHECK(heap_counters(*tested).largest_free >= kLong);
+  CHECK(tested.unsound() == "");
+}
+
 TEST_CASE("free pages that nobody touched are moved where no more can be pinned") {
   TestHeap tested;
   fake::machine().lock = {64 * kMiB, 64 * kMiB, false};

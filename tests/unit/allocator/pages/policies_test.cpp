@@ -74,7 +74,8 @@ TEST_CASE(
       {320 * kMiB, 64 * kKiB, 16 * kMiB},           // a twentieth
       {384 * kMiB, kMiB, 16 * kMiB},                // a 24th
       {512 * kMiB, 4 * kMiB, 16 * kMiB},            // a 32nd
-      {128 * kMiB, 4 * kMiB, 8 * kMiB - 4 * kKiB},  // 64 MiB of 128, of 16 MiB, in whole pages
+      {48 * kMiB, 4 * kMiB, 16 * kMiB - 4 * kKiB},  // 64 MiB of 48, of 12 MiB, in whole pages
+      {96 * kMiB, 4 * kMiB, 8 * kMiB - 4 * kKiB},   // 64 MiB of 96
   };
   for (const auto& [held, size, border] : cases) {
     INFO(held / kMiB << " MiB held, " << size / kKiB << " KiB wanted");
@@ -355,6 +356,29 @@ TEST_CASE("a heap that memory is given back to grows by a 64th, and by 4 MiB at 
     tested->store().live.note_given(kPage);
     CHECK(amount() == std::max(held / 64, 4 * kMiB));
   }
+}
+
+TEST_CASE("where memory is given back, blocks in a heap of small objects grow by 4 MiB") {
+  TestHeap tested;
+  tested.boot();
+  REQUIRE(tested.take(128 * kMiB) != nullptr);
+  const GrowthPolicy policy(tested->store(), tested->publisher());
+  Locked hold(tested->store().mutex());
+  tested->store().live.note_given(32 * kMiB);
+  CHECK(policy.amount(request_of(64 * kKiB)) == 8 * kMiB);
+  tested->store().live.note_given(kPage);
+  CHECK(policy.amount(request_of(64 * kKiB)) == 4 * kMiB);
+}
+
+TEST_CASE("where memory is given back, small objects in a heap of blocks grow by no more for it") {
+  TestHeap tested;
+  tested.boot();
+  REQUIRE(tested.malloc(128 * kMiB) != nullptr);
+  const GrowthPolicy policy(tested->store(), tested->publisher());
+  Locked hold(tested->store().mutex());
+  const size_t before = policy.amount(request_of(kPage, RegionUse::kExtents));
+  tested->store().live.note_given(64 * kMiB);
+  CHECK(policy.amount(request_of(kPage, RegionUse::kExtents)) == before);
 }
 
 TEST_CASE("in a small window no region is smaller than a granule can hold") {
