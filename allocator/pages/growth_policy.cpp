@@ -20,6 +20,9 @@ constexpr size_t kShareOfBlocks = 16;
 // because of holes, and the next gathering is cheap.
 constexpr size_t kShareInChurn = 64;
 constexpr size_t kLeastStepInChurn = size_t{4} << 20;
+// That is much in a heap of 100 MiB, but less would fragment one that is mostly blocks.
+constexpr size_t kLeastStepOfObjects = size_t{1} << 20;
+constexpr size_t kLargeHeap = size_t{128} << 20;
 
 constexpr size_t kFewGranules = 512;
 
@@ -36,7 +39,9 @@ size_t GrowthPolicy::step(RegionUse use) const {
   size_t step = std::max({early, held / share, least});
   const size_t all = store_.budget.charges().held();
   if (all > kSmallHeap && store_.live.given() > all / kEarlyShare) {
-    step = std::min(step, std::max(held / kShareInChurn, kLeastStepInChurn));
+    const bool are_objects = all < kLargeHeap && publisher_.held(RegionUse::kExtents) > all / 2;
+    const size_t least_now = are_objects ? kLeastStepOfObjects : kLeastStepInChurn;
+    step = std::min(step, std::max(held / kShareInChurn, least_now));
   }
   // If RLIMIT_AS made the window small, regions below a granule would use it up.
   if (store_.window.granules() < kFewGranules)

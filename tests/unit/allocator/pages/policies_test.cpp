@@ -358,16 +358,29 @@ TEST_CASE("a heap that memory is given back to grows by a 64th, and by 4 MiB at 
   }
 }
 
-TEST_CASE("where memory is given back, blocks in a heap of small objects grow by 4 MiB") {
-  TestHeap tested;
-  tested.boot();
-  REQUIRE(tested.take(128 * kMiB) != nullptr);
-  const GrowthPolicy policy(tested->store(), tested->publisher());
-  Locked hold(tested->store().mutex());
-  tested->store().live.note_given(32 * kMiB);
-  CHECK(policy.amount(request_of(64 * kKiB)) == 8 * kMiB);
-  tested->store().live.note_given(kPage);
-  CHECK(policy.amount(request_of(64 * kKiB)) == 4 * kMiB);
+TEST_CASE("where memory is given back, a heap of small objects below 128 MiB grows by 1 MiB") {
+  const auto amount = [](size_t objects, size_t blocks, size_t given, RegionUse use) {
+    TestHeap tested;
+    tested.boot();
+    REQUIRE(tested.take(objects) != nullptr);
+    REQUIRE(tested.malloc(blocks) != nullptr);
+    REQUIRE(tested->budget().charges().held() == objects + blocks);
+    const GrowthPolicy policy(tested->store(), tested->publisher());
+    Locked hold(tested->store().mutex());
+    tested->store().live.note_given(given);
+    return policy.amount(request_of(kPage, use));
+  };
+  constexpr auto kExtents = RegionUse::kExtents;
+  constexpr auto kBlocks = RegionUse::kBlocks;
+  CHECK(amount(60 * kMiB, 20 * kMiB, 20 * kMiB, kBlocks) == 8 * kMiB);
+  CHECK(amount(60 * kMiB, 20 * kMiB, 20 * kMiB + kPage, kBlocks) == kMiB);
+  CHECK(amount(60 * kMiB, 20 * kMiB, 20 * kMiB + kPage, kExtents) == kMiB);
+  CHECK(amount(100 * kMiB, 28 * kMiB, 32 * kMiB + kPage, kBlocks) == 4 * kMiB);
+  CHECK(amount(100 * kMiB, 28 * kMiB, 32 * kMiB + kPage, kExtents) == 4 * kMiB);
+  // A heap of blocks.
+  CHECK(amount(40 * kMiB, 40 * kMiB, 20 * kMiB + kPage, kBlocks) == 4 * kMiB);
+  CHECK(amount(kMiB, 79 * kMiB, 20 * kMiB + kPage, kExtents) ==
+        amount(kMiB, 79 * kMiB, 0, kExtents));
 }
 
 TEST_CASE("where memory is given back, small objects in a heap of blocks grow by no more for it") {
