@@ -195,7 +195,7 @@ TEST_CASE("a heap that its program touched densely grows by huge pages, and no o
   for (const bool is_dense : {true, false}) {
     TestHeap tested({"GATHER=off"});
     tested.boot();
-    fake::machine().base_takes_us = 5000;  // also if the thread is delayed
+    fake::machine().base_takes_us = 20'000;  // also if the thread is delayed
     (void)tested.take(kPage);
     for (int i = 0; i < 100; ++i) (void)take(tested, kMiB, is_dense ? kMiB : kPage);
     const void* block = tested.malloc(64 * kMiB);
