@@ -107,10 +107,20 @@ Region* PageMover::retire(uintptr_t address, size_t size) {
 // pages went one by one.
 void PageMover::drop_page_tables(uintptr_t address, size_t size) {
   const size_t reach = os::page_table_reach();
-  for (uintptr_t at = os::align_down(address, reach); at < address + size; at += reach) {
-    if (!is_target(at, reach) && marks_.is_used_up(at, reach))
-      os::drop_page_tables(pointer(at), reach);
+  uintptr_t unused = 0;  // so many bytes before `at` are used up
+  uintptr_t at = os::align_down(address, reach);
+  const auto drop = [&] {
+    if (unused != 0) os::drop_page_tables(pointer(at - unused), unused);
+    unused = 0;
+  };
+  for (; at < address + size; at += reach) {
+    if (is_target(at, reach) || !marks_.is_used_up(at, reach)) {
+      drop();
+    } else {
+      unused += reach;
+    }
   }
+  drop();
 }
 
 // The same for a table of such tables, when a region is gone.
