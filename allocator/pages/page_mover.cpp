@@ -104,32 +104,34 @@ Region* PageMover::retire(uintptr_t address, size_t size) {
 }
 
 // A page table is of no use once nothing is left of what it maps. The kernel keeps it, because the
-// pages went one by one.
-void PageMover::drop_page_tables(uintptr_t address, size_t size) {
-  const size_t reach = os::page_table_reach();
-  uintptr_t unused = 0;  // so many bytes before `at` are used up
-  uintptr_t at = os::align_down(address, reach);
+// pages went one by one. Drops those that map a part of the range, as many in one call as lie side
+// by side. `reach`: what one of them maps, in bytes.
+template <typename Unused>
+void PageMover::drop_tables(uintptr_t from, uintptr_t end, size_t reach, Unused is_unused) {
+  uintptr_t at = os::align_down(from, reach);
+  uintptr_t first = at;
   const auto drop = [&] {
-    if (unused != 0) os::drop_page_tables(pointer(at - unused), unused);
-    unused = 0;
+    if (at != first) os::drop_page_tables(pointer(first), at - first);
   };
-  for (; at < address + size; at += reach) {
-    if (is_target(at, reach) || !marks_.is_used_up(at, reach)) {
-      drop();
-    } else {
-      unused += reach;
-    }
+  for (; at < end; at += reach) {
+    if (!is_target(at, reach) && is_unused(at, reach)) continue;
+    drop();
+    first = at + reach;
   }
   drop();
 }
 
+void PageMover::drop_page_tables(uintptr_t address, size_t size) {
+  drop_tables(address, address + size, os::page_table_reach(),
+              [this](uintptr_t at, size_t reach)
+                  REQUIRES(growth_lock) { return marks_.is_used_up(at, reach); });
+}
+
 // The same for a table of such tables, when a region is gone.
 void PageMover::drop_upper_tables(const Region& region) {
-  const size_t reach = os::upper_table_reach();
-  for (uintptr_t at = os::align_down(region.base, reach); at < region.end(); at += reach) {
-    if (!is_target(at, reach) && marks_.is_vacant(at, reach))
-      os::drop_page_tables(pointer(at), reach);
-  }
+  drop_tables(region.base, region.end(), os::upper_table_reach(),
+              [this](uintptr_t at, size_t reach)
+                  REQUIRES(growth_lock) { return marks_.is_vacant(at, reach); });
 }
 
 // Part of it is in the region to which pages are being moved, of which no mark tells yet.

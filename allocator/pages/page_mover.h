@@ -53,6 +53,9 @@ class PageMover {
   void announce(uintptr_t address, size_t size) REQUIRES(growth_lock);
   void recall(uintptr_t address, size_t size) REQUIRES(growth_lock);
   Region* retire(uintptr_t address, size_t size) REQUIRES(growth_lock);
+  template <typename Unused>
+  void drop_tables(uintptr_t from, uintptr_t end, size_t reach, Unused is_unused)
+      REQUIRES(growth_lock);
   void drop_page_tables(uintptr_t address, size_t size) REQUIRES(growth_lock);
   void drop_upper_tables(const Region& region) REQUIRES(growth_lock);
   bool is_target(uintptr_t address, size_t size) const REQUIRES(growth_lock);

@@ -28,14 +28,22 @@ void Pieces::add_block(uintptr_t address, size_t size) {
   first_small_ = count_;
 }
 
-// The other pieces keep their order.
-void Pieces::put_clean_last() {
+// What comes first keeps its order. Returns how many bytes that is. The standard stable_partition
+// would malloc.
+template <typename Pred>
+size_t Pieces::put_first(Pred is_first) {
+  size_t bytes = 0;
   size_t used = 0;
-  clean_ = 0;
   for (size_t i = 0; i < count_; ++i) {
-    clean_ += pieces_[i].is_clean ? pieces_[i].size : 0;
-    if (!pieces_[i].is_clean) std::swap(pieces_[used++], pieces_[i]);
+    if (!is_first(pieces_[i])) continue;
+    bytes += pieces_[i].size;
+    std::swap(pieces_[used++], pieces_[i]);
   }
+  return bytes;
+}
+
+void Pieces::put_clean_last() {
+  clean_ = bytes_ - put_first([](const Piece& piece) { return !piece.is_clean; });
 }
 
 bool Pieces::are_touched() const {
@@ -47,20 +55,9 @@ bool Pieces::are_touched() const {
   return touched >= enough;
 }
 
-// The touched pieces keep their order. Returns how many bytes these are.
-size_t Pieces::put_untouched_last() {
-  size_t touched = 0;
-  size_t used = 0;
-  for (size_t i = 0; i < count_; ++i) {
-    if (!is_touched(pieces_[i].address, pieces_[i].size)) continue;
-    touched += pieces_[i].size;
-    std::swap(pieces_[used++], pieces_[i]);
-  }
-  return touched;
-}
-
 bool Pieces::keep_touched(size_t bytes) {
-  const size_t touched = put_untouched_last();
+  const size_t touched =
+      put_first([](const Piece& piece) { return is_touched(piece.address, piece.size); });
   size_t kept = 0;
   size_t first = 0;
   while (first < count_ && kept < bytes) kept += pieces_[first++].size;
@@ -75,7 +72,7 @@ void Pieces::put_back_from(size_t first) {
     if (piece.depot == nullptr) continue;
     (void)piece.depot->give_back(pointer(piece.address), piece.size);
   }
-  count_ = std::min(count_, first);
+  count_ = first;
   first_small_ = std::min(first_small_, first);
 }
 

@@ -97,8 +97,9 @@ class Pieces {
  private:
   static constexpr size_t kMostPieces = 2048;
 
+  template <typename Pred>
+  size_t put_first(Pred is_first) REQUIRES(growth_lock);
   void put_clean_last() REQUIRES(growth_lock);
-  size_t put_untouched_last() REQUIRES(growth_lock);
   void put_back_from(size_t first) REQUIRES(growth_lock);
   void forget(size_t count) REQUIRES(growth_lock);
 

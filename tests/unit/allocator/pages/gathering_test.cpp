@@ -81,6 +81,16 @@ struct Holes {
   size_t held = 0;
 };
 
+std::vector<void*> take_pieces(TestHeap& tested, bool touches) {
+  std::vector<void*> all;
+  for (int i = 0; i < 2048; ++i) {
+    all.push_back(tested.malloc(kPiece));
+    REQUIRE(all.back() != nullptr);
+    if (touches) write(all.back(), kPiece, 1);
+  }
+  return all;
+}
+
 class Witness : public RegionObserver {
  public:
   void on_acquire(const Region& region) noexcept override { acquired.insert(region.base); }
@@ -138,12 +148,7 @@ TEST_CASE(
   for (const bool touches : {false, true}) {
     TestHeap tested;
     tested.boot();
-    std::vector<void*> all;
-    for (int i = 0; i < 2048; ++i) {
-      all.push_back(tested.malloc(kPiece));
-      REQUIRE(all.back() != nullptr);
-      if (touches) write(all.back(), kPiece, 1);
-    }
+    const std::vector<void*> all = take_pieces(tested, touches);
     for (size_t i = 0; i < all.size(); i += 3) REQUIRE(tested.free(all[i]));
     tested->blocks().freed().drain(true);
     REQUIRE(tested.malloc(4 * kMiB) != nullptr);
@@ -155,12 +160,7 @@ TEST_CASE(
 TEST_CASE("free pages that take memory are moved, though the longest runs are untouched ones") {
   TestHeap tested;
   tested.boot();
-  std::vector<void*> touched;
-  for (int i = 0; i < 2048; ++i) {
-    touched.push_back(tested.malloc(kPiece));
-    REQUIRE(touched.back() != nullptr);
-    write(touched.back(), kPiece, 1);
-  }
+  const std::vector<void*> touched = take_pieces(tested, true);
   constexpr size_t kLong = 3 * kMiB;
   std::vector<void*> untouched;
   for (int i = 0; i < 2; ++i) {
