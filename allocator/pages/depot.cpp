@@ -37,9 +37,12 @@ Taken Depot::take_locked(const RegionTable& regions, size_t size, size_t alignme
   return hand_out(regions.find(address), address, size);
 }
 
-Taken Depot::take_at(Region* region, void* address, size_t size, Sum* live) {
+Taken Depot::take_at(Region* region, void* address, size_t size, Sum* live, Sum* spare) {
   Locked hold(mutex());
-  if (!free_.take_at(address, size)) return {};
+  if (!free_.take_at(address, size)) {
+    if (!spare_.take_at(address, size)) return {};
+    spare->fetch_sub(size, std::memory_order_relaxed);
+  }
   note();
   live->fetch_add(size, std::memory_order_relaxed);
   return hand_out(region, address, size);
@@ -90,10 +93,21 @@ void Depot::add(Region* region, size_t taken) {
   note();
 }
 
-size_t Depot::clear() {
+bool Depot::add_spare(const Region& region, size_t taken, Sum* spare) {
   Locked hold(mutex());
-  const size_t bytes = free_.free_bytes();
+  const size_t size = region.length - taken;
+  if (!ok(spare_.give(pointer(region.base + taken), size))) return false;
+  spare->fetch_add(size, std::memory_order_relaxed);
+  note();
+  return true;
+}
+
+size_t Depot::clear(Sum* spare) {
+  Locked hold(mutex());
+  const size_t bytes = free_.free_bytes() + spare_.free_bytes();
+  spare->fetch_sub(spare_.free_bytes(), std::memory_order_relaxed);
   free_.clear();
+  spare_.clear();
   note();
   return bytes;
 }

@@ -1,6 +1,9 @@
 // The free pages of one NUMA node and one use, under a lock of their own, which is held for some
 // steps in memory and never across a system call.
 //
+// Spare pages are those behind a block that grows by moving. They wait for its next growth: only
+// take_at() takes them, until they are released.
+//
 // Runs inside malloc. fork() takes every depot's lock, so a child finds them in order.
 #pragma once
 
@@ -39,7 +42,9 @@ class Depot {
   using Sum = LiveBytes::Sum;
   Taken take(const RegionTable& regions, size_t size, size_t alignment, Sum* live)
       EXCLUDES(depot_lock);
-  Taken take_at(Region* region, void* address, size_t size, Sum* live) EXCLUDES(depot_lock);
+  // What was spare until then is subtracted from `spare`, here and below.
+  Taken take_at(Region* region, void* address, size_t size, Sum* live, Sum* spare)
+      EXCLUDES(depot_lock);
   // For gathering: as FreePages::take_largest().
   void* take_largest(size_t least, size_t most, size_t* size) EXCLUDES(depot_lock);
   Status give(void* address, size_t size, Sum* live) EXCLUDES(depot_lock);
@@ -55,11 +60,35 @@ class Depot {
   bool prepare() EXCLUDES(depot_lock);
   // Adds a region's pages except the first `taken` bytes. After prepare().
   void add(Region* region, size_t taken) EXCLUDES(depot_lock);
-  // Forgets what is free, and returns how much it was.
-  size_t clear() EXCLUDES(depot_lock);
+  // The same, as spare pages. False, and nothing changed: there is no memory to record them.
+  bool add_spare(const Region& region, size_t taken, Sum* spare) EXCLUDES(depot_lock);
+  // Makes whole runs of spare pages free for which is_wanted(address) is true, until those are that
+  // many bytes. Returns how many they are.
+  template <typename Pred>
+  size_t release_spare(size_t bytes, Pred is_wanted, Sum* spare) EXCLUDES(depot_lock) {
+    if (spare_bytes() == 0) return 0;
+    Locked hold(mutex());
+    size_t released = 0;
+    while (released < bytes) {
+      size_t size = 0;
+      void* const address = spare_.take_first(is_wanted, &size);
+      if (address == nullptr) break;
+      if (!ok(free_.give(address, size))) {
+        (void)spare_.give(address, size);  // it was just there, so no new record is needed
+        break;
+      }
+      released += size;
+    }
+    spare->fetch_sub(released, std::memory_order_relaxed);
+    note();
+    return released;
+  }
+  // Forgets what is free or spare, and returns how much it was.
+  size_t clear(Sum* spare) EXCLUDES(depot_lock);
 
   // May be outdated when the caller reads it; exact under fork's or a test's locks.
   size_t free_bytes() const { return __atomic_load_n(&free_bytes_, __ATOMIC_RELAXED); }
+  size_t spare_bytes() const { return __atomic_load_n(&spare_bytes_, __ATOMIC_RELAXED); }
   // The longest run, in bytes: the same. Who wants a longer one need not take the lock.
   size_t largest() const { return __atomic_load_n(&largest_, __ATOMIC_RELAXED); }
 
@@ -70,6 +99,7 @@ class Depot {
   void lock() ACQUIRE(depot_lock) { mutex().lock_beside(); }
   void unlock() RELEASE(depot_lock) { mutex().unlock(); }
   const FreePages& free() const REQUIRES(depot_lock) { return free_; }
+  const FreePages& spare() const REQUIRES(depot_lock) { return spare_; }
 
  private:
   Mutex& mutex() RETURN_CAPABILITY(depot_lock) { return mutex_; }
@@ -78,13 +108,16 @@ class Depot {
   Status give_locked(void* address, size_t size, Sum* live) REQUIRES(depot_lock);
   void note() REQUIRES(depot_lock) {
     __atomic_store_n(&free_bytes_, free_.free_bytes(), __ATOMIC_RELAXED);
+    __atomic_store_n(&spare_bytes_, spare_.free_bytes(), __ATOMIC_RELAXED);
     __atomic_store_n(&largest_, free_.largest(), __ATOMIC_RELAXED);
   }
 
   Mutex mutex_{Rank::kPool};
   FreePages free_ GUARDED_BY(depot_lock);
-  size_t free_bytes_ = 0;  // of free_, to be read without the lock, as the next
+  FreePages spare_ GUARDED_BY(depot_lock);
+  size_t free_bytes_ = 0;  // of free_, to be read without the lock, as the next two
   size_t largest_ = 0;
+  size_t spare_bytes_ = 0;
 };
 
 }  // namespace rdmalloc

@@ -58,11 +58,12 @@ Taken Depots::take_at(void* address, size_t size) {
   Region* const region = regions_.find(address);
   if (region == nullptr) return {};
   LiveBytes::Sum* const live = live_.sum(region->use);
-  const Taken taken = of(*region).take_at(region, address, size, live);
+  LiveBytes::Sum* const spare = live_.spare_sum();
+  const Taken taken = of(*region).take_at(region, address, size, live, spare);
   if (taken || !region->by_touch || region->kind != RegionKind::kPinned) return taken;
   for (int node = 0; node < nodes_; ++node) {
     Depot& other = of(*region, node);
-    if (const Taken found = other.take_at(region, address, size, live)) return found;
+    if (const Taken found = other.take_at(region, address, size, live, spare)) return found;
   }
   return {};
 }
@@ -93,9 +94,15 @@ void Depots::add(Region* region, size_t taken) {
   live_.add(region->use, taken);
 }
 
+void Depots::add_spare(Region* region, size_t taken) {
+  if (!of(*region).add_spare(*region, taken, live_.spare_sum())) return add(region, taken);
+  live_.add(region->use, taken);
+}
+
 void Depots::abandon_exposed() {
   for (int node = 0; node < nodes_; ++node) {
-    live_.abandon_free(pinned_[node][index(RegionUse::kExposed)].clear());
+    Depot& depot = pinned_[node][index(RegionUse::kExposed)];
+    live_.abandon_free(depot.clear(live_.spare_sum()));
   }
 }
 

@@ -55,6 +55,19 @@ class Depots {
   // Adds a new region, of which the first `taken` bytes are its creator's. After prepare().
   bool prepare(const Region& region) EXCLUDES(depot_lock) { return of(region).prepare(); }
   void add(Region* region, size_t taken) EXCLUDES(depot_lock);
+  // The same for a block that grows: what is behind it is spare.
+  void add_spare(Region* region, size_t taken) EXCLUDES(depot_lock);
+  // Makes spare pages free, as Depot::release_spare() does: of regions of a use, pinned or not.
+  template <typename Pred>
+  size_t release_spare(RegionUse use, bool is_pinned, size_t bytes, Pred is_wanted)
+      EXCLUDES(depot_lock) {
+    size_t released = 0;
+    for (int node = 0; node < (is_pinned ? nodes_ : 1) && released < bytes; ++node) {
+      released +=
+          of(use, node, is_pinned).release_spare(bytes - released, is_wanted, live_.spare_sum());
+    }
+    return released;
+  }
 
   // The depot for its new pages.
   Depot& of(const Region& region) { return of(region, region.node); }

@@ -8,9 +8,11 @@
 namespace rdmalloc {
 namespace {
 
-// A block that grows by moving gets a quarter of its size in spare new pages, so that it need not
-// move at each step.
-constexpr size_t kSpareOfBlock = 4;
+// A block that grows by moving gets a half of its size in spare new pages, so that it need not move
+// at each step: each move adds a mapping, and all of them move again at the next. A quarter where
+// they are populated at once.
+constexpr size_t kShareSpare = 2;
+constexpr size_t kShareSpareAtOnce = 4;
 // As many times what is wanted is looked at to find pages that somebody has touched.
 constexpr size_t kLookedAt = 4;
 
@@ -173,7 +175,10 @@ Acquired GatheredRegions::assemble(const Request& request, const RegionPlan& pla
   Acquired acquired;
   if (made.region.length != 0) {
     if (block == nullptr) policy_.note_gathered(request, made.region.length - made.fresh);
-    acquired = publisher_.publish(made.region, made.charged, request);
+    const bool has_spare = block != nullptr && made.fresh != 0;
+    acquired = publisher_.publish(made.region, made.charged, request,
+                                  has_spare ? Publisher::Rest::kSpare : Publisher::Rest::kFree);
+    acquired.new_from = made.region.end() - made.fresh;
     mover_.mappings().note_region(made.region, made.fresh);
     store_.books.note_acquiring(os::now_ns() - started);
   } else {
@@ -183,19 +188,54 @@ Acquired GatheredRegions::assemble(const Request& request, const RegionPlan& pla
   return acquired;
 }
 
+// Spare pages wait for a block as long as it ends where they begin.
+bool GatheredRegions::is_left_over(uintptr_t spare) const {
+  const uintptr_t block = store_.regions.find(pointer(spare))->base;
+  const BlockTable::Word word = store_.blocks.get(block);
+  return (word & BlockTable::kCached) != 0 ||
+         block + BlockTable::pages_of(word) * os::page_size() != spare;
+}
+
+Acquired GatheredRegions::take_left_over(const Request& request) {
+  if (request.use == RegionUse::kExtents || store_.live.spare() < request.size) return {};
+  const auto is_wanted = [&](uintptr_t spare) { return is_left_over(spare); };
+  if (store_.depots.release_spare(request.use, true, request.size, is_wanted) == 0) return {};
+  return {nullptr, store_.depots.take(request, Depots::Where::kBest)};
+}
+
+void GatheredRegions::release_spare() {
+  if (store_.live.spare() == 0) return;
+  const auto is_wanted = [](uintptr_t) { return true; };
+  for (const RegionUse use : {RegionUse::kBlocks, RegionUse::kExposed}) {
+    for (const bool pinned : {true, false}) {
+      (void)store_.depots.release_spare(use, pinned, SIZE_MAX, is_wanted);
+    }
+  }
+}
+
 bool GatheredRegions::may_move_block(const Assembly::Block& block) const {
   return policy_.may_move_block(publisher_.slots_in_use()) &&
          gathering_.may_move(block.address, block.size);
 }
 
+size_t GatheredRegions::spare_of(const Request& request, bool at_once) {
+  return os::page_ceil(request.size / (at_once ? kShareSpareAtOnce : kShareSpare));
+}
+
 Acquired GatheredRegions::move_block(const Assembly::Block& block, const Request& request,
-                                     os::PageKind kind) {
+                                     const RegionPlan& plan) {
   const uint64_t started = os::thread_cpu_ns();
-  const Region& region = *store_.regions.find(pointer(block.address));
+  const bool pinned = store_.regions.find(pointer(block.address))->kind == RegionKind::kPinned;
   gathering_.pieces().add_block(block.address, block.size);
-  (void)collect(request, request.size, region.kind == RegionKind::kPinned, Gathering::Way::kMove);
-  const size_t spare = os::page_ceil(request.size / kSpareOfBlock);
-  const Acquired acquired = assemble(request, {request.size + spare, kind}, &block);
+  (void)collect(request, request.size, pinned, Gathering::Way::kMove);
+  const size_t missing = os::less(request.size, gathering_.pieces().bytes());
+  const auto is_wanted = [&](uintptr_t spare) {
+    return spare == block.address + block.size || is_left_over(spare);
+  };
+  if (store_.depots.release_spare(request.use, pinned, missing, is_wanted) != 0) {
+    (void)collect(request, request.size, pinned, Gathering::Way::kMove);
+  }
+  const Acquired acquired = assemble(request, plan, &block);
   policy_.note_moving(block.size, os::thread_cpu_ns() - started);
   return acquired;
 }

@@ -57,9 +57,16 @@ class GatheredRegions {
   // whatever their use.
   Acquired make_last(const Request& request) REQUIRES(growth_lock);
 
-  // Moves a block's pages, with its bytes, to where it can have the request's size.
-  Acquired move_block(const Assembly::Block& block, const Request& request, os::PageKind kind)
+  // Moves a block's pages, with its bytes, to where it can have the request's size and, if new
+  // pages are needed, spare ones.
+  Acquired move_block(const Assembly::Block& block, const Request& request, const RegionPlan& plan)
       REQUIRES(growth_lock);
+  // How many bytes of spare pages such a block gets, which may come `at_once`.
+  static size_t spare_of(const Request& request, bool at_once);
+  // Takes the request from spare pages of blocks that have moved on or are gone.
+  Acquired take_left_over(const Request& request) REQUIRES(growth_lock);
+  // No more memory may be held: makes all spare pages free.
+  void release_spare() REQUIRES(growth_lock);
   // False: it is sealed or of a kind that is not moved, or there are too many regions.
   bool may_move_block(const Assembly::Block& block) const REQUIRES(growth_lock);
 
@@ -69,6 +76,7 @@ class GatheredRegions {
     return (request.node + i) % store_.depots.nodes();
   }
   size_t free_of(const Request& request, int node, bool pinned) const;
+  bool is_left_over(uintptr_t spare) const;
   bool collect(const Request& request, size_t target, bool pinned, Gathering::Way way)
       REQUIRES(growth_lock);
   size_t collect_of(const Request& request, int node, size_t missing, bool pinned,

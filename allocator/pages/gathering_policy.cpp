@@ -76,7 +76,9 @@ constexpr size_t kShareSoon = 16;
 
 }  // namespace
 
-size_t GatheringPolicy::idle_of(size_t held) const { return held - store_.live.all(); }
+size_t GatheringPolicy::idle_of(size_t held) const {
+  return os::less(held, store_.live.all() + store_.live.spare());
+}
 
 size_t GatheringPolicy::for_growing() const {
   return std::min<size_t>(store_.window.size() / kShareForGrowing,
@@ -144,7 +146,7 @@ bool GatheringPolicy::is_ample(size_t size) const {
   if (store_.depots.nodes() == 1) return false;
   const size_t live = store_.live.all();
   const size_t peak = std::max(peak_live_.load(std::memory_order_relaxed), live + size);
-  const size_t would_be_held = store_.budget.charges().held() + size;
+  const size_t would_be_held = store_.budget.charges().held() - store_.live.spare() + size;
   return would_be_held > peak + std::max(kTolerated, peak / kShareOfOtherNodes);
 }
 

@@ -66,7 +66,8 @@ class GatheringPolicy {
   void note_moving(size_t size, uint64_t ns) REQUIRES(growth_lock);
 
  private:
-  // Of so many bytes that are held, those in depots: neither the program nor a cache has them.
+  // Of so many bytes that are held, those free in depots: neither the program nor a cache has them,
+  // and no block may need them to grow.
   size_t idle_of(size_t held) const;
   // Bytes of addresses that are kept for growing, may still be used to move pages, and of these are
   // the last.

@@ -54,11 +54,13 @@ Acquired Growth::grow_locked(const Request& request) {
     return gathered_.gather(request, wanted, pinned, worth);
   };
   if (const Acquired made = gather(true, Worth::kTouched); made.taken) return made;
+  if (const Acquired taken = gathered_.take_left_over(request); taken.taken) return taken;
   Grant grant = store_.budget.ask_pinned(request.size, wanted.bytes);
   warnings_.warn_of_ledger();
   if (grant.bytes != 0) {
     store_.pin_pause.note_grant();
   } else {
+    gathered_.release_spare();
     if (const Acquired made = gather(true, Worth::kAll); made.taken) return made;
     store_.pin_pause.note_refusal();
     // Tried before asking how much memory there is, which reads the same kernel files.
@@ -136,16 +138,28 @@ bool Growth::may_move_block(uintptr_t address, size_t size) {
   return gathered_.may_move_block({address, size});
 }
 
+// What stays unused of a huge page at the end would be split when the block moves on.
+RegionPlan Growth::plan_move(const Assembly::Block& block, const Request& request) {
+  const Region& from = *store_.regions.find(pointer(block.address));
+  const bool at_once = populator_.is_to_come_at_once(from);
+  const os::PageKind kind = populator_.huge_pages().kind_for_growing(
+      from.page_kind, request.size, store_.budget.charges().held(), at_once, store_.regions,
+      store_.marks);
+  size_t bytes = request.size + GatheredRegions::spare_of(request, at_once);
+  if (kind != os::PageKind::kBase) {
+    const uintptr_t end = block.address + bytes;
+    bytes += os::align_up(end, os::page_size_of(kind)) - end;
+  }
+  return {bytes, kind};
+}
+
 void* Growth::move_block(uintptr_t address, size_t old_size, const Request& request) {
   const Assembly::Block block{address, old_size};
   Acquired acquired;
   {
     Locked hold(store_.mutex());
     if (!gathered_.may_move_block(block)) return nullptr;
-    const os::PageKind kind = populator_.huge_pages().watch().has_gone_back()
-                                  ? os::PageKind::kBase
-                                  : store_.regions.find(pointer(address))->page_kind;
-    acquired = gathered_.move_block(block, request, kind);
+    acquired = gathered_.move_block(block, request, plan_move(block, request));
     if (acquired.taken) store_.live.remove(request.use, old_size);
   }
   populator_.make_ready(acquired, 0);

@@ -69,6 +69,7 @@ class Growth {
 
  private:
   RegionPlan plan(const Request& request, RegionKind of) REQUIRES(growth_lock);
+  RegionPlan plan_move(const Assembly::Block& block, const Request& request) REQUIRES(growth_lock);
   Acquired grow_locked(const Request& request) REQUIRES(growth_lock);
 
   PageStore& store_;

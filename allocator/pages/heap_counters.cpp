@@ -27,8 +27,8 @@ HeapCounters heap_counters(Heap& target, size_t kept) {
   now.regions = store.regions.count();
   store.depots.for_each([&](Depot& depot) {
     depot.lock();
-    now.free_extents += depot.free().runs();
-    now.metadata += depot.free().metadata_bytes();
+    now.free_extents += depot.free().runs() + depot.spare().runs();
+    now.metadata += depot.free().metadata_bytes() + depot.spare().metadata_bytes();
     if (depot.free().largest() > now.largest_free) now.largest_free = depot.free().largest();
     depot.unlock();
   });

@@ -9,6 +9,9 @@ namespace {
 // have 16 KiB.
 constexpr size_t kLeastPages = 32;
 
+// As many in a block that grows by moving: of the last one it may use little.
+constexpr size_t kLeastPagesOfBlock = 8;
+
 // Pages sampled, evenly spread over what was handed out, and how many of them must be present.
 constexpr size_t kSamples = 64;
 constexpr size_t kLeastTouched = 56;
@@ -84,6 +87,14 @@ os::PageKind HugePages::kind_for(size_t length, size_t held, bool at_once,
   const bool is_large = held + (at_once ? length : 0) >= kLeastPages * page;
   const bool pays = is_large && (at_once || is_dense(held, regions, marks));
   return pays ? os::PageKind::kTransparentHuge : os::PageKind::kBase;
+}
+
+os::PageKind HugePages::kind_for_growing(os::PageKind now, size_t size, size_t held, bool at_once,
+                                         const RegionTable& regions, const PageMarks& marks) {
+  if (watch_.has_gone_back()) return os::PageKind::kBase;
+  const size_t least = kLeastPagesOfBlock * os::page_size_of(os::PageKind::kTransparentHuge);
+  if (now != os::PageKind::kBase || !is_auto_ || size < least) return now;
+  return kind_for(size, held, at_once, regions, marks);
 }
 
 }  // namespace rdmalloc

@@ -32,6 +32,12 @@ class HugePages {
   os::PageKind kind_for(size_t length, size_t held, bool at_once, const RegionTable& regions,
                         const PageMarks& marks) REQUIRES(growth_lock);
 
+  // The kind for the new pages of a block of that size that grows by moving, out of a region of
+  // kind `now`. The rest as above.
+  os::PageKind kind_for_growing(os::PageKind now, size_t size, size_t held, bool at_once,
+                                const RegionTable& regions, const PageMarks& marks)
+      REQUIRES(growth_lock);
+
   // What the user asked for, available or not; base pages with auto.
   os::PageKind chosen() const { return chosen_; }
 

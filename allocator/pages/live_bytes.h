@@ -1,5 +1,6 @@
 // How many bytes of the heap's pages are live: taken from a depot or by growing, and not given
-// back. Blocks that a CPU cache keeps count as live, and so does what jemalloc's arenas keep.
+// back. Blocks that a CPU cache keeps count as live, and so does what jemalloc's arenas keep. What
+// waits behind a block for it to grow is not live, but spare.
 //
 // Runs inside malloc; anybody may read the sums.
 #pragma once
@@ -23,6 +24,7 @@ class LiveBytes {
   size_t all() const {
     return of(RegionUse::kExtents) + of(RegionUse::kBlocks) + of(RegionUse::kExposed);
   }
+  size_t spare() const { return spare_.load(std::memory_order_relaxed); }
   // Bytes that were ever given back.
   size_t given() const { return given_.load(std::memory_order_relaxed); }
   // Bytes of pages that are free, but will not be handed out again.
@@ -30,6 +32,7 @@ class LiveBytes {
 
   // For depots, which change it under their locks.
   Sum* sum(RegionUse use) { return &live_[index(use)]; }
+  Sum* spare_sum() { return &spare_; }
   // Pages were given back to a depot, which has subtracted them from its sum.
   void note_given(size_t size) { given_.fetch_add(size, std::memory_order_relaxed); }
 
@@ -54,6 +57,7 @@ class LiveBytes {
   static size_t index(RegionUse use) { return static_cast<size_t>(use); }
 
   Sum live_[kRegionUses] = {};
+  Sum spare_{0};
   std::atomic<size_t> given_{0};
   std::atomic<size_t> abandoned_{0};
 };

@@ -115,14 +115,16 @@ bool populate_at_once(const Region& region, uintptr_t from, uintptr_t to, const 
   });
 }
 
-void try_huge_pages(const Region& region, size_t wanted, const PageMarks& marks,
+void try_huge_pages(const Region& region, uintptr_t new_from, size_t wanted, const PageMarks& marks,
                     HugePageWatch& watch) {
   if (region.page_kind != os::PageKind::kTransparentHuge || !watch.is_on()) return;
   const size_t page = os::page_size_of(region.page_kind);
   const size_t most = std::min(wanted, watch.is_on_trial() ? HugePageWatch::trial() : 0);
   const size_t bytes = std::max(os::align_down(most, page), page);
-  for (size_t done = 0; done < bytes && !watch.has_gone_back(); done += page) {
-    populate(region, region.base + done, region.base + done + page, watch);
+  const uintptr_t from = os::align_up(new_from, page);
+  for (uintptr_t at = from; at < from + bytes && at + page <= region.end(); at += page) {
+    if (watch.has_gone_back()) break;
+    (void)watch.populate(region.page_kind, pointer(at), page);
   }
   if (watch.has_gone_back()) go_back(region, marks);
 }

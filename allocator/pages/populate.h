@@ -24,9 +24,10 @@ bool populate_at_once(const Region& region, uintptr_t from, uintptr_t to, const 
 // Populates the first `bytes` of a new region.
 void populate_beginning(const Region& region, size_t bytes, HugePageWatch& watch);
 
-// Populates as many of a new region's huge pages, from its start, as it takes to tell whether they
-// pay. `wanted`: bytes at its start that the program is about to touch.
-void try_huge_pages(const Region& region, size_t wanted, const PageMarks& marks,
+// Populates as many of a region's huge pages, from the first whole one at `new_from` or behind it,
+// as it takes to tell whether they pay. `wanted`: bytes from there on that the program is about to
+// touch.
+void try_huge_pages(const Region& region, uintptr_t new_from, size_t wanted, const PageMarks& marks,
                     HugePageWatch& watch);
 
 }  // namespace rdmalloc

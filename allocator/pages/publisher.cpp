@@ -22,19 +22,24 @@ bool Publisher::has_slot() const {
   return store_.regions.has_room() || slots_.peek() != RegionTable::kNoSlot;
 }
 
-Acquired Publisher::publish(const Region& region, size_t charged, const Request& request) {
+Acquired Publisher::publish(const Region& region, size_t charged, const Request& request,
+                            Rest rest) {
   store_.marks.add(region);
   Region* const added = store_.regions.add(region, slots_.take());
   store_.budget.charges().charge(region.charged_as(), charged);
   held_[index(region.use)] += region.length;
   store_.observers.for_each([&](RegionObserver& observer)
                                 REQUIRES(growth_lock) { observer.on_acquire(*added); });
-  Acquired acquired{added, {}};
+  Acquired acquired{added, {}, region.base};
   const size_t taken = region.length < request.size ? 0 : request.size;
   if (taken != 0) {
     acquired.taken = Depot::hand_out(added, pointer(region.base), taken);
   }
-  store_.depots.add(added, taken);
+  if (rest == Rest::kSpare && taken != added->length) {
+    store_.depots.add_spare(added, taken);
+  } else {
+    store_.depots.add(added, taken);
+  }
   note_held();
   return acquired;
 }

@@ -15,6 +15,7 @@ namespace rdmalloc {
 struct Acquired {
   Region* region = nullptr;
   Taken taken;
+  uintptr_t new_from = 0;  // where the pages begin that were moved from nowhere else
 };
 
 class Publisher {
@@ -37,8 +38,10 @@ class Publisher {
 
   // Publishes a region and takes the request's part of it first: taking needs no growth lock, so
   // other threads could use the region up at once. `charged`: bytes that are new to the budget.
-  Acquired publish(const Region& region, size_t charged, const Request& request)
-      REQUIRES(growth_lock);
+  // `rest`: what the other pages are.
+  enum class Rest : uint8_t { kFree, kSpare };
+  Acquired publish(const Region& region, size_t charged, const Request& request,
+                   Rest rest = Rest::kFree) REQUIRES(growth_lock);
 
   // Bytes in regions of that use.
   size_t held(RegionUse use) const REQUIRES(growth_lock) { return held_[index(use)]; }

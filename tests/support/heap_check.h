@@ -33,20 +33,26 @@ inline bool validate(Heap& tested) EXCLUDES(growth_lock) {
            store.regions.find(reinterpret_cast<void*>(region.end())) != &region;
   }
   size_t free = 0;
-  store.depots.for_each([&](Depot& depot) REQUIRES(depot_lock) {
-    good = good && depot.free().validate();
-    free += depot.free().free_bytes();
-    depot.free().for_each([&](void* address, size_t size) {
+  size_t spare = 0;
+  const auto check = [&](const FreePages& pages, const Depot& depot) {
+    good = good && pages.validate();
+    pages.for_each([&](void* address, size_t size) {
       const Region* region = store.regions.find(address);
       good = good && region != nullptr && is_place_of(store, *region, depot) &&
              reinterpret_cast<uintptr_t>(address) + size <= region->end() &&
              !store.marks.is_retired(reinterpret_cast<uintptr_t>(address), size);
     });
+    return pages.free_bytes();
+  };
+  store.depots.for_each([&](Depot& depot) REQUIRES(depot_lock) {
+    free += check(depot.free(), depot);
+    spare += check(depot.spare(), depot);
   });
+  good = good && spare == store.live.spare();
   const size_t live = store.live.all();
   const size_t abandoned = store.live.abandoned();
   store.depots.unlock_all();
-  return good && held == store.budget.charges().held() && held == free + live + abandoned;
+  return good && held == store.budget.charges().held() && held == free + spare + live + abandoned;
 }
 
 }  // namespace rdmalloc

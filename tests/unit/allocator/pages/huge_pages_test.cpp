@@ -210,6 +210,33 @@ TEST_CASE("a heap that its program touched densely grows by huge pages, and no o
   }
 }
 
+TEST_CASE("a block of eight huge pages or more grows by huge pages, if they pay, and no other") {
+  if (kPage > 16 * kKiB) {
+    WARN("skipped: huge pages have 512 MiB where base pages have 64 KiB, and are not taken");
+    return;
+  }
+  for (const bool pays : {true, false}) {
+    TestHeap tested;
+    tested.boot();
+    fake::machine().base_takes_us = 20'000;  // also if the thread is delayed
+    fake::machine().huge_takes_us = pays ? 0 : 200'000;
+    (void)tested.take(kPage);
+    void* small = take(tested, 4 * kMiB, 4 * kMiB);
+    void* large = take(tested, 16 * kMiB, 16 * kMiB);
+    for (int i = 0; i < 100; ++i) (void)take(tested, kMiB, kMiB);
+    REQUIRE_FALSE(is_huge(tested, small));
+    REQUIRE_FALSE(is_huge(tested, large));
+    small = tested.move(small, 8 * kMiB);
+    large = tested.move(large, 32 * kMiB);
+    REQUIRE((small != nullptr && large != nullptr));
+    CHECK_FALSE(is_huge(tested, small));
+    CHECK((asked_for(tested, large) >= 16 * kMiB) == pays);
+    // Until it moves on, no huge page has a part that is not the block's.
+    CHECK((tested.region_of(large).end() % kHuge == 0 || !pays));
+    CHECK(tested.unsound() == "");
+  }
+}
+
 TEST_CASE("where huge pages are slow, what has not come of a region comes in base pages") {
   TestHeap tested({"POPULATE=now"});
   fake::machine().huge_takes_us = 20'000;

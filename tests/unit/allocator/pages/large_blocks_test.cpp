@@ -266,6 +266,86 @@ TEST_CASE(
   CHECK(tested->budget().charges().held() < 512 * kMiB);
 }
 
+// Blocks of 4 MiB side by side, so that none can grow in place, in a heap that has nothing else.
+struct Growing {
+  explicit Growing(std::initializer_list<const char*> options = {}) : tested(options) {
+    tested.boot();
+    for (void*& block : blocks) block = tested.malloc(4 * kMiB);
+    while (tested->budget().charges().held() == held) (void)tested.malloc(64 * kKiB);
+    held = tested->budget().charges().held();
+  }
+  void* move(void** block, size_t size) {
+    *block = tested.move(*block, size);
+    REQUIRE(*block != nullptr);
+    return *block;
+  }
+  size_t spare() { return tested->store().live.spare(); }
+
+  TestHeap tested;
+  size_t held = 0;
+  void* blocks[4] = {};
+};
+
+TEST_CASE("what is spare behind a block that grows by moving waits for it, and for nobody else") {
+  Growing f;
+  void* const first = f.move(&f.blocks[0], 8 * kMiB);
+  const size_t spare = f.spare();
+  CHECK(spare >= 2 * kMiB);
+  CHECK(f.tested.region_of(first).length == 8 * kMiB + spare);
+  // Neither blocks, nor jemalloc, nor other blocks that move.
+  for (int i = 0; i < 100; ++i) REQUIRE(f.tested.malloc(kMiB) != nullptr);
+  for (int i = 0; i < 100; ++i) REQUIRE(f.tested.take(kMiB) != nullptr);
+  for (int i = 1; i < 4; ++i) (void)f.move(&f.blocks[i], 16 * kMiB);
+  const size_t all = f.spare();
+  CHECK(all > spare);
+  CHECK(f.tested.resize(first, 8 * kMiB + spare));
+  CHECK(f.spare() == all - spare);
+  CHECK(f.tested.unsound() == "");
+}
+
+TEST_CASE("what is spare behind a block moves on with it, and is not held twice") {
+  Growing f;
+  size_t size = 8 * kMiB;
+  void* block = f.move(&f.blocks[0], size);
+  for (int i = 0; i < 10; ++i) {
+    size += f.spare() + kPage;
+    REQUIRE_FALSE(f.tested.resize(block, size));
+    const size_t held = f.tested->budget().charges().held();
+    block = f.move(&block, size);
+    CHECK(f.tested->budget().charges().held() <= held + size / 2 + 2 * kPage);
+  }
+  CHECK(f.tested.unsound() == "");
+}
+
+TEST_CASE("what was spare behind a block that is gone serves requests before the heap grows") {
+  Growing f;
+  void* const block = f.move(&f.blocks[0], 16 * kMiB);
+  const size_t spare = f.spare();
+  REQUIRE(f.tested.free(block));
+  f.tested->blocks().freed().drain(true);
+  for (int i = 0; i < 2; ++i) REQUIRE(f.tested.malloc(8 * kMiB) != nullptr);
+  const size_t held = f.tested->budget().charges().held();
+  REQUIRE(f.tested.malloc(spare - kMiB) != nullptr);
+  CHECK(f.spare() == 0);
+  CHECK(f.tested->budget().charges().held() == held);
+  CHECK(f.tested.unsound() == "");
+}
+
+TEST_CASE("where no more may be held, what is spare serves whoever asks") {
+  for (const bool are_blocks : {true, false}) {
+    Growing f({"CAP=64M", "STRICT=on"});
+    void* const block = f.move(&f.blocks[0], 16 * kMiB);
+    write(block, 16 * kMiB);
+    REQUIRE(f.spare() != 0);
+    size_t got = 0;
+    while ((are_blocks ? f.tested.malloc(kMiB) : f.tested.take(kMiB)) != nullptr) got += kMiB;
+    CHECK(f.spare() == 0);
+    CHECK(f.tested->budget().charges().held() - f.tested->store().live.all() < kMiB);
+    CHECK(reads(block, 16 * kMiB));
+    CHECK(f.tested.unsound() == "");
+  }
+}
+
 // As realloc does: in place, by moving, or by copying.
 void* grow(TestHeap& tested, void* block, size_t size) {
   if (tested.resize(block, size)) return block;
