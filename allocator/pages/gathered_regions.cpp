@@ -178,7 +178,7 @@ Acquired GatheredRegions::assemble(const Request& request, const RegionPlan& pla
     const bool has_spare = block != nullptr && made.fresh != 0;
     acquired = publisher_.publish(made.region, made.charged, request,
                                   has_spare ? Publisher::Rest::kSpare : Publisher::Rest::kFree);
-    acquired.new_from = made.region.end() - made.fresh;
+    acquired.new_from = made.region.end() - (block != nullptr ? made.fresh : 0);
     mover_.mappings().note_region(made.region, made.fresh);
     store_.books.note_acquiring(os::now_ns() - started);
   } else {

@@ -15,7 +15,7 @@ namespace rdmalloc {
 struct Acquired {
   Region* region = nullptr;
   Taken taken;
-  uintptr_t new_from = 0;  // where the pages begin that were moved from nowhere else
+  uintptr_t new_from = 0;  // where new pages begin that the program is about to touch
 };
 
 class Publisher {
