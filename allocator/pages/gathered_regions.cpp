@@ -10,9 +10,10 @@ namespace {
 
 // A block that grows by moving gets a half of its size in spare new pages, so that it need not move
 // at each step: each move adds a mapping, and all of them move again at the next. A quarter where
-// they are populated at once.
+// they are populated at once. Touching more than the most of them costs far more than a move.
 constexpr size_t kShareSpare = 2;
 constexpr size_t kShareSpareAtOnce = 4;
+constexpr size_t kMostSpare = size_t{256} << 20;
 // As many times what is wanted is looked at to find pages that somebody has touched.
 constexpr size_t kLookedAt = 4;
 
@@ -219,7 +220,8 @@ bool GatheredRegions::may_move_block(const Assembly::Block& block) const {
 }
 
 size_t GatheredRegions::spare_of(const Request& request, bool at_once) {
-  return os::page_ceil(request.size / (at_once ? kShareSpareAtOnce : kShareSpare));
+  const size_t share = request.size / (at_once ? kShareSpareAtOnce : kShareSpare);
+  return os::page_ceil(std::min(share, kMostSpare));
 }
 
 Acquired GatheredRegions::move_block(const Assembly::Block& block, const Request& request,

@@ -1,5 +1,5 @@
-"""Blocks that grow together, step by step: realloc cannot move pinned pages, so it copies, and holds
-the old block and the new one."""
+"""Blocks that grow together, step by step. None has room behind it, so realloc moves pages, or copies
+them and holds the old block and the new one."""
 import sys
 
 blocks = [bytearray() for _ in range(8)]
