@@ -75,8 +75,7 @@ void run_large_sparse(const Arguments& arguments, Meter& meter) {
   report("turns", turns);
 }
 
-// A block that grows to the size in steps of 1 MiB, every new page touched. Other allocators move
-// pages with mremap; pages that devices read cannot be moved.
+// A block that grows to the size in steps of 1 MiB, every new page touched.
 void run_large_growth(const Arguments& arguments, Meter& meter) {
   const size_t count = arguments.short_form ? 1 : 3;
   meter.start();
