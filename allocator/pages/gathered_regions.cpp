@@ -197,20 +197,19 @@ bool GatheredRegions::is_left_over(uintptr_t spare) const {
          block + BlockTable::pages_of(word) * os::page_size() != spare;
 }
 
-Acquired GatheredRegions::take_left_over(const Request& request) {
+Acquired GatheredRegions::take_left_over(const Request& request, bool pinned) {
   if (request.use == RegionUse::kExtents || store_.live.spare() < request.size) return {};
   const auto is_wanted = [&](uintptr_t spare) { return is_left_over(spare); };
-  if (store_.depots.release_spare(request.use, true, request.size, is_wanted) == 0) return {};
-  return {nullptr, store_.depots.take(request, Depots::Where::kBest)};
+  if (store_.depots.release_spare(request.use, pinned, request.size, is_wanted) == 0) return {};
+  const auto where = pinned ? Depots::Where::kBest : Depots::Where::kAnywhere;
+  return {nullptr, store_.depots.take(request, where)};
 }
 
-void GatheredRegions::release_spare() {
+void GatheredRegions::release_spare(bool pinned) {
   if (store_.live.spare() == 0) return;
   const auto is_wanted = [](uintptr_t) { return true; };
   for (const RegionUse use : {RegionUse::kBlocks, RegionUse::kExposed}) {
-    for (const bool pinned : {true, false}) {
-      (void)store_.depots.release_spare(use, pinned, SIZE_MAX, is_wanted);
-    }
+    (void)store_.depots.release_spare(use, pinned, SIZE_MAX, is_wanted);
   }
 }
 

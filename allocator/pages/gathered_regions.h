@@ -64,9 +64,9 @@ class GatheredRegions {
   // How many bytes of spare pages such a block gets, which may come `at_once`.
   static size_t spare_of(const Request& request, bool at_once);
   // Takes the request from spare pages of blocks that have moved on or are gone.
-  Acquired take_left_over(const Request& request) REQUIRES(growth_lock);
-  // No more memory may be held: makes all spare pages free.
-  void release_spare() REQUIRES(growth_lock);
+  Acquired take_left_over(const Request& request, bool pinned) REQUIRES(growth_lock);
+  // No more such memory may be held: makes all spare pages free.
+  void release_spare(bool pinned) REQUIRES(growth_lock);
   // False: it is sealed or of a kind that is not moved, or there are too many regions.
   bool may_move_block(const Assembly::Block& block) const REQUIRES(growth_lock);
 

@@ -43,37 +43,50 @@ Taken Growth::grow(const Request& request) {
 }
 
 Acquired Growth::grow_locked(const Request& request) {
-  const bool may_overflow = request.use != RegionUse::kExposed && !request.pinned;
-  const auto take_anywhere = [&] {
-    return Acquired{nullptr, store_.depots.take(request, Depots::Where::kAnywhere)};
-  };
-  RegionPlan wanted = plan(request, RegionKind::kPinned);
+  const RegionPlan wanted = plan(request, RegionKind::kPinned);
   // What was moved before the kernel refused to move more may already be enough.
   using Worth = GatheredRegions::Worth;
-  const auto gather = [&](bool pinned, Worth worth) REQUIRES(growth_lock) {
-    return gathered_.gather(request, wanted, pinned, worth);
-  };
-  if (const Acquired made = gather(true, Worth::kTouched); made.taken) return made;
-  if (const Acquired taken = gathered_.take_left_over(request); taken.taken) return taken;
-  Grant grant = store_.budget.ask_pinned(request.size, wanted.bytes);
+  const Acquired made = gathered_.gather(request, wanted, true, Worth::kTouched);
+  if (made.taken) return made;
+  if (const Acquired taken = gathered_.take_left_over(request, true); taken.taken) return taken;
+  const Grant grant = store_.budget.ask_pinned(request.size, wanted.bytes);
   warnings_.warn_of_ledger();
-  if (grant.bytes != 0) {
-    store_.pin_pause.note_grant();
-  } else {
-    gathered_.release_spare();
-    if (const Acquired made = gather(true, Worth::kAll); made.taken) return made;
-    store_.pin_pause.note_refusal();
-    // Tried before asking how much memory there is, which reads the same kernel files.
-    if (const Acquired taken = take_anywhere(); taken.taken) return taken;
-    if (!may_overflow) return gathered_.make_last(request);
-    wanted = plan(request, RegionKind::kOverflow);
-    if (const Acquired made = gather(false, Worth::kAll); made.taken) return made;
-    grant = store_.budget.ask_overflow(request.size, wanted.bytes);
-  }
-  if (grant.bytes == 0) return gathered_.make_last(request);
-  const Acquired acquired = new_regions_.acquire(grant, request, wanted.kind);
+  if (grant.bytes == 0) return grow_unpinned(request, wanted);
+  store_.pin_pause.note_grant();
+  return acquire(grant, request, wanted.kind);
+}
+
+// No more memory may be pinned, of which `pinned` was wanted.
+Acquired Growth::grow_unpinned(const Request& request, const RegionPlan& pinned) {
+  using Worth = GatheredRegions::Worth;
+  gathered_.release_spare(true);
+  if (const Acquired made = gathered_.gather(request, pinned, true, Worth::kAll); made.taken)
+    return made;
+  store_.pin_pause.note_refusal();
+  // Tried before asking how much memory there is, which reads the same kernel files.
+  if (const Acquired taken = take_anywhere(request); taken.taken) return taken;
+  if (request.use == RegionUse::kExposed || request.pinned) return gathered_.make_last(request);
+  const RegionPlan wanted = plan(request, RegionKind::kOverflow);
+  if (const Acquired made = gathered_.gather(request, wanted, false, Worth::kAll); made.taken)
+    return made;
+  if (const Acquired taken = gathered_.take_left_over(request, false); taken.taken) return taken;
+  const Grant grant = store_.budget.ask_overflow(request.size, wanted.bytes);
+  if (grant.bytes != 0) return acquire(grant, request, wanted.kind);
+  gathered_.release_spare(false);
+  if (const Acquired taken = take_anywhere(request); taken.taken) return taken;
+  return gathered_.make_last(request);
+}
+
+Acquired Growth::acquire(const Grant& grant, const Request& request, os::PageKind kind) {
+  const Acquired acquired = new_regions_.acquire(grant, request, kind);
   store_.budget.shared().record_pinned();
-  return acquired.taken ? acquired : take_anywhere();
+  if (acquired.taken) return acquired;
+  for (const bool pinned : {true, false}) gathered_.release_spare(pinned);
+  return take_anywhere(request);
+}
+
+Acquired Growth::take_anywhere(const Request& request) {
+  return {nullptr, store_.depots.take(request, Depots::Where::kAnywhere)};
 }
 
 Taken Growth::grow_sparse(size_t size, size_t alignment, int node) {

@@ -71,6 +71,10 @@ class Growth {
   RegionPlan plan(const Request& request, RegionKind of) REQUIRES(growth_lock);
   RegionPlan plan_move(const Assembly::Block& block, const Request& request) REQUIRES(growth_lock);
   Acquired grow_locked(const Request& request) REQUIRES(growth_lock);
+  Acquired grow_unpinned(const Request& request, const RegionPlan& pinned) REQUIRES(growth_lock);
+  Acquired acquire(const Grant& grant, const Request& request, os::PageKind kind)
+      REQUIRES(growth_lock);
+  Acquired take_anywhere(const Request& request) EXCLUDES(depot_lock);
 
   PageStore& store_;
   Publisher& publisher_;

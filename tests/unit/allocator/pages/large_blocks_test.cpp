@@ -331,19 +331,24 @@ TEST_CASE("what was spare behind a block that is gone serves requests before the
   CHECK(f.tested.unsound() == "");
 }
 
-TEST_CASE("where no more may be held, what is spare serves whoever asks") {
-  for (const bool are_blocks : {true, false}) {
-    Growing f({"CAP=64M", "STRICT=on"});
-    void* const block = f.move(&f.blocks[0], 16 * kMiB);
-    write(block, 16 * kMiB);
-    REQUIRE(f.spare() != 0);
-    size_t got = 0;
-    while ((are_blocks ? f.tested.malloc(kMiB) : f.tested.take(kMiB)) != nullptr) got += kMiB;
-    CHECK(got >= 32 * kMiB);
-    CHECK(f.spare() == 0);
-    CHECK(f.tested->budget().charges().held() - f.tested->store().live.all() < kMiB);
-    CHECK(reads(block, 16 * kMiB));
-    CHECK(f.tested.unsound() == "");
+TEST_CASE(
+    "where no more may be held, or no addresses are left, what is spare serves whoever asks") {
+  using Set = std::initializer_list<const char*>;
+  for (const Set& options : {Set{"CAP=64M", "STRICT=on"}, Set{"CAP=0", "MEMORY_CAP=64M"},
+                             Set{"CAP=8M", "MEMORY_CAP=64M"}, Set{"WINDOW=256M"}}) {
+    for (const bool are_blocks : {true, false}) {
+      CAPTURE(*options.begin(), are_blocks);
+      Growing f(options);
+      void* const block = f.move(&f.blocks[3], 16 * kMiB);
+      write(block, 16 * kMiB);
+      REQUIRE(f.spare() != 0);
+      size_t got = 0;
+      while ((are_blocks ? f.tested.malloc(kMiB) : f.tested.take(kMiB)) != nullptr) got += kMiB;
+      CHECK(got >= 32 * kMiB);
+      CHECK((f.spare() == 0 || !are_blocks));
+      CHECK(reads(block, 16 * kMiB));
+      CHECK(f.tested.unsound() == "");
+    }
   }
 }
 
