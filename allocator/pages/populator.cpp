@@ -35,7 +35,7 @@ void Populator::make_ready(const Acquired& acquired, size_t wanted) {
     (void)populate(region, PagesFor::kLater);
   } else if (region.use == RegionUse::kExtents && store_.regions.size() == 1) {
     populate_beginning(region, std::min(region.length, kPopulatedFirst), huge_pages_.watch());
-  } else if (!region.gathered || huge_pages_.watch().is_on_trial()) {
+  } else {
     try_huge_pages(region, acquired.new_from, wanted, store_.marks, huge_pages_.watch());
   }
   store_.observers.for_each([&](RegionObserver& observer) { observer.on_ready(region); });
