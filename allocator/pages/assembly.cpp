@@ -12,26 +12,26 @@ constexpr int kOpeningTries = 100;
 }  // namespace
 
 // Does everything that can fail before the first page moves: records, addresses, new pages.
-Region Assembly::prepare(const Request& request, size_t spare, os::PageKind kind,
-                         const Block* block) {
+Region Assembly::prepare(const Request& request, const RegionPlan& plan, const Block* block) {
   Region region = gathering_.model();
   region.use = request.use;
   region.node = static_cast<int16_t>(request.node);
   region.by_touch = maker_.is_by_touch(request.use);
   region.exposed = request.use == RegionUse::kExposed;
-  const size_t fresh = ask_fresh(region, request, spare);
+  const size_t fresh = ask_fresh(region, request, plan);
   if (fresh == kRefused) return {};
   region.length = gathering_.pieces().bytes() + fresh;
-  return lay_out(&region, request, kind, block) ? region : Region{};
+  return lay_out(&region, request, plan.kind, block) ? region : Region{};
 }
 
 // Asks for new pages to add to the gathered ones. kRefused: fewer were granted than are needed.
-size_t Assembly::ask_fresh(const Region& region, const Request& request, size_t spare) {
+size_t Assembly::ask_fresh(const Region& region, const Request& request, const RegionPlan& plan) {
   const size_t collected = gathering_.pieces().bytes();
-  if (request.size <= collected) return 0;
-  const size_t needed = request.size - collected;
-  const Grant grant = region.locked ? store_.budget.ask_pinned(needed, needed + spare)
-                                    : store_.budget.ask_overflow(needed, needed + spare);
+  if (request.size + plan.room <= collected) return 0;
+  const size_t needed = os::less(request.size, collected);
+  const size_t wanted = std::max(plan.bytes, request.size + plan.room) - collected;
+  const Grant grant = region.locked ? store_.budget.ask_pinned(needed, wanted)
+                                    : store_.budget.ask_overflow(needed, wanted);
   return grant.bytes < needed ? kRefused : grant.bytes;
 }
 

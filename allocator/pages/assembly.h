@@ -13,6 +13,13 @@
 
 namespace rdmalloc {
 
+// What a region for a request would be made of.
+struct RegionPlan {
+  size_t bytes;       // if new pages are needed
+  os::PageKind kind;  // of these
+  size_t room = 0;    // for a block that moves: what it needs behind it to grow
+};
+
 class Assembly {
  public:
   // A program's block, whose pages move with its bytes in them.
@@ -34,14 +41,13 @@ class Assembly {
   Assembly(const Assembly&) = delete;
   Assembly& operator=(const Assembly&) = delete;
 
-  // `spare`: bytes of new pages beyond the request, if available; `kind`: of new pages. `block`:
-  // the first piece, if that is a program's block, which is never lost. Calls
+  // `block`: the first piece, if that is a program's block, which is never lost. Calls
   // left(region, address, bytes) for the pages that a region lost. Afterwards nothing is collected.
   template <typename Left>
-  Result build(const Request& request, size_t spare, os::PageKind kind, const Block* block,
-               Left left) REQUIRES(growth_lock) {
+  Result build(const Request& request, const RegionPlan& plan, const Block* block, Left left)
+      REQUIRES(growth_lock) {
     const size_t collected = gathering_.pieces().bytes();
-    Result result{prepare(request, spare, kind, block), 0, 0};
+    Result result{prepare(request, plan, block), 0, 0};
     if (result.region.length == 0) {
       gathering_.pieces().put_back();
       return result;
@@ -55,9 +61,9 @@ class Assembly {
  private:
   static constexpr size_t kRefused = SIZE_MAX;
 
-  Region prepare(const Request& request, size_t spare, os::PageKind kind, const Block* block)
+  Region prepare(const Request& request, const RegionPlan& plan, const Block* block)
       REQUIRES(growth_lock);
-  size_t ask_fresh(const Region& region, const Request& request, size_t spare)
+  size_t ask_fresh(const Region& region, const Request& request, const RegionPlan& plan)
       REQUIRES(growth_lock);
   bool lay_out(Region* region, const Request& request, os::PageKind kind, const Block* block)
       REQUIRES(growth_lock);

@@ -86,20 +86,15 @@ bool Depot::prepare() {
   return free_.prepare();
 }
 
-void Depot::add(Region* region, size_t taken) {
-  if (taken == region->length) return;
+void Depot::add(const Region& region, size_t taken, size_t kept, Sum* spare) {
+  if (taken == region.length) return;
   Locked hold(mutex());
-  free_.add(pointer(region->base + taken), region->length - taken);
+  if (kept != 0 && ok(spare_.give(pointer(region.base + taken), kept))) {
+    spare->fetch_add(kept, std::memory_order_relaxed);
+    taken += kept;
+  }
+  if (taken != region.length) free_.add(pointer(region.base + taken), region.length - taken);
   note();
-}
-
-bool Depot::add_spare(const Region& region, size_t taken, Sum* spare) {
-  Locked hold(mutex());
-  const size_t size = region.length - taken;
-  if (!ok(spare_.give(pointer(region.base + taken), size))) return false;
-  spare->fetch_add(size, std::memory_order_relaxed);
-  note();
-  return true;
 }
 
 size_t Depot::clear(Sum* spare) {

@@ -58,10 +58,9 @@ class Depot {
 
   bool has(size_t size, size_t alignment) EXCLUDES(depot_lock);
   bool prepare() EXCLUDES(depot_lock);
-  // Adds a region's pages except the first `taken` bytes. After prepare().
-  void add(Region* region, size_t taken) EXCLUDES(depot_lock);
-  // The same, as spare pages. False, and nothing changed: there is no memory to record them.
-  bool add_spare(const Region& region, size_t taken, Sum* spare) EXCLUDES(depot_lock);
+  // Adds a region's pages except the first `taken` bytes, of which the next `kept` bytes are spare,
+  // if there is memory to record them. After prepare().
+  void add(const Region& region, size_t taken, size_t kept, Sum* spare) EXCLUDES(depot_lock);
   // Makes whole runs of spare pages free for which is_wanted(address) is true, until those are that
   // many bytes. Returns how many they are.
   template <typename Pred>

@@ -89,13 +89,8 @@ Status Depots::exchange(const Region& region, int node, void* address, size_t si
   return given;
 }
 
-void Depots::add(Region* region, size_t taken) {
-  of(*region).add(region, taken);
-  live_.add(region->use, taken);
-}
-
-void Depots::add_spare(Region* region, size_t taken) {
-  if (!of(*region).add_spare(*region, taken, live_.spare_sum())) return add(region, taken);
+void Depots::add(Region* region, size_t taken, size_t kept) {
+  of(*region).add(*region, taken, kept, live_.spare_sum());
   live_.add(region->use, taken);
 }
 

@@ -54,9 +54,8 @@ class Depots {
 
   // Adds a new region, of which the first `taken` bytes are its creator's. After prepare().
   bool prepare(const Region& region) EXCLUDES(depot_lock) { return of(region).prepare(); }
-  void add(Region* region, size_t taken) EXCLUDES(depot_lock);
-  // The same for a block that grows: what is behind it is spare.
-  void add_spare(Region* region, size_t taken) EXCLUDES(depot_lock);
+  // The next `kept` bytes wait for that to grow.
+  void add(Region* region, size_t taken, size_t kept) EXCLUDES(depot_lock);
   // Makes spare pages free, as Depot::release_spare() does: of regions of a use, pinned or not.
   template <typename Pred>
   size_t release_spare(RegionUse use, bool is_pinned, size_t bytes, Pred is_wanted)

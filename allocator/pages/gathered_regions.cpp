@@ -8,9 +8,11 @@
 namespace rdmalloc {
 namespace {
 
-// A block that grows by moving gets a half of its size in spare new pages, so that it need not move
-// at each step: each move adds a mapping, and all of them move again at the next. A quarter where
-// they are populated at once. Touching more than the most of them costs far more than a move.
+// A block that grows by moving gets some spare pages behind it, so that it need not move at each
+// step: each move adds a mapping, and all of them move again at the next. An eighth of its size, if
+// pages that somebody has touched are free. If new ones are needed, a half, or a quarter where they
+// are populated at once. Touching more than the most of them costs far more than a move.
+constexpr size_t kShareRoom = 8;
 constexpr size_t kShareSpare = 2;
 constexpr size_t kShareSpareAtOnce = 4;
 constexpr size_t kMostSpare = size_t{256} << 20;
@@ -171,14 +173,13 @@ Acquired GatheredRegions::assemble(const Request& request, const RegionPlan& pla
   const uint64_t started = os::now_ns();
   const auto left = [this](Region* region, uintptr_t address, size_t size)
                         REQUIRES(growth_lock) { publisher_.note_gathered(region, address, size); };
-  const Assembly::Result made =
-      assembly_.build(request, plan.bytes - request.size, plan.kind, block, left);
+  const Assembly::Result made = assembly_.build(request, plan, block, left);
   Acquired acquired;
   if (made.region.length != 0) {
     if (block == nullptr) policy_.note_gathered(request, made.region.length - made.fresh);
-    const bool has_spare = block != nullptr && made.fresh != 0;
-    acquired = publisher_.publish(made.region, made.charged, request,
-                                  has_spare ? Publisher::Rest::kSpare : Publisher::Rest::kFree);
+    const size_t rest = os::less(made.region.length, request.size);
+    const size_t kept = block != nullptr && made.fresh != 0 ? rest : std::min(rest, plan.room);
+    acquired = publisher_.publish(made.region, made.charged, request, kept);
     acquired.new_from = made.region.end() - (block != nullptr ? made.fresh : 0);
     mover_.mappings().note_region(made.region, made.fresh);
     store_.books.note_acquiring(os::now_ns() - started);
@@ -218,23 +219,25 @@ bool GatheredRegions::may_move_block(const Assembly::Block& block) const {
          gathering_.may_move(block.address, block.size);
 }
 
-size_t GatheredRegions::spare_of(const Request& request, bool at_once) {
+RegionPlan GatheredRegions::plan_move(const Request& request, os::PageKind kind, bool at_once) {
   const size_t share = request.size / (at_once ? kShareSpareAtOnce : kShareSpare);
-  return os::page_ceil(std::min(share, kMostSpare));
+  return {request.size + os::page_ceil(std::min(share, kMostSpare)), kind,
+          os::page_ceil(std::min(request.size / kShareRoom, kMostSpare))};
 }
 
 Acquired GatheredRegions::move_block(const Assembly::Block& block, const Request& request,
                                      const RegionPlan& plan) {
   const uint64_t started = os::thread_cpu_ns();
   const bool pinned = store_.regions.find(pointer(block.address))->kind == RegionKind::kPinned;
+  const size_t target = request.size + plan.room;
   gathering_.pieces().add_block(block.address, block.size);
-  (void)collect(request, request.size, pinned, Gathering::Way::kMove);
-  const size_t missing = os::less(request.size, gathering_.pieces().bytes());
+  (void)collect(request, target, pinned, Gathering::Way::kMove);
+  const size_t missing = os::less(target, gathering_.pieces().bytes());
   const auto is_wanted = [&](uintptr_t spare) {
     return spare == block.address + block.size || is_left_over(spare);
   };
   if (store_.depots.release_spare(request.use, pinned, missing, is_wanted) != 0) {
-    (void)collect(request, request.size, pinned, Gathering::Way::kMove);
+    (void)collect(request, target, pinned, Gathering::Way::kMove);
   }
   const Acquired acquired = assemble(request, plan, &block);
   policy_.note_moving(block.size, os::thread_cpu_ns() - started);

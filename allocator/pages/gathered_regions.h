@@ -20,12 +20,6 @@
 
 namespace rdmalloc {
 
-// What a region for a request would be made of.
-struct RegionPlan {
-  size_t bytes;
-  os::PageKind kind;
-};
-
 class GatheredRegions {
  public:
   // Which free pages are worth moving.
@@ -61,8 +55,8 @@ class GatheredRegions {
   // pages are needed, spare ones.
   Acquired move_block(const Assembly::Block& block, const Request& request, const RegionPlan& plan)
       REQUIRES(growth_lock);
-  // How many bytes of spare pages such a block gets, which may come `at_once`.
-  static size_t spare_of(const Request& request, bool at_once);
+  // The plan for it. `at_once`: its pages are populated as soon as it is ready.
+  static RegionPlan plan_move(const Request& request, os::PageKind kind, bool at_once);
   // Takes the request from spare pages of blocks that have moved on or are gone.
   Acquired take_left_over(const Request& request, bool pinned) REQUIRES(growth_lock);
   // No more such memory may be held: makes all spare pages free.

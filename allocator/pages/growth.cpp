@@ -158,12 +158,12 @@ RegionPlan Growth::plan_move(const Assembly::Block& block, const Request& reques
   const os::PageKind kind = populator_.huge_pages().kind_for_growing(
       from.page_kind, request.size, store_.budget.charges().held(), at_once, store_.regions,
       store_.marks);
-  size_t bytes = request.size + GatheredRegions::spare_of(request, at_once);
+  RegionPlan plan = GatheredRegions::plan_move(request, kind, at_once);
   if (kind != os::PageKind::kBase) {
-    const uintptr_t end = block.address + bytes;
-    bytes += os::align_up(end, os::page_size_of(kind)) - end;
+    const uintptr_t end = block.address + plan.bytes;
+    plan.bytes += os::align_up(end, os::page_size_of(kind)) - end;
   }
-  return {bytes, kind};
+  return plan;
 }
 
 void* Growth::move_block(uintptr_t address, size_t old_size, const Request& request) {

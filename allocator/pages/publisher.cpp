@@ -23,7 +23,7 @@ bool Publisher::has_slot() const {
 }
 
 Acquired Publisher::publish(const Region& region, size_t charged, const Request& request,
-                            Rest rest) {
+                            size_t kept) {
   store_.marks.add(region);
   Region* const added = store_.regions.add(region, slots_.take());
   store_.budget.charges().charge(region.charged_as(), charged);
@@ -35,11 +35,7 @@ Acquired Publisher::publish(const Region& region, size_t charged, const Request&
   if (taken != 0) {
     acquired.taken = Depot::hand_out(added, pointer(region.base), taken);
   }
-  if (rest == Rest::kSpare && taken != added->length) {
-    store_.depots.add_spare(added, taken);
-  } else {
-    store_.depots.add(added, taken);
-  }
+  store_.depots.add(added, taken, taken == 0 ? 0 : kept);
   note_held();
   return acquired;
 }

@@ -38,10 +38,9 @@ class Publisher {
 
   // Publishes a region and takes the request's part of it first: taking needs no growth lock, so
   // other threads could use the region up at once. `charged`: bytes that are new to the budget.
-  // `rest`: what the other pages are.
-  enum class Rest : uint8_t { kFree, kSpare };
-  Acquired publish(const Region& region, size_t charged, const Request& request,
-                   Rest rest = Rest::kFree) REQUIRES(growth_lock);
+  // `kept`: bytes behind the request's part that wait for that to grow.
+  Acquired publish(const Region& region, size_t charged, const Request& request, size_t kept = 0)
+      REQUIRES(growth_lock);
 
   // Bytes in regions of that use.
   size_t held(RegionUse use) const REQUIRES(growth_lock) { return held_[index(use)]; }
