@@ -44,13 +44,26 @@ size_t whole_pages(size_t size) {
   return size == 0 ? os::page_size() : os::page_ceil(size);
 }
 
+// For a block that grows and must be copied. If it grows by small steps, it keeps an eighth more
+// for the next ones; each would copy it otherwise.
+void* allocate_larger(size_t before, size_t size, size_t alignment) {
+  constexpr size_t kShareOfStep = 4;
+  constexpr size_t kShareKept = 8;
+  if (size > before && size - before < size / kShareOfStep) {
+    void* const larger = allocate_block(size + size / kShareKept, alignment, false);
+    if (larger != nullptr && heap.blocks().resize(larger, size)) return larger;
+    if (larger != nullptr) free_block(larger);
+  }
+  return allocate_block(size, alignment, false);
+}
+
 // Copies the bytes to new memory and frees the block.
 void* copy_elsewhere(void* pointer, size_t before, size_t size, size_t alignment) {
   void* copy = nullptr;
   if (is_exposed(pointer)) {
     copy = allocate_exposed(size, alignment);
   } else if (size > largest_small) {
-    copy = allocate_block(size, alignment, false);
+    copy = allocate_larger(before, size, alignment);
   } else {
     copy = je_mallocx(size, alignment <= 1 ? 0 : __builtin_ctzl(alignment));
   }

@@ -39,11 +39,13 @@ Taken Depot::take_locked(const RegionTable& regions, size_t size, size_t alignme
 
 Taken Depot::take_at(Region* region, void* address, size_t size, Sum* live, Sum* spare) {
   Locked hold(mutex());
-  if (!free_.take_at(address, size)) {
-    if (!spare_.take_at(address, size)) return {};
-    spare->fetch_sub(size, std::memory_order_relaxed);
+  if (free_.take_at(address, size)) {
+    note();
+  } else if (spare_.take_at(address, size)) {
+    note_taken(size, spare);
+  } else {
+    return {};
   }
-  note();
   live->fetch_add(size, std::memory_order_relaxed);
   return hand_out(region, address, size);
 }
@@ -95,6 +97,14 @@ void Depot::add(const Region& region, size_t taken, size_t kept, Sum* spare) {
   }
   if (taken != region.length) free_.add(pointer(region.base + taken), region.length - taken);
   note();
+}
+
+void* Depot::take_spare_at(uintptr_t address, size_t* size, Sum* spare) {
+  if (spare_bytes() == 0) return nullptr;
+  Locked hold(mutex());
+  void* const run = spare_.take_run_at(address, size);
+  if (run != nullptr) note_taken(*size, spare);
+  return run;
 }
 
 size_t Depot::clear(Sum* spare) {

@@ -61,27 +61,20 @@ class Depot {
   // Adds a region's pages except the first `taken` bytes, of which the next `kept` bytes are spare,
   // if there is memory to record them. After prepare().
   void add(const Region& region, size_t taken, size_t kept, Sum* spare) EXCLUDES(depot_lock);
-  // Makes whole runs of spare pages free for which is_wanted(address) is true, until those are that
-  // many bytes. Returns how many they are.
+  // Finds runs of spare pages for which is_wanted(address) is true: so many at most.
   template <typename Pred>
-  size_t release_spare(size_t bytes, Pred is_wanted, Sum* spare) EXCLUDES(depot_lock) {
+  size_t find_spare(Pred is_wanted, uintptr_t* found, size_t most) EXCLUDES(depot_lock) {
     if (spare_bytes() == 0) return 0;
     Locked hold(mutex());
-    size_t released = 0;
-    while (released < bytes) {
-      size_t size = 0;
-      void* const address = spare_.take_first(is_wanted, &size);
-      if (address == nullptr) break;
-      if (!ok(free_.give(address, size))) {
-        (void)spare_.give(address, size);  // it was just there, so no new record is needed
-        break;
-      }
-      released += size;
-    }
-    spare->fetch_sub(released, std::memory_order_relaxed);
-    note();
-    return released;
+    size_t count = 0;
+    spare_.for_each([&](void* run, size_t) {
+      const auto address = reinterpret_cast<uintptr_t>(run);
+      if (count < most && is_wanted(address)) found[count++] = address;
+    });
+    return count;
   }
+  // Takes the run of them that starts at the address. Null: none does.
+  void* take_spare_at(uintptr_t address, size_t* size, Sum* spare) EXCLUDES(depot_lock);
   // Forgets what is free or spare, and returns how much it was.
   size_t clear(Sum* spare) EXCLUDES(depot_lock);
 
@@ -105,6 +98,10 @@ class Depot {
   Taken take_locked(const RegionTable& regions, size_t size, size_t alignment, Sum* live)
       REQUIRES(depot_lock);
   Status give_locked(void* address, size_t size, Sum* live) REQUIRES(depot_lock);
+  void note_taken(size_t size, Sum* spare) REQUIRES(depot_lock) {
+    spare->fetch_sub(size, std::memory_order_relaxed);
+    note();
+  }
   void note() REQUIRES(depot_lock) {
     __atomic_store_n(&free_bytes_, free_.free_bytes(), __ATOMIC_RELAXED);
     __atomic_store_n(&spare_bytes_, spare_.free_bytes(), __ATOMIC_RELAXED);

@@ -56,18 +56,6 @@ class Depots {
   bool prepare(const Region& region) EXCLUDES(depot_lock) { return of(region).prepare(); }
   // The next `kept` bytes wait for that to grow.
   void add(Region* region, size_t taken, size_t kept) EXCLUDES(depot_lock);
-  // Makes spare pages free, as Depot::release_spare() does: of regions of a use, pinned or not.
-  template <typename Pred>
-  size_t release_spare(RegionUse use, bool is_pinned, size_t bytes, Pred is_wanted)
-      EXCLUDES(depot_lock) {
-    size_t released = 0;
-    for (int node = 0; node < (is_pinned ? nodes_ : 1) && released < bytes; ++node) {
-      released +=
-          of(use, node, is_pinned).release_spare(bytes - released, is_wanted, live_.spare_sum());
-    }
-    return released;
-  }
-
   // The depot for its new pages.
   Depot& of(const Region& region) { return of(region, region.node); }
   // The depot for those of its pages that lie on that node.

@@ -111,6 +111,16 @@ Status FreePages::give(void* address, size_t size) {
   return Status::kOk;
 }
 
+void* FreePages::take_run_at(uintptr_t address, size_t* size) {
+  Run* lower = nullptr;
+  Run* upper = nullptr;
+  tree_.neighbours(address, &lower, &upper);
+  if (lower == nullptr || lower->address != address) return nullptr;
+  *size = lower->size;
+  remove(lower);
+  return reinterpret_cast<void*>(address);
+}
+
 bool FreePages::prepare() {
   if (spare_ == nullptr) spare_ = records_.get();
   return spare_ != nullptr;

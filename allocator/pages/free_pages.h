@@ -42,18 +42,8 @@ class FreePages {
   // has `least`.
   void* take_largest(size_t least, size_t most, size_t* size);
 
-  // Takes the first run, whole, for which is_wanted(address) is true. Null: there is none.
-  template <typename Pred>
-  void* take_first(Pred is_wanted, size_t* size) {
-    for (Run* run = tree_.first(1); run != nullptr; run = tree_.next(run, 1)) {
-      if (!is_wanted(run->address)) continue;
-      void* const address = reinterpret_cast<void*>(run->address);
-      *size = run->size;
-      remove(run);
-      return address;
-    }
-    return nullptr;
-  }
+  // Takes the run that starts at the address, whole. Null: none does.
+  void* take_run_at(uintptr_t address, size_t* size);
 
   // Makes a range free. It must not overlap what is free. kNoMemory: nothing changed.
   Status give(void* address, size_t size);

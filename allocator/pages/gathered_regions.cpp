@@ -8,14 +8,6 @@
 namespace rdmalloc {
 namespace {
 
-// A block that grows by moving gets some spare pages behind it, so that it need not move at each
-// step: each move adds a mapping, and all of them move again at the next. An eighth of its size, if
-// pages that somebody has touched are free. If new ones are needed, a half, or a quarter where they
-// are populated at once. Touching more than the most of them costs far more than a move.
-constexpr size_t kShareRoom = 8;
-constexpr size_t kShareSpare = 2;
-constexpr size_t kShareSpareAtOnce = 4;
-constexpr size_t kMostSpare = size_t{256} << 20;
 // As many times what is wanted is looked at to find pages that somebody has touched.
 constexpr size_t kLookedAt = 4;
 
@@ -190,55 +182,19 @@ Acquired GatheredRegions::assemble(const Request& request, const RegionPlan& pla
   return acquired;
 }
 
-// Spare pages wait for a block as long as it ends where they begin.
-bool GatheredRegions::is_left_over(uintptr_t spare) const {
-  const uintptr_t block = store_.regions.find(pointer(spare))->base;
-  const BlockTable::Word word = store_.blocks.get(block);
-  return (word & BlockTable::kCached) != 0 ||
-         block + BlockTable::pages_of(word) * os::page_size() != spare;
-}
-
-Acquired GatheredRegions::take_left_over(const Request& request, bool pinned) {
-  if (request.use == RegionUse::kExtents || store_.live.spare() < request.size) return {};
-  const auto is_wanted = [&](uintptr_t spare) { return is_left_over(spare); };
-  if (store_.depots.release_spare(request.use, pinned, request.size, is_wanted) == 0) return {};
-  const auto where = pinned ? Depots::Where::kBest : Depots::Where::kAnywhere;
-  return {nullptr, store_.depots.take(request, where)};
-}
-
-void GatheredRegions::release_spare(bool pinned) {
-  if (store_.live.spare() == 0) return;
-  const auto is_wanted = [](uintptr_t) { return true; };
-  for (const RegionUse use : {RegionUse::kBlocks, RegionUse::kExposed}) {
-    (void)store_.depots.release_spare(use, pinned, SIZE_MAX, is_wanted);
-  }
-}
-
 bool GatheredRegions::may_move_block(const Assembly::Block& block) const {
   return policy_.may_move_block(publisher_.slots_in_use()) &&
          gathering_.may_move(block.address, block.size);
-}
-
-RegionPlan GatheredRegions::plan_move(const Request& request, os::PageKind kind, bool at_once) {
-  const size_t share = request.size / (at_once ? kShareSpareAtOnce : kShareSpare);
-  return {request.size + os::page_ceil(std::min(share, kMostSpare)), kind,
-          os::page_ceil(std::min(request.size / kShareRoom, kMostSpare))};
 }
 
 Acquired GatheredRegions::move_block(const Assembly::Block& block, const Request& request,
                                      const RegionPlan& plan) {
   const uint64_t started = os::thread_cpu_ns();
   const bool pinned = store_.regions.find(pointer(block.address))->kind == RegionKind::kPinned;
-  const size_t target = request.size + plan.room;
+  spares_.settle(block);
+  spares_.settle_all(pinned);
   gathering_.pieces().add_block(block.address, block.size);
-  (void)collect(request, target, pinned, Gathering::Way::kMove);
-  const size_t missing = os::less(target, gathering_.pieces().bytes());
-  const auto is_wanted = [&](uintptr_t spare) {
-    return spare == block.address + block.size || is_left_over(spare);
-  };
-  if (store_.depots.release_spare(request.use, pinned, missing, is_wanted) != 0) {
-    (void)collect(request, target, pinned, Gathering::Way::kMove);
-  }
+  (void)collect(request, request.size + plan.room, pinned, Gathering::Way::kMove);
   const Acquired acquired = assemble(request, plan, &block);
   policy_.note_moving(block.size, os::thread_cpu_ns() - started);
   return acquired;

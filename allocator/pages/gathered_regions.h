@@ -17,6 +17,7 @@
 #include "allocator/pages/page_store.h"
 #include "allocator/pages/publisher.h"
 #include "allocator/pages/region_maker.h"
+#include "allocator/pages/spare_pages.h"
 
 namespace rdmalloc {
 
@@ -35,6 +36,7 @@ class GatheredRegions {
         mover_(mover),
         new_regions_(new_regions),
         assembly_(store, gathering_, mover, maker),
+        spares_(store, publisher, gathering_, mover),
         gathering_(store.regions, store.observers, mover.mappings()) {}
   GatheredRegions(const GatheredRegions&) = delete;
   GatheredRegions& operator=(const GatheredRegions&) = delete;
@@ -55,12 +57,7 @@ class GatheredRegions {
   // pages are needed, spare ones.
   Acquired move_block(const Assembly::Block& block, const Request& request, const RegionPlan& plan)
       REQUIRES(growth_lock);
-  // The plan for it. `at_once`: its pages are populated as soon as it is ready.
-  static RegionPlan plan_move(const Request& request, os::PageKind kind, bool at_once);
-  // Takes the request from spare pages of blocks that have moved on or are gone.
-  Acquired take_left_over(const Request& request, bool pinned) REQUIRES(growth_lock);
-  // No more such memory may be held: makes all spare pages free.
-  void release_spare(bool pinned) REQUIRES(growth_lock);
+  SparePages& spares() { return spares_; }
   // False: it is sealed or of a kind that is not moved, or there are too many regions.
   bool may_move_block(const Assembly::Block& block) const REQUIRES(growth_lock);
 
@@ -70,7 +67,6 @@ class GatheredRegions {
     return (request.node + i) % store_.depots.nodes();
   }
   size_t free_of(const Request& request, int node, bool pinned) const;
-  bool is_left_over(uintptr_t spare) const;
   bool collect(const Request& request, size_t target, bool pinned, Gathering::Way way)
       REQUIRES(growth_lock);
   size_t collect_of(const Request& request, int node, size_t missing, bool pinned,
@@ -91,6 +87,7 @@ class GatheredRegions {
   PageMover& mover_;
   NewRegions& new_regions_;
   Assembly assembly_;
+  SparePages spares_;
   Gathering gathering_;  // last: most of it is touched only by gathering
 };
 

@@ -75,7 +75,11 @@ Gathering::Way Gathering::best_way() const {
 bool Gathering::may_take(const Region& region, Way way) const {
   if (!is_movable(region) || (pieces_.count() != 0 && region.locked != model().locked))
     return false;
-  return way == Way::kMove || !observers_.any_of([&](const RegionObserver& observer) {
+  return way == Way::kMove || may_give_up(region);
+}
+
+bool Gathering::may_give_up(const Region& region) const {
+  return is_movable(region) && !observers_.any_of([&](const RegionObserver& observer) {
     return !observer.has_let_go(region);
   });
 }

@@ -43,6 +43,9 @@ class Gathering {
   // Of a block that a program has. False: sealed, or of a kind that is not moved.
   bool may_move(uintptr_t address, size_t size) const REQUIRES(growth_lock);
 
+  // False: a device may have its pages still, or they stay where they are.
+  bool may_give_up(const Region& region) const;
+
   // What was collected, until it is moved, given up or put back.
   Pieces& pieces() { return pieces_; }
   // What the pieces have in common: kind, use, locked or not.

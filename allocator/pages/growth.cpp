@@ -43,12 +43,15 @@ Taken Growth::grow(const Request& request) {
 }
 
 Acquired Growth::grow_locked(const Request& request) {
+  if (gathered_.spares().settle_all(true)) {
+    if (const Taken taken = store_.depots.take(request, Depots::Where::kBest))
+      return {nullptr, taken};
+  }
   const RegionPlan wanted = plan(request, RegionKind::kPinned);
   // What was moved before the kernel refused to move more may already be enough.
   using Worth = GatheredRegions::Worth;
   const Acquired made = gathered_.gather(request, wanted, true, Worth::kTouched);
   if (made.taken) return made;
-  if (const Acquired taken = gathered_.take_left_over(request, true); taken.taken) return taken;
   const Grant grant = store_.budget.ask_pinned(request.size, wanted.bytes);
   warnings_.warn_of_ledger();
   if (grant.bytes == 0) return grow_unpinned(request, wanted);
@@ -59,7 +62,7 @@ Acquired Growth::grow_locked(const Request& request) {
 // No more memory may be pinned, of which `pinned` was wanted.
 Acquired Growth::grow_unpinned(const Request& request, const RegionPlan& pinned) {
   using Worth = GatheredRegions::Worth;
-  gathered_.release_spare(true);
+  gathered_.spares().release(true);
   if (const Acquired made = gathered_.gather(request, pinned, true, Worth::kAll); made.taken)
     return made;
   store_.pin_pause.note_refusal();
@@ -69,10 +72,12 @@ Acquired Growth::grow_unpinned(const Request& request, const RegionPlan& pinned)
   const RegionPlan wanted = plan(request, RegionKind::kOverflow);
   if (const Acquired made = gathered_.gather(request, wanted, false, Worth::kAll); made.taken)
     return made;
-  if (const Acquired taken = gathered_.take_left_over(request, false); taken.taken) return taken;
+  if (gathered_.spares().settle_all(false)) {
+    if (const Acquired taken = take_anywhere(request); taken.taken) return taken;
+  }
   const Grant grant = store_.budget.ask_overflow(request.size, wanted.bytes);
   if (grant.bytes != 0) return acquire(grant, request, wanted.kind);
-  gathered_.release_spare(false);
+  gathered_.spares().release(false);
   if (const Acquired taken = take_anywhere(request); taken.taken) return taken;
   return gathered_.make_last(request);
 }
@@ -81,7 +86,7 @@ Acquired Growth::acquire(const Grant& grant, const Request& request, os::PageKin
   const Acquired acquired = new_regions_.acquire(grant, request, kind);
   store_.budget.shared().record_pinned();
   if (acquired.taken) return acquired;
-  for (const bool pinned : {true, false}) gathered_.release_spare(pinned);
+  for (const bool pinned : {true, false}) gathered_.spares().release(pinned);
   return take_anywhere(request);
 }
 
@@ -158,7 +163,7 @@ RegionPlan Growth::plan_move(const Assembly::Block& block, const Request& reques
   const os::PageKind kind = populator_.huge_pages().kind_for_growing(
       from.page_kind, request.size, store_.budget.charges().held(), at_once, store_.regions,
       store_.marks);
-  RegionPlan plan = GatheredRegions::plan_move(request, kind, at_once);
+  RegionPlan plan = SparePages::plan(block, request, kind, at_once);
   if (kind != os::PageKind::kBase) {
     const uintptr_t end = block.address + plan.bytes;
     plan.bytes += os::align_up(end, os::page_size_of(kind)) - end;
