@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <vector>
+
 #include "bench/workloads/meter.h"
 
 namespace rdmalloc::bench {
@@ -89,6 +91,25 @@ void run_large_growth(const Arguments& arguments, Meter& meter) {
   }
   meter.stop();
   report("turns", count);
+}
+
+// growing_blocks BYTES BLOCKS/STEP: so many blocks grow in turn, by so many KiB, until they have so
+// many bytes together.
+void run_growing_blocks(const Arguments& arguments, Meter& meter) {
+  char* end = nullptr;
+  const size_t blocks = strtoul(arguments.kind, &end, 10);
+  const size_t step = strtoul(end + 1, nullptr, 10) * 1024;
+  std::vector<void*> grown(blocks);
+  meter.start();
+  for (size_t size = step; size * blocks <= arguments.bytes; size += step) {
+    for (void*& block : grown) {
+      block = realloc(block, size);
+      touch(block, size - step, size);
+    }
+  }
+  meter.stop();
+  report("turns", 1);
+  for (void* block : grown) free(block);
 }
 
 }  // namespace rdmalloc::bench

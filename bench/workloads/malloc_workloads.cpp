@@ -27,6 +27,7 @@ constexpr Workload kWorkloads[] = {
     {"large_calloc", run_large_calloc},
     {"large_sparse", run_large_sparse},
     {"large_growth", run_large_growth},
+    {"growing_blocks", run_growing_blocks},
     {"block_pair", run_block_pair},
     {"block_set", run_block_set},
     {"block_exchange", run_block_exchange},

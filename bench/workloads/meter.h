@@ -95,6 +95,7 @@ void run_large_memset(const Arguments& arguments, Meter& meter);
 void run_large_calloc(const Arguments& arguments, Meter& meter);
 void run_large_sparse(const Arguments& arguments, Meter& meter);
 void run_large_growth(const Arguments& arguments, Meter& meter);
+void run_growing_blocks(const Arguments& arguments, Meter& meter);
 void run_block_pair(const Arguments& arguments, Meter& meter);
 void run_block_set(const Arguments& arguments, Meter& meter);
 void run_block_exchange(const Arguments& arguments, Meter& meter);

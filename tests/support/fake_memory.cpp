@@ -593,7 +593,7 @@ Status populate(void* address, size_t bytes) {
         usleep(static_cast<useconds_t>(faults_of(*range) * state().machine.huge_takes_us));
       }
       if (range->kind == PageKind::kBase && state().machine.base_takes_us != 0) {
-        usleep(static_cast<useconds_t>((range->bytes >> 20) * state().machine.base_takes_us));
+        usleep(static_cast<useconds_t>(range->bytes * state().machine.base_takes_us >> 20));
       }
     }
     range->populated = true;

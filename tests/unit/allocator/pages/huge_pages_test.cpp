@@ -218,9 +218,11 @@ TEST_CASE("a block of eight huge pages or more grows by huge pages, if they pay,
   for (const bool pays : {true, false}) {
     TestHeap tested;
     tested.boot();
-    fake::machine().base_takes_us = 20'000;  // also if the thread is delayed
-    fake::machine().huge_takes_us = pays ? 0 : 200'000;
+    fake::machine().base_takes_us = pays ? 20'000 : 0;  // also if the thread is delayed
+    fake::machine().huge_takes_us = pays ? 0 : 20'000;
     (void)tested.take(kPage);
+    HugePageWatch& watch = tested->populator().huge_pages().watch();
+    if (!pays) watch.note(os::PageKind::kBase, 128 * kKiB, kBaseNs / 8, 32);
     void* small = take(tested, 4 * kMiB, 4 * kMiB);
     void* large = take(tested, 16 * kMiB, 16 * kMiB);
     for (int i = 0; i < 100; ++i) (void)take(tested, kMiB, kMiB);
