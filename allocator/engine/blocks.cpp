@@ -50,7 +50,8 @@ void* allocate_larger(size_t before, size_t size, size_t alignment) {
   constexpr size_t kShareOfStep = 4;
   constexpr size_t kShareKept = 8;
   if (size > before && size - before < size / kShareOfStep) {
-    void* const larger = allocate_block(size + size / kShareKept, alignment, false);
+    const size_t kept = os::page_floor(size / kShareKept);
+    void* const larger = allocate_block(whole_pages(size) + kept, alignment, false);
     if (larger != nullptr && heap.blocks().resize(larger, size)) return larger;
     if (larger != nullptr) free_block(larger);
   }

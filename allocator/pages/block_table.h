@@ -33,22 +33,22 @@ class BlockTable {
   static constexpr Word kExposed = Word{1} << 34;  // of an exposed region
   // Above these: how many of its pages were not requested, because the block was reused for a
   // slightly smaller request.
-  static constexpr unsigned kSpareShift = 35;
+  static constexpr unsigned kUnaskedShift = 35;
 
   static size_t pages_of(Word word) { return word & kPages; }
-  static size_t asked_pages_of(Word word) { return (word & kPages) - (word >> kSpareShift); }
+  static size_t asked_pages_of(Word word) { return (word & kPages) - (word >> kUnaskedShift); }
   static Word make(size_t pages, size_t asked, Word flags = 0) {
-    return Word{pages} | Word{pages - asked} << kSpareShift | flags;
+    return Word{pages} | Word{pages - asked} << kUnaskedShift | flags;
   }
 
   // The node of a block of several pages, as far as it is known, in the word of the block's second
   // page, where no block can start. os::kNoNode: not known.
   int node_of(uintptr_t address) const {
-    return static_cast<int>(get(address + os::page_size()) >> kSpareShift) + os::kNoNode;
+    return static_cast<int>(get(address + os::page_size()) >> kUnaskedShift) + os::kNoNode;
   }
   void set_node(uintptr_t address, int node) {
     set(address + os::page_size(),
-        node == os::kNoNode ? 0 : kCached | static_cast<Word>(node + 1) << kSpareShift);
+        node == os::kNoNode ? 0 : kCached | static_cast<Word>(node + 1) << kUnaskedShift);
   }
 
   explicit constexpr BlockTable(const Window& window) : window_(window) {}

@@ -1,6 +1,9 @@
 // The cost of a large block when it is allocated and grows.
 //
 //   growing realloc    each growth keeps every page frame and every byte: nothing is copied
+//   growing steps      blocks that grow side by side, page by page, keep their bytes and have
+//   another
+//                      address a few times in each doubling
 //   growing calloc     fresh zeroed blocks cost no page until they are touched
 //   growing pairs calloc|malloc   10,000 pairs of growing blocks of a gigabyte and more and their
 //                                 free() are as fast at the end as at the start, touch few pages
@@ -58,6 +61,39 @@ void check_realloc() {
     verdict.broken("the books are wrong");
   }
   free(block);
+}
+
+void check_steps() {
+  constexpr size_t kBlocks = 8;
+  const size_t last = 16 * kMiB / probe::kPage;
+  constexpr size_t kDoublings = 12;       // from a page to the last size
+  constexpr size_t kMostInDoubling = 10;  // an eighth more each time makes six
+  char* blocks[kBlocks] = {};
+  size_t moves = 0;
+  for (size_t pages = 1; pages <= last; ++pages) {
+    for (size_t i = 0; i < kBlocks; ++i) {
+      auto* const grown = static_cast<char*>(realloc(blocks[i], pages * probe::kPage));
+      if (grown == nullptr) return verdict.broken("%zu pages were refused", pages);
+      moves += grown == blocks[i] ? 0 : 1;
+      blocks[i] = grown;
+      const uint64_t word = word_at(pages, i);
+      memcpy(grown + (pages - 1) * probe::kPage, &word, sizeof word);
+    }
+  }
+  for (size_t i = 0; i < kBlocks; ++i) {
+    for (size_t pages = 1; pages <= last; ++pages) {
+      const uint64_t word = word_at(pages, i);
+      if (memcmp(blocks[i] + (pages - 1) * probe::kPage, &word, sizeof word) != 0) {
+        verdict.broken("page %zu of block %zu lost its bytes", pages, i);
+      }
+    }
+  }
+  printf("%zu moves of %zu blocks\n", moves, kBlocks);
+  if (moves > kBlocks * kDoublings * kMostInDoubling) verdict.broken("%zu moves", moves);
+  if (probe::library().loaded() && probe::stats().pinned_bytes != probe::locked_bytes()) {
+    verdict.broken("the books are wrong");
+  }
+  for (char* block : blocks) free(block);
 }
 
 // Below RDMALLOC_SPARSE_FROM, so that each page is locked when it is touched.
@@ -179,6 +215,7 @@ void check_pairs(bool zeroed) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && strcmp(argv[1], "realloc") == 0) check_realloc();
+  if (argc > 1 && strcmp(argv[1], "steps") == 0) check_steps();
   if (argc > 1 && strcmp(argv[1], "calloc") == 0) check_calloc();
   if (argc > 2 && strcmp(argv[1], "pairs") == 0) check_pairs(strcmp(argv[2], "calloc") == 0);
   return verdict.status();

@@ -145,6 +145,11 @@ rdm_case("a large block that grows by moving keeps its page frames"
 rdm_case("control: without gathering it is copied to other frames"
   PROGRAM growing ARGUMENTS realloc LIMITS RDMALLOC_GATHER=off --expect 1 --says "page 0 of .* is another one"
   LABELS root)
+foreach(limits "" RDMALLOC_GATHER=off RDMALLOC_GATHER=always RDMALLOC_POPULATE=now RDMALLOC_CAP=0)
+  string(REPLACE "RDMALLOC_" " with " with "${limits}")
+  rdm_case("blocks that grow side by side page by page move seldom${with}"
+    PROGRAM growing ARGUMENTS steps LIMITS ${limits})
+endforeach()
 rdm_case("calloc of fresh pages touches none"
   PROGRAM growing ARGUMENTS calloc)
 rdm_case("10,000 growing callocs do not slow down, and leave nothing when freed"
