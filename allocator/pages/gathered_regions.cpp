@@ -78,7 +78,7 @@ Acquired GatheredRegions::gather(const Request& request, const RegionPlan& plan,
     acquired = gather_by(request, plan, target, pinned, worth, Way::kRenew);
   }
   if (!acquired.taken) acquired = gather_by(request, plan, target, pinned, worth, Way::kMove);
-  policy_.note_gathering(os::thread_cpu_ns() - started);
+  policy_.note_gathering(request, os::thread_cpu_ns() - started);
   return acquired;
 }
 

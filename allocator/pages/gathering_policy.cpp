@@ -19,10 +19,10 @@ constexpr size_t kGatheredAtOnce = size_t{16} << 20;
 // less may lie idle for a large request, which costs more to touch.
 //
 // Once a multiple of the most that was ever live has been moved, the program's order of malloc and
-// free keeps leaving such holes: then a sixth of the heap may lie idle, or an eighth while moving
-// takes little of the process's time. The largest requests, each of which makes a region alone, go
-// on, because touching what they get costs far more. Patience bounds the time until half of the
-// heap lies idle.
+// free keeps leaving such holes: then an eighth of the heap may lie idle. The largest requests,
+// each of which makes a region alone, go on, because touching what they get costs far more.
+// Patience bounds the time until half of the heap lies idle: an eighth of all else that the process
+// does, and for the largest as much as that.
 struct Tolerance {
   size_t share;          // this part of what is held may lie idle
   size_t moves_of_live;  // this multiple of what was live may be moved
@@ -130,16 +130,19 @@ void GatheringPolicy::note_gathered(const Request& request, size_t bytes) {
 // The holes are the program's: moving pages would not end. Or it would use up the addresses that
 // growing needs.
 bool GatheringPolicy::is_restless(const Request& request) {
-  is_sparing_ = false;
   const size_t held = store_.budget.charges().held();
   if (store_.window.left() < held) return true;
   if (may_move_untouched()) return false;
   if (left_to_move_to() == 0) return true;
-  if (patience_.is_over()) return true;
+  if (patience_for(request).is_over()) return true;
   const size_t idle = idle_of(held);
-  is_sparing_ = idle < held / kShareOfRestless &&
-                gathered_ / tolerance_of(request.size).moves_of_live > peak_live_;
-  return is_sparing_ && (idle < held / kShareOfSparing || spare_time_.is_over());
+  return idle < held / kShareOfSparing &&
+         gathered_ / tolerance_of(request.size).moves_of_live > peak_live_;
+}
+
+// Touching what the largest requests get costs far more than moving.
+Patience& GatheringPolicy::patience_for(const Request& request) {
+  return request.size >= kLargest ? patience_for_largest_ : patience_;
 }
 
 bool GatheringPolicy::is_ample(size_t size) const {

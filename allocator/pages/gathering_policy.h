@@ -37,10 +37,9 @@ class GatheringPolicy {
   void note_live() REQUIRES(growth_lock);
   // `bytes` of free pages were moved for a request.
   void note_gathered(const Request& request, size_t bytes) REQUIRES(growth_lock);
-  // Gathering took that much CPU time, whatever came of it.
-  void note_gathering(uint64_t ns) REQUIRES(growth_lock) {
-    patience_.spend(ns);
-    if (is_sparing_) spare_time_.spend(ns);
+  // Gathering for it took that much CPU time, whatever came of it.
+  void note_gathering(const Request& request, uint64_t ns) REQUIRES(growth_lock) {
+    patience_for(request).spend(ns);
   }
 
   // True when pages may be moved for this request, gathering `target` bytes, in a heap of that many
@@ -75,11 +74,12 @@ class GatheringPolicy {
   size_t left_to_move_to() const REQUIRES(growth_lock);
   size_t scarce() const;
 
-  static constexpr uint64_t kShareOfSpareTime = 8;
+  static constexpr uint64_t kShareOfTime = 8;
   static constexpr uint64_t kShareInSmallHeap = 8;
 
   bool is_restless(const Request& request) REQUIRES(growth_lock);
   bool is_small() const;
+  Patience& patience_for(const Request& request) REQUIRES(growth_lock);
   Patience& for_blocks() REQUIRES(growth_lock) {
     return is_small() ? blocks_in_small_heap_ : blocks_;
   }
@@ -87,14 +87,13 @@ class GatheringPolicy {
 
   const PageStore& store_;
   bool is_forced_ = false;
-  Patience patience_ GUARDED_BY(growth_lock){1};
-  Patience spare_time_ GUARDED_BY(growth_lock){kShareOfSpareTime};  // for what is_sparing_
+  Patience patience_for_largest_ GUARDED_BY(growth_lock){1};
+  Patience patience_ GUARDED_BY(growth_lock){kShareOfTime};
   // For blocks that realloc moves, all but the largest.
   Patience blocks_ GUARDED_BY(growth_lock){1};
   Patience blocks_in_small_heap_ GUARDED_BY(growth_lock){kShareInSmallHeap};
-  bool is_sparing_ GUARDED_BY(growth_lock) = false;  // moves pages only as there is spare time
-  size_t gathered_ GUARDED_BY(growth_lock) = 0;      // bytes, for all but the largest
-  std::atomic<size_t> peak_live_{0};                 // bytes; taken when the heap grows
+  size_t gathered_ GUARDED_BY(growth_lock) = 0;  // bytes, for all but the largest
+  std::atomic<size_t> peak_live_{0};             // bytes; taken when the heap grows
 };
 
 }  // namespace rdmalloc

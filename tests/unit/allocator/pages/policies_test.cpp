@@ -274,7 +274,7 @@ TEST_CASE("then moves go on from an eighth of the heap on while they take a nint
   const auto may_gather = [&] { return f.policy.may_gather(small, 16 * kMiB, 0); };
   const auto move_for = [&](uint64_t ns) REQUIRES(growth_lock) {
     fake::compute(ns);
-    f.policy.note_gathering(ns);
+    f.policy.note_gathering(small, ns);
   };
   constexpr uint64_t kMs = 1'000'000;
   constexpr uint64_t kSaved = 10 * kMs;
@@ -284,12 +284,6 @@ TEST_CASE("then moves go on from an eighth of the heap on while they take a nint
   move_for(kSaved + kMs);
   CHECK_FALSE(may_gather());
   fake::compute(8 * kMs - 8);
-  CHECK_FALSE(may_gather());
-  // From a sixth on they may take half of it.
-  const size_t sixth = os::page_ceil(320 * kMiB / 6);
-  f.leave_idle(sixth);
-  CHECK(may_gather());
-  f.leave_idle(sixth - kPage);
   CHECK_FALSE(may_gather());
   fake::compute(8);
   CHECK(may_gather());
