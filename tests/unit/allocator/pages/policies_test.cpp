@@ -289,6 +289,27 @@ TEST_CASE("then moves go on from an eighth of the heap on while they take a nint
   CHECK(may_gather());
 }
 
+TEST_CASE("requests from 4 MiB on have time of their own, as much as all else takes") {
+  Held f(320 * kMiB);
+  f.leave_idle(80 * kMiB);
+  Locked hold(f.store().mutex());
+  const Request small = request_of(kMiB);
+  const Request large = request_of(4 * kMiB);
+  const auto move_for = [&](const Request& request, uint64_t ns) REQUIRES(growth_lock) {
+    fake::compute(ns);
+    f.policy.note_gathering(request, ns);
+  };
+  constexpr uint64_t kMs = 1'000'000;
+  move_for(small, 11 * kMs);
+  CHECK_FALSE(f.policy.may_gather(small, 16 * kMiB, 0));
+  CHECK(f.policy.may_gather(large, 16 * kMiB, 0));
+  move_for(large, 60 * kMs);
+  CHECK_FALSE(f.policy.may_gather(large, 16 * kMiB, 0));
+  fake::compute(60 * kMs);
+  CHECK(f.policy.may_gather(large, 16 * kMiB, 0));
+  CHECK(f.policy.may_gather(small, 16 * kMiB, 0));
+}
+
 TEST_CASE("of pages that are renewed half stay away at most, while a sixth of the heap is idle") {
   struct {
     size_t held, idle, given, amount;  // held and idle without what was given
