@@ -47,10 +47,8 @@ size_t whole_pages(size_t size) {
 // For a block that grows and must be copied. If it grows by small steps, it keeps an eighth more
 // for the next ones; each would copy it otherwise.
 void* allocate_larger(size_t before, size_t size, size_t alignment) {
-  constexpr size_t kShareOfStep = 4;
-  constexpr size_t kShareKept = 8;
-  if (size > before && size - before < size / kShareOfStep) {
-    const size_t kept = os::page_floor(size / kShareKept);
+  if (SparePages::is_small_step(before, size)) {
+    const size_t kept = os::page_floor(size / LargeBlocks::kShareKept);
     void* const larger = allocate_block(whole_pages(size) + kept, alignment, false);
     if (larger != nullptr && heap.blocks().resize(larger, size)) return larger;
     if (larger != nullptr) free_block(larger);

@@ -29,7 +29,7 @@ size_t Assembly::ask_fresh(const Region& region, const Request& request, const R
   const size_t collected = gathering_.pieces().bytes();
   if (request.size + plan.room <= collected) return 0;
   const size_t needed = os::less(request.size, collected);
-  const size_t wanted = std::max(plan.bytes, request.size + plan.room) - collected;
+  const size_t wanted = plan.bytes - collected;
   const Grant grant = region.locked ? store_.budget.ask_pinned(needed, wanted)
                                     : store_.budget.ask_overflow(needed, wanted);
   return grant.bytes < needed ? kRefused : grant.bytes;

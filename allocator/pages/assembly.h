@@ -15,7 +15,7 @@ namespace rdmalloc {
 
 // What a region for a request would be made of.
 struct RegionPlan {
-  size_t bytes;       // if new pages are needed
+  size_t bytes;       // if new pages are needed; the request and the room at least
   os::PageKind kind;  // of these
   size_t room = 0;    // for a block that moves: what it needs behind it to grow
 };

@@ -140,10 +140,8 @@ Acquired GatheredRegions::renew(const Request& request, os::PageKind kind) {
   }
   const bool is_pinned = gathering_.model().locked;
   const size_t given = gathering_.pieces().give_up(
-      mover_, [this](Region* region, uintptr_t address, size_t size) REQUIRES(growth_lock) {
-        store_.budget.charges().release(region->charged_as(), size);
-        publisher_.note_gathered(region, address, size);
-      });
+      mover_, [this](Region* region, uintptr_t address, size_t size)
+                  REQUIRES(growth_lock) { publisher_.note_given_up(region, address, size); });
   policy_.note_gathered(request, given);
   const size_t wanted = policy_.amount_to_renew(request, given);
   const Grant grant = is_pinned ? store_.budget.ask_pinned(request.size, wanted)

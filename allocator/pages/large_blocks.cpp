@@ -3,13 +3,6 @@
 #include "allocator/breakage.h"
 
 namespace rdmalloc {
-namespace {
-
-// A block that shrinks by less keeps its pages.
-constexpr size_t kShareKept = 8;
-
-}  // namespace
-
 void LargeBlocks::boot() {
   sparse_from_ = store_.budget.resolve(store_.options.amount(OptionId::sparse_from));
   is_malloc_sparse_ = store_.options.choice(OptionId::sparse) == kSparseMalloc;

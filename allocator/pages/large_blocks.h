@@ -24,6 +24,8 @@ class LargeBlocks {
   // Smaller ones are jemalloc's, unless they are exposed.
   static constexpr size_t kLargestSmall = size_t{32} << 10;
   static constexpr size_t kLargest = size_t{1} << 43;
+  // A block that shrinks by less than this part of its size keeps its pages.
+  static constexpr size_t kShareKept = 8;
 
   constexpr LargeBlocks(PageStore& store, Growth& growth, ProgramHoles& holes)
       : store_(store), growth_(growth), holes_(holes), freed_(store, growth, holes) {}

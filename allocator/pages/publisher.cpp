@@ -46,6 +46,11 @@ void Publisher::note_gathered(Region* region, uintptr_t address, size_t size) {
   if (region->is_empty()) withdraw(region);
 }
 
+void Publisher::note_given_up(Region* region, uintptr_t address, size_t size) {
+  store_.budget.charges().release(region->charged_as(), size);
+  note_gathered(region, address, size);
+}
+
 void Publisher::note_destroyed(Region* region) {
   store_.regions.remove(*region);
   store_.front_table.forget(*region);

@@ -54,6 +54,8 @@ class Publisher {
   }
   // Gathering took free pages of a region, which is withdrawn if they were its last.
   void note_gathered(Region* region, uintptr_t address, size_t size) REQUIRES(growth_lock);
+  // The same for pages that were given to the kernel: they are no longer charged.
+  void note_given_up(Region* region, uintptr_t address, size_t size) REQUIRES(growth_lock);
   // The program's own system calls took all that were left. Its blocks still belong to the program,
   // which will free them.
   void note_destroyed(Region* region) REQUIRES(growth_lock);

@@ -6,8 +6,6 @@
 namespace rdmalloc {
 namespace {
 
-// A block that grows by larger steps moves seldom.
-constexpr size_t kShareOfStep = 4;
 // What a block gets if free pages are at hand that somebody has touched: an eighth of its size up
 // to a MiB, and a 32nd if that is more.
 constexpr size_t kShareOfSmall = 8;
@@ -31,7 +29,7 @@ constexpr size_t kAtOnce = 64;
 RegionPlan SparePages::plan(const Assembly::Block& block, const Request& request, os::PageKind kind,
                             bool at_once) {
   const size_t size = request.size;
-  if (size - block.size >= size / kShareOfStep) return {size, kind};
+  if (!is_small_step(block.size, size)) return {size, kind};
   const size_t room = std::max(std::min(size / kShareOfSmall, kMostOfSmall), size / kShareOfLarge);
   const size_t more = std::min(size / (at_once ? kShareNewAtOnce : kShareNew), kMostNew);
   return {size + os::page_ceil(std::max(more, room)), kind, os::page_ceil(room)};
@@ -104,8 +102,7 @@ bool SparePages::settle_run(Depot& depot, uintptr_t address, size_t size) {
   const uintptr_t clean = fresh.to < end ? end : std::clamp(fresh.from, address, end);
   if (end - clean >= kLeastGivenUp && gathering_.may_give_up(*region) &&
       mover_.give_up(clean, end - clean, &region)) {
-    store_.budget.charges().release(region->charged_as(), end - clean);
-    publisher_.note_gathered(region, clean, end - clean);
+    publisher_.note_given_up(region, clean, end - clean);
     size = clean - address;
   }
   if (size != 0) free_run(depot, address, size);

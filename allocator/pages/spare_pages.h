@@ -27,6 +27,11 @@ class SparePages {
   SparePages(const SparePages&) = delete;
   SparePages& operator=(const SparePages&) = delete;
 
+  // True for a growth by less than a quarter. A block that grows by larger steps moves seldom.
+  static constexpr bool is_small_step(size_t before, size_t size) {
+    return size > before && size - before < size / 4;
+  }
+
   // The plan for moving a block to where it can have the request's size. `at_once`: new pages are
   // populated as soon as they are ready.
   static RegionPlan plan(const Assembly::Block& block, const Request& request, os::PageKind kind,
